@@ -1,0 +1,34 @@
+# make demo, make test: both set everything up in .venv and need only make, Python >= 3.11 and pip.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST_FLAGS ?= -n 2
+
+.PHONY: demo test check bench clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $(STAMP)
+
+demo: $(STAMP)   ## run the main job on sample traces and say where the report is
+	$(BIN)/tracekit demo -o demo-out --force
+
+test: $(STAMP)   ## set up, then run every test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	@echo "tests passed; tests that were skipped are named above with the reason"
+
+check: $(STAMP)   ## what must be green at every commit
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+bench: $(STAMP)   ## ratios against named baselines, in one run
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) demo-out dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,95 @@
+"""Every exception of the package.
+
+Each carries one sentence of fact (`str(error)`) and one `hint` that says what to do. Lower layers raise them; only the
+command line catches and prints them (`tracekit/cli/_common.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class TracekitError(Exception):
+    """What a user can meet and mend. `hint` is empty where there is nothing to advise."""
+
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+
+class UnknownFormatError(TracekitError):
+    """No reader knows the input."""
+
+    hint = "`tracekit formats` lists what can be read; --from NAME skips the guess"
+
+    def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{path}: not a trace that I know ({reason})", hint=hint)
+
+
+class AmbiguousFormatError(TracekitError):
+    """Several readers claim the input with equal right."""
+
+    def __init__(self, path: str, candidates: Iterable[str]) -> None:
+        names = sorted(candidates)
+        super().__init__(
+            f"{path}: could be {' or '.join(names)}", hint=f"say which with --from, for example --from {names[0]}"
+        )
+
+
+class ParseError(TracekitError):
+    """The input cannot be read as the format that it claims to be. `where` names the line or byte."""
+
+    def __init__(self, path: str, where: str, reason: str, *, hint: str = "") -> None:
+        place = f"{path}: {where}" if where else path
+        super().__init__(f"{place}: {reason}", hint=hint)
+        self.path, self.where, self.reason = path, where, reason
+
+
+class InputError(TracekitError):
+    """The input cannot be opened: missing, a folder without traces, no permission, a broken archive member."""
+
+
+class UnsupportedVersionError(TracekitError):
+    """The format is known, this version of it is not."""
+
+    def __init__(self, path: str, found: str, supported: str, *, hint: str = "") -> None:
+        super().__init__(f"{path}: version {found} cannot be read; supported: {supported}", hint=hint)
+
+
+class OutputExistsError(TracekitError):
+    """The output is there already."""
+
+    hint = "choose another name, or --force to replace it"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} exists already")
+
+
+class OutputError(TracekitError):
+    """The output cannot be written: disk full, no permission, no such folder. What was there before is untouched."""
+
+
+class MissingExtraError(TracekitError):
+    """A feature needs a package that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs packages that are not installed", hint=f"pip install 'tracekit-gpu[{extra}]'"
+        )
+
+
+class UsageError(TracekitError):
+    """The call's words contradict each other or name nothing; exit code 2."""
+
+
+class SchemaError(TracekitError):
+    """A table or a ledger that we made ourselves is wrong: a bug of tracekit."""
+
+    hint = "this is a bug of tracekit: please report it with the file, or its first lines"
+
+
+class OutOfOrderError(Exception):
+    """Rows that were promised in order of start are not; the pipeline starts again through the sort. Never shown."""

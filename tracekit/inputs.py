@@ -1,0 +1,215 @@
+"""What the user named (files, folders, patterns, URLs, stdin) becomes one stream of batches."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from tracekit import run as runs
+from tracekit.errors import InputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.readers import READERS
+from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.sniff import identify
+from tracekit.readers.source import Source, open_source
+from tracekit.selection import Selection
+from tracekit.trace import Ledger, Run
+from tracekit.writers.base import Stream
+
+PathLike = str | Path
+ALL = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input as the user named it: `label` is the NAME of NAME=INPUT, else ""."""
+
+    name: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How to read. format: a reader's name, "" lets the content decide. strict: the first note is an error.
+
+    fingerprint: each source's SHA-256 goes into the facts of the run.
+    """
+
+    format: str = ""
+    selection: Selection = ALL
+    strict: bool = False
+    demangle: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An input that could not be read, among others that could."""
+
+    name: str
+    error: TracekitError
+
+
+def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
+    """Return the inputs that the user's words name: files, "-", URLs, patterns, folders (all readable files below).
+
+    Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
+    """
+    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if not words:
+        raise UsageError("no input is named", hint="name a file, a folder, or - for stdin")
+    out: list[Input] = []
+    for word in map(str, words):
+        label, equals, rest = word.partition("=")
+        if not equals or Path(word).exists() or not label or "/" in label:
+            label, rest = "", word
+        path = Path(rest)
+        if path.is_dir():
+            out.extend(Input(name, label) for name in _in_folder(path))
+        elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
+            found = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
+            if not found:
+                raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
+            out.extend(Input(name, label) for name in found)
+        else:
+            out.append(Input(rest, label))
+    return out
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """Return the files below a folder that some reader knows; the others are no part of the run."""
+    found = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        try:
+            with open_source(str(path)) as source:
+                identify(source, READERS.values())
+        except UnknownFormatError:
+            continue
+        except TracekitError:
+            pass  # named with its reason when it is opened
+        found.append(str(path))
+    if not found:
+        raise InputError(f"{folder}: no file in this folder is a trace that I know", hint=UnknownFormatError.hint)
+    return found
+
+
+def reader_for(source: Source, name: str = "") -> Reader:
+    """Return the reader of that name, or the one that knows the content. Raises: UsageError, UnknownFormatError."""
+    if not name:
+        return identify(source, READERS.values())
+    if name not in READERS:
+        raise UsageError(f"--from {name}: no such format", hint="`tracekit formats` lists them")
+    return READERS[name]
+
+
+class Inputs:
+    """The inputs, opened once; `stream` and `each` read them, as often as they are called.
+
+    A bad input among several lands in `failures`; a single bad one raises.
+    """
+
+    def __init__(self, inputs: PathLike | Sequence[PathLike], choice: Choice) -> None:
+        self._choice = choice
+        self._stack = ExitStack()
+        self._items = expand(inputs)
+        self._sources: dict[int, Source] = {}
+        self.failures: list[Failure] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def each(self) -> Iterator[Opened]:
+        """Give the inputs one after the other, each by itself."""
+        self.failures.clear()
+        for number, item in enumerate(self._items):
+            try:
+                yield self._open(number, item)
+            except TracekitError as err:
+                self._fail(item, err)
+
+    def stream(self, *, order: bool, sort: bool = False) -> Stream:
+        """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
+        format promises order.
+
+        While it runs it raises OutOfOrderError when a promise was false.
+        """
+        opened = list(self.each())
+        if not opened:
+            raise self.failures[0].error
+        run = opened[0].run if len(self._items) == 1 else Run()
+        origins = [o.run.origin_ns for o in opened]
+        known = [o for o in origins if o is not None]
+        if len(self._items) > 1 and len(known) == len(opened):
+            run.origin_ns = min(known)
+        elif len(self._items) > 1 and known:
+            opened[0].ledgers[0].note(
+                "clocks-not-comparable",
+                "some inputs know the wall clock and some do not: each stands at its own zero",
+            )
+        streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
+        return Stream(run, self._joined(run, opened, streams, order), tuple(x for o in opened for x in o.ledgers))
+
+    def _open(self, number: int, item: Input) -> Opened:
+        choice = self._choice
+        if number not in self._sources:
+            self._sources[number] = self._stack.enter_context(open_source(item.name))
+        source = self._sources[number]
+        reader = reader_for(source, choice.format)
+        ledger = Ledger(source=number, path=item.name, format=reader.name, strict=choice.strict)
+        options = ReadOptions(source=number, demangle=choice.demangle, extra=dict(choice.options))
+        opened = reader.read(source, options, ledger)
+        for facts in opened.run.sources:
+            facts.label = item.label or facts.label
+            if facts.size_bytes is None:
+                facts.size_bytes = source.size_bytes()
+        opened.batches = self._selected(opened, source, item)
+        return opened
+
+    def _selected(self, opened: Opened, source: Source, item: Input) -> Iterator[pa.RecordBatch]:
+        """Pass on what the user wants; at the end the ledger must add up."""
+        ledger = opened.ledgers[0]
+        try:
+            for batch in opened.batches:
+                kept = self._choice.selection.apply(batch, ledger)
+                if kept.num_rows:
+                    yield kept
+        except TracekitError as err:
+            self._fail(item, err)
+            return
+        for each in opened.ledgers:
+            each.check()
+        for facts in opened.run.sources if self._choice.fingerprint else ():
+            facts.sha256 = facts.sha256 or source.sha256()
+
+    def _fail(self, item: Input, err: TracekitError) -> None:
+        if len(self._items) == 1:
+            raise err
+        self.failures.append(Failure(item.name, err))
+
+    def _timed(self, opened: Opened, run: Run, *, order: bool, sort: bool) -> Iterator[pa.RecordBatch]:
+        batches = opened.batches
+        if run.origin_ns is not None and opened.run.origin_ns is not None and run is not opened.run:
+            batches = runs.shifted(batches, opened.run.origin_ns - run.origin_ns)
+        if not order:
+            return batches
+        return runs.in_order(batches) if sort or not opened.ordered else runs.checked(batches)
+
+    def _joined(
+        self, run: Run, opened: list[Opened], streams: list[Iterator[pa.RecordBatch]], order: bool
+    ) -> Iterator[pa.RecordBatch]:
+        if order:
+            yield from runs.merged(streams)
+        else:
+            for stream in streams:
+                yield from stream
+        if run is not opened[0].run:
+            runs.joined_runs(run, [o.run for o in opened])

@@ -1,0 +1,54 @@
+"""What is in an input: counts and sums by kind, first and last time, the ledger. One pass, nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.trace import Ledger, Run
+
+
+def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> dict[str, Any]:
+    """Return the entry of one input in the JSON of `inspect`.
+
+    by_kind: kind -> events and the sum of their durations in ns, sorted by kind. first_ns and last_ns: first start and
+    last end on the source's own clock, null without events.
+    """
+    counts: dict[str, int] = {}
+    sums: dict[str, int] = {}
+    first: int | None = None
+    last: int | None = None
+    for batch in batches:
+        if schema.is_totals(batch) or not batch.num_rows:
+            continue
+        ts = batch.column("ts_ns").to_numpy()
+        dur = batch.column("dur_ns").fill_null(0).to_numpy()
+        kinds = batch.column("kind")
+        codes = kinds.indices.to_numpy()
+        for code, name in enumerate(kinds.dictionary.to_pylist()):
+            mine = codes == code
+            if mine.any():
+                counts[name] = counts.get(name, 0) + int(mine.sum())
+                sums[name] = sums.get(name, 0) + int(dur[mine].sum())
+        begin, end = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+        first = begin if first is None else min(first, begin)
+        last = end if last is None else max(last, end)
+    ledger = ledgers[0]
+    facts = run.sources[0].facts if run.sources else {}
+    return {
+        "path": ledger.path,
+        "format": ledger.format,
+        "events": ledger.events_out,
+        "totals": ledger.totals_out,
+        "by_kind": {k: {"events": counts[k], "dur_ns": sums[k]} for k in sorted(counts)},
+        "first_ns": first,
+        "last_ns": last,
+        "origin_ns": run.origin_ns,
+        "facts": facts,
+        "devices": sorted(set(run.devices.values())),
+        "ledger": ledger.to_json(),
+    }

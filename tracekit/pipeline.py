@@ -1,0 +1,238 @@
+"""The program on one page: read, view, summarise, report, convert, write, inspect. The public functions are these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit._version import __version__
+from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
+from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike
+from tracekit.inventory import take_stock
+from tracekit.readers import READERS
+from tracekit.render import RENDERERS
+from tracekit.render.base import RenderOptions
+from tracekit.report import Report, Section
+from tracekit.selection import Selection
+from tracekit.trace import Ledger, Run, Trace, concat
+from tracekit.units import format_span
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
+from tracekit.writers import WRITERS
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+
+BATCH_ROWS = 1 << 16
+
+
+def read(
+    inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
+    columns: frozenset[str] | None = None, demangle: bool = True, options: Mapping[str, str] | None = None,
+    failures: list[Failure] | None = None,
+) -> Trace:  # fmt: skip
+    """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs).
+
+    format: a reader's name; "" lets the content decide. columns: those of EVENTS to keep, None for all.
+    failures: takes the bad inputs among several; without it the first of them raises.
+    Raises: TracekitError.
+    """
+    choice = Choice(format, selection, strict, demangle, options or {})
+    with Inputs(inputs, choice) as joined:
+        trace = _collect(joined.stream(order=False), columns)
+        _hand_over(joined.failures, failures)
+    return trace
+
+
+def _hand_over(found: list[Failure], failures: list[Failure] | None) -> None:
+    if found and failures is None:
+        raise found[0].error
+    if failures is not None:
+        failures.extend(found)
+
+
+def _collect(stream: Stream, columns: frozenset[str] | None) -> Trace:
+    events: list[pa.RecordBatch] = []
+    totals: list[pa.RecordBatch] = []
+    keep = [n for n in schema.EVENTS.names if columns is None or n in columns | {"ts_ns", "dur_ns"}]
+    for batch in stream.batches:
+        if schema.is_totals(batch):
+            totals.append(batch)
+        else:
+            events.append(batch if columns is None else batch.select(keep))
+    empty = pa.schema([schema.EVENTS.field(n) for n in keep], schema.EVENTS.metadata)
+    return Trace(concat(events, empty), concat(totals, schema.TOTALS), stream.run, stream.ledgers)
+
+
+def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
+    """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""
+    if name not in VIEWS:
+        raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join(VIEWS)}")
+    return VIEWS[name].compute(trace, options or ViewOptions())
+
+
+def columns_of(views: Sequence[str]) -> frozenset[str]:
+    """Return the columns of EVENTS that these views need. Raises: UsageError for an unknown name."""
+    for name in views:
+        if name not in VIEWS:
+            raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join(VIEWS)}")
+    return frozenset().union(*(VIEWS[name].columns for name in views))
+
+
+def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
+    """Return a report of the named views, of all tables when none is named. Raises: UsageError."""
+    return _report(trace, [view(trace, name, options) for name in views or TABLE_VIEWS])
+
+
+def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
+    """Return the report of all views, timeline included, for the HTML page."""
+    return _report(trace, [view(trace, name, options) for name in VIEWS])
+
+
+TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
+"""What `summary` shows when no view is named: a timeline is a picture, for the page alone."""
+
+
+def _report(trace: Trace, sections: Sequence[Section]) -> Report:
+    sources = trace.run.sources
+    title = (sources[0].label or Path(sources[0].path).name) if sources else "trace"
+    if len(sources) > 1:
+        title = f"{title} and {len(sources) - 1} more"
+    notes = tuple(
+        f"{Path(ledger.path).name}: {note}" if len(sources) > 1 else str(note)
+        for ledger in trace.ledgers
+        for note in ledger.notes.values()
+    )
+    ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
+    return Report(title, __version__, _facts(trace), tuple(sections), ledgers, notes)
+
+
+def _some(values: Sequence[str], most: int) -> str:
+    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
+    """Return what one wants to know first: formats, tool, command, devices, span, size."""
+    sources = trace.run.sources
+    formats = sorted({s.format for s in sources})
+    facts = [("format", _some([READERS[f].title if f in READERS else f for f in formats], 3))]
+    for key in ("tool", "command"):
+        facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
+    facts.append(("device", _some(sorted(set(trace.run.devices.values())), 4)))
+    if (span := trace.span()) is not None:
+        facts.append(("span", format_span(span[1] - span[0])))
+    for name, table in (("events", trace.events), ("totals", trace.totals)):
+        facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
+    return tuple((key, text) for key, text in facts if text)
+
+
+def render(made: Report, form: str = "text", options: RenderOptions | None = None) -> str:
+    """Return a report as text, json, csv, markdown or html. Raises: UsageError for another form."""
+    if form not in RENDERERS:
+        raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(RENDERERS)}")
+    return RENDERERS[form].render(made, options or RenderOptions())
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What a conversion did: rows written and left out, facts, one ledger a source, the inputs that failed."""
+
+    written: Written
+    run: Run
+    ledgers: tuple[Ledger, ...]
+    failures: list[Failure] = field(default_factory=list)
+
+
+def writer_for(target: PathLike, to: str = "") -> Writer:
+    """Return the writer of that name, or the one whose suffix the target has. Raises: UsageError."""
+    if to:
+        if to not in WRITERS:
+            raise UsageError(f"--to {to}: no such target", hint=f"one of: {', '.join(WRITERS)}")
+        return WRITERS[to]
+    name = Path(target).name.lower()
+    found = [(len(s), w.name) for w in WRITERS.values() for s in w.suffixes if name.endswith(s)]
+    if not found:
+        raise UsageError(
+            f"{target}: the suffix names no target", hint=f"say --to with one of: {', '.join(sorted(WRITERS))}"
+        )
+    return WRITERS[max(found)[1]]
+
+
+def convert(
+    source: PathLike | Sequence[PathLike], target: PathLike, *, to: str = "", format: str = "",
+    selection: Selection = ALL, force: bool = False, strict: bool = False, demangle: bool = True, viewer: str = "",
+    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+) -> Conversion:  # fmt: skip
+    """Convert inputs into one file, as a stream: memory does not grow with the input.
+
+    to: a writer's name; "" lets the target's suffix decide. failures: as in `read`. Nothing is left half-written.
+    Raises: TracekitError.
+    """
+    writer = writer_for(target, to)
+    if Path(target).exists() and not force:
+        raise OutputExistsError(str(target))
+    choice = Choice(format, selection, strict, demangle, options or {}, fingerprint=writer.fingerprint)
+    wanted = WriteOptions(force=force, viewer=viewer, version=__version__)
+    with Inputs(source, choice) as joined:
+        for sort in (False, True):
+            stream = joined.stream(order=True, sort=sort)
+            if joined.failures and failures is None:
+                raise joined.failures[0].error
+            try:
+                written = _write(writer, stream, Path(target), wanted)
+            except OutOfOrderError:
+                continue  # the format's promise was false for this file: once more, sorted on disk
+            _hand_over(joined.failures, failures)
+            return Conversion(written, stream.run, stream.ledgers, list(joined.failures))
+    raise OutputError(f"{target}: the rows cannot be brought into order")  # pragma: no cover - the sort gives order
+
+
+def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
+    """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
+    batches = iter([*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
+    stream = Stream(trace.run, batches, trace.ledgers)
+    options = WriteOptions(force=force, viewer=viewer, version=__version__)
+    return _write(writer_for(target, to), stream, Path(target), options)
+
+
+def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
+    stream.batches = _events_for(writer, stream, stream.batches)
+    written = writer.write(stream, target, options)
+    if len(stream.ledgers) == 1:
+        stream.ledgers[0].written = written.events + written.totals
+        stream.ledgers[0].left_out = dict(written.left_out)
+    return written
+
+
+def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Refuse a timeline of totals alone: durations without starts are never unfolded into invented events."""
+    events = totals = 0
+    for batch in batches:
+        if schema.is_totals(batch):
+            totals += batch.num_rows
+        else:
+            events += batch.num_rows
+        yield batch
+    if totals and not events and writer.holds == "events":
+        path = stream.ledgers[0].path if stream.ledgers else "the trace"
+        raise UsageError(
+            f"{path} holds totals alone, no events: {writer.name} needs a timeline",
+            hint="`tracekit summary` shows the totals; --to parquet keeps them",
+        )
+
+
+def inspect(
+    inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
+    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what each input is and holds, as the documented JSON object of `tracekit inspect`. Streams.
+
+    Raises: TracekitError.
+    """
+    with Inputs(inputs, Choice(format, selection, strict, True, options or {})) as joined:
+        entries = [take_stock(opened.run, opened.batches, opened.ledgers) for opened in joined.each()]
+        _hand_over(joined.failures, failures)
+    return {"tracekit": __version__, "inputs": entries}

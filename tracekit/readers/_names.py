@@ -1,0 +1,1 @@
+"""C++ names: demangled once for each distinct name, bounded, the file's own spelling kept."""

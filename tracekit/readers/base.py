@@ -1,0 +1,86 @@
+"""The contract of a reader: what it is asked, what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tracekit.trace import Ledger, Run
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+
+
+class Confidence(IntEnum):
+    """What a sniffer says of a head."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a sniffer sees: at most 64 KiB of the decompressed, UTF-8 text or bytes, the name, and an SQLite's tables.
+
+    complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
+    """
+
+    name: str
+    data: bytes
+    complete: bool = True
+    text: bool = True
+    tables: frozenset[str] = frozenset()
+
+    def lines(self) -> list[bytes]:
+        """Return the lines without their ends; the last one may be cut."""
+        return self.data.splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a caller may say to every reader.
+
+    source: number that goes into the column `source` and the keys of Run. demangle: C++ names to readable ones.
+    extra: options of one format, as `--option key=value` gives them.
+    """
+
+    source: int = 0
+    demangle: bool = True
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Opened:
+    """What reading gives.
+
+    run: complete once `batches` is exhausted. batches: RecordBatches of schema.EVENTS or schema.TOTALS.
+    ordered: rows of EVENTS come by start as far as the format promises; the pipeline looks, and sorts where they don't.
+    ledgers: one a source, complete once `batches` is exhausted.
+    """
+
+    run: Run
+    batches: Iterator[pa.RecordBatch]
+    ordered: bool
+    ledgers: tuple[Ledger, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One format. `suffixes` are a hint for people and listings, no proof.
+
+    sniff is pure and never raises. read raises ParseError where the head is wrong, and streams; a bad row costs that
+    row and a note.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    sniff: Callable[[Head], Confidence]
+    read: Callable[[Source, ReadOptions, Ledger], Opened]
+    gives: str = "events"
+    """ "events", "totals" or "both": for the listing."""

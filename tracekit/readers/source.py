@@ -1,0 +1,341 @@
+"""Source: the bytes of one input, wherever they are (file, stdin, URL; plain, gzip, zstd; UTF-8 or UTF-16), bounded.
+
+Text readers see UTF-8 without a byte order mark, in blocks of whole lines; what had to be repaired is noted in the
+ledger: bytes that are not UTF-8, a line beyond 16 MiB, a compressed file that ends too early.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import shutil
+import sqlite3
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self, cast
+
+from tracekit.errors import InputError, MissingExtraError, ParseError
+from tracekit.readers.base import Head
+from tracekit.trace import Ledger
+
+HEAD_BYTES = 64 << 10
+BLOCK_BYTES = 2 << 20
+MAX_LINE_BYTES = 16 << 20
+WHOLE_FILE_BYTES = 256 << 20
+"""Formats that cannot be read in pieces (protobuf messages) are read whole up to this size."""
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines. offset: byte of the first in the decoded text. line: its number, from 1. torn: the last line of
+    `data` has no line end, because the input ends there.
+    """
+
+    data: bytes
+    offset: int
+    line: int
+    torn: bool = False
+
+
+class Source:
+    """One input. `name` is what the user wrote; `path` a local file (of stdin and URLs a temporary copy)."""
+
+    def __init__(self, name: str, path: Path, *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self.name = name
+        self.path = path
+        self._temporary = temporary
+        self._head: Head | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was copied."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def size_bytes(self) -> int:
+        """Return the size of the input as it lies there."""
+        return self.path.stat().st_size
+
+    def sha256(self) -> str:
+        """Return the fingerprint of the input as it lies there."""
+        digest = hashlib.sha256()
+        with self._open() as file:
+            while chunk := file.read(BLOCK_BYTES):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def head(self) -> Head:
+        """Return what sniffers see. Raises: InputError when the input cannot be opened or decompressed at all."""
+        if self._head is None:
+            with closing(self.binary()) as stream:
+                data = _read_up_to(stream, HEAD_BYTES + 1)
+            encoding = _encoding(data)
+            if encoding:
+                data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
+            complete = len(data) <= HEAD_BYTES
+            data = data[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
+            tables = self._sqlite_tables() if data.startswith(SQLITE_MAGIC) else frozenset()
+            self._head = Head(Path(self.name).name, data, complete, _is_text(data), tables)
+        return self._head
+
+    def binary(self) -> BinaryIO:
+        """Return the decompressed bytes as a stream. Raises: InputError."""
+        file = self._open()
+        magic = file.read(4)
+        file.seek(0)
+        if magic[:2] == GZIP_MAGIC:
+            from isal import igzip
+
+            return cast(BinaryIO, igzip.GzipFile(fileobj=file, mode="rb"))
+        if magic == ZSTD_MAGIC:
+            import zstandard
+
+            return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+        return file
+
+    def chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+        """Give the decompressed bytes in pieces of at most `size`; a damaged end is noted and ends the input."""
+        with closing(self.binary()) as stream:
+            count = 0
+            while True:
+                try:
+                    chunk = stream.read(size)
+                except _DAMAGE as err:
+                    ledger.note(
+                        "compressed-file-damaged",
+                        f"the compressed data is damaged or cut ({err}); what came before was read",
+                        where=f"byte {count} of the text",
+                    )
+                    return
+                if not chunk:
+                    return
+                count += len(chunk)
+                yield chunk
+
+    def line_blocks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[LineBlock]:
+        """Give the text in blocks of whole lines of about `size` bytes, as clean UTF-8.
+
+        A line beyond 16 MiB counts as one record, dropped. Bytes that are not UTF-8 become U+FFFD, with a note.
+        """
+        offset, line = 0, 1
+        carry: list[bytes] = []
+        carried = 0
+        skipping = False
+        for chunk in _as_utf8(self.chunks(ledger, size), ledger):
+            cut = chunk.rfind(b"\n") + 1
+            if skipping:
+                first = chunk.find(b"\n") + 1
+                offset += first or len(chunk)
+                if not first:
+                    continue
+                skipping, chunk, cut, line = False, chunk[first:], cut - first, line + 1
+            if not cut:
+                carry.append(chunk)
+                carried += len(chunk)
+                if carried > MAX_LINE_BYTES:
+                    ledger.read += 1
+                    ledger.drop(
+                        "line-too-long", where=f"line {line}", text="dropped: a line longer than 16 MiB is no record"
+                    )
+                    offset += carried
+                    carry, carried, skipping = [], 0, True
+                continue
+            data = b"".join((*carry, chunk[:cut]))
+            carry, carried = [chunk[cut:]], len(chunk) - cut
+            yield LineBlock(_clean(data, offset, ledger), offset, line)
+            offset += len(data)
+            line += data.count(b"\n")
+        rest = b"".join(carry)
+        if rest:
+            yield LineBlock(_clean(rest, offset, ledger), offset, line, torn=True)
+
+    def read_whole(self, limit: int = WHOLE_FILE_BYTES) -> bytes:
+        """Return all decompressed bytes. Raises: ParseError beyond the limit, InputError for damaged compression."""
+        with closing(self.binary()) as stream:
+            try:
+                data = _read_up_to(stream, limit + 1)
+            except _DAMAGE as err:
+                raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+        if len(data) > limit:
+            raise ParseError(self.name, "", f"larger than {limit >> 20} MiB, which is the most for this format")
+        return data
+
+    def plain_path(self) -> Path:
+        """Return a local file with the decompressed bytes, for libraries that want a path (SQLite)."""
+        with self._open() as file:
+            magic = file.read(4)
+        if magic[:2] != GZIP_MAGIC and magic != ZSTD_MAGIC:
+            return self.path
+        folder = tempfile.TemporaryDirectory(prefix="tracekit-")
+        plain = Path(folder.name) / "plain"
+        with closing(self.binary()) as stream, plain.open("wb") as out:
+            try:
+                shutil.copyfileobj(stream, out, BLOCK_BYTES)
+            except _DAMAGE as err:
+                folder.cleanup()
+                raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        self.path, self._temporary = plain, folder
+        return plain
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as err:
+            raise _cannot_open(self.name, err) from err
+
+    def _sqlite_tables(self) -> frozenset[str]:
+        try:
+            uri = f"{self.plain_path().absolute().as_uri()}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True)) as db:
+                rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()
+        except (sqlite3.Error, InputError):
+            return frozenset()
+        return frozenset(str(r[0]) for r in rows)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    import zstandard
+
+    return (EOFError, zlib.error, OSError, zstandard.ZstdError)
+
+
+_DAMAGE = _damage()
+"""What the decompressors raise for damaged or cut data; gzip's BadGzipFile is an OSError."""
+
+
+def open_source(name: str) -> Source:
+    """Return the source that a user's word names: a path, "-" for stdin, or a URL that fsspec knows.
+
+    Raises: InputError, MissingExtraError.
+    """
+    if name == "-":
+        return _spooled("stdin", cast(BinaryIO, sys.stdin.buffer))
+    if "://" in name:
+        try:
+            import fsspec
+        except ImportError as err:
+            raise MissingExtraError(f"reading {name}", "remote") from err
+        try:
+            with fsspec.open(name, "rb") as file:
+                return _spooled(name, file)
+        except (OSError, ValueError, ImportError) as err:
+            raise InputError(f"{name}: cannot be opened ({err})", hint="is the address right, and the login?") from err
+    path = Path(name)
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as err:
+        raise _cannot_open(name, err) from err
+    return Source(name, path)
+
+
+def _spooled(name: str, stream: BinaryIO) -> Source:
+    folder = tempfile.TemporaryDirectory(prefix="tracekit-")
+    path = Path(folder.name) / "input"
+    with path.open("wb") as out:
+        shutil.copyfileobj(stream, out, BLOCK_BYTES)
+    return Source(name, path, temporary=folder)
+
+
+def _cannot_open(name: str, err: OSError) -> InputError:
+    if isinstance(err, FileNotFoundError):
+        return InputError(
+            f"{name}: no such file", hint="is the name right? Patterns need quotes or a shell that expands"
+        )
+    if isinstance(err, PermissionError):
+        return InputError(f"{name}: no permission to read", hint="chmod, or ask its owner")
+    if isinstance(err, IsADirectoryError):
+        return InputError(f"{name}: is a folder", hint="name the files in it")
+    return InputError(f"{name}: cannot be read ({err.strerror or err})")
+
+
+def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+    out = io.BytesIO()
+    while count > 0:
+        try:
+            chunk = stream.read(min(count, BLOCK_BYTES))
+        except _DAMAGE:
+            if not out.tell():
+                raise
+            break
+        if not chunk:
+            break
+        out.write(chunk)
+        count -= len(chunk)
+    return out.getvalue()
+
+
+def _encoding(head: bytes) -> str:
+    """Return "utf-16-le", "utf-16-be", or "" for UTF-8: PowerShell's `>` writes UTF-16 with a byte order mark."""
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be"
+    sample = head[:2048]
+    if len(sample) >= 8 and b"\0\0" not in sample:
+        if sample[1::2].count(0) > 0.8 * len(sample) / 2 and not sample[0::2].count(0):
+            return "utf-16-le"
+        if sample[0::2].count(0) > 0.8 * len(sample) / 2 and not sample[1::2].count(0):
+            return "utf-16-be"
+    return ""
+
+
+def _is_text(head: bytes) -> bool:
+    if b"\0" in head:
+        # A text log padded with NUL after a crash is text still.
+        head = head.rstrip(b"\0")
+        if b"\0" in head:
+            return False
+    if not head:
+        return True
+    bad = head.decode("utf-8", "replace").count("\ufffd")
+    return bad <= 1 + len(head) // 20
+
+
+def _as_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
+    first = True
+    decoder: codecs.IncrementalDecoder | None = None
+    for chunk in chunks:
+        data = chunk
+        if first:
+            first = False
+            if encoding := _encoding(data):
+                decoder = codecs.getincrementaldecoder(encoding)("replace")
+                ledger.note("utf-16", "the text is UTF-16 (PowerShell's > writes it so); it was read as such")
+            else:
+                data = data.removeprefix(codecs.BOM_UTF8)
+        if decoder is not None:
+            data = decoder.decode(data).replace("\ufeff", "").encode("utf-8", "replace")
+        yield data
+    if decoder is not None and (rest := decoder.decode(b"", final=True)):
+        yield rest.encode("utf-8", "replace")
+
+
+def _clean(data: bytes, offset: int, ledger: Ledger) -> bytes:
+    if data.isascii():
+        return data
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        text = data.decode("utf-8", "replace")
+        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD", where=f"byte {offset + err.start}")
+        return text.encode("utf-8")
+    return data

@@ -1,0 +1,189 @@
+"""Several inputs become one stream in order of start; a stream out of order is sorted on disk on the way.
+
+Memory stays bounded: a merge holds one batch of each source, a sort one chunk, the rest lies in temporary Arrow files.
+"""
+
+from __future__ import annotations
+
+import heapq
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.errors import OutOfOrderError
+from tracekit.trace import Run, concat
+
+SORT_ROWS = 1 << 18
+"""Rows sorted at once in memory; each such chunk becomes one temporary file."""
+FAN_IN = 64
+"""Temporary files merged at once; more are merged in rounds."""
+
+Keys = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def _keys(batch: pa.RecordBatch | pa.Table) -> tuple[Keys, Keys]:
+    """Return ts and -dur: the order of a trace, a missing duration last."""
+    return batch.column("ts_ns").to_numpy(), -batch.column("dur_ns").fill_null(-1).to_numpy()
+
+
+def _is_sorted(ts: Keys, neg: Keys) -> bool:
+    later = ts[1:] > ts[:-1]
+    return bool(np.all(later | ((ts[1:] == ts[:-1]) & (neg[1:] >= neg[:-1]))))
+
+
+def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass batches through that come in order; rows within one batch are sorted.
+
+    Raises: OutOfOrderError at a batch that begins before the rows given already. TOTALS have no order.
+    """
+    last: tuple[int, int] | None = None
+    for batch in batches:
+        if schema.is_totals(batch) or not batch.num_rows:
+            yield batch
+            continue
+        ts, neg = _keys(batch)
+        if not _is_sorted(ts, neg):
+            order = np.lexsort((neg, ts))
+            batch, ts, neg = batch.take(pa.array(order)), ts[order], neg[order]
+        if last is not None and (int(ts[0]), int(neg[0])) < last:
+            raise OutOfOrderError
+        last = int(ts[-1]), int(neg[-1])
+        yield batch
+
+
+def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the same rows by (ts_ns, -dur_ns), stable: chunks are sorted into temporary files, then merged.
+
+    TOTALS come first, as they are. A stream that fits into one chunk touches no disk.
+    """
+    with tempfile.TemporaryDirectory(prefix="tracekit-sort-") as folder, ExitStack() as stack:
+        files: list[Path] = []
+        pending: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            if schema.is_totals(batch):
+                yield batch
+                continue
+            pending.append(batch)
+            rows += batch.num_rows
+            if rows >= SORT_ROWS:
+                files.append(_store(_sorted(pending), Path(folder) / f"{len(files)}.arrow"))
+                pending, rows = [], 0
+        if not files:
+            if rows:
+                yield from _sorted(pending).to_batches()
+            return
+        if rows:
+            files.append(_store(_sorted(pending), Path(folder) / f"{len(files)}.arrow"))
+        while len(files) > FAN_IN:
+            files = [_merge_files(files[i : i + FAN_IN]) for i in range(0, len(files), FAN_IN)]
+        yield from merged([_load(f, stack) for f in files])
+
+
+def _sorted(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    table = concat(batches, schema.EVENTS).combine_chunks()
+    ts, neg = _keys(table)
+    return table if _is_sorted(ts, neg) else table.take(pa.array(np.lexsort((neg, ts))))
+
+
+def _store(table: pa.Table, path: Path) -> Path:
+    _store_batches(iter(table.to_batches(max_chunksize=1 << 14)), path)
+    return path
+
+
+def _store_batches(batches: Iterator[pa.RecordBatch], path: Path) -> None:
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=False)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema.EVENTS, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _merge_files(files: list[Path]) -> Path:
+    target = files[0].with_suffix(".merged.arrow")
+    with ExitStack() as stack:
+        _store_batches(merged([_load(f, stack) for f in files]), target)
+    for file in files:
+        file.unlink()
+    return target
+
+
+def _load(path: Path, stack: ExitStack) -> Iterator[pa.RecordBatch]:
+    file = stack.enter_context(pa.OSFile(str(path), "rb"))
+    return iter(pa.ipc.open_stream(file))
+
+
+def merged(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Merge streams that are each in order into one; equal keys keep the order of the streams.
+
+    Rounds: of all batches at hand, the rows up to the smallest last key can be given, sorted together.
+    """
+    if len(streams) == 1:
+        yield from streams[0]
+        return
+    heads: dict[int, pa.RecordBatch] = {}
+    lasts: list[tuple[tuple[int, int], int]] = []
+
+    def refill(index: int) -> Iterator[pa.RecordBatch]:
+        for batch in streams[index]:
+            if schema.is_totals(batch):
+                yield batch
+            elif batch.num_rows:
+                ts, neg = _keys(batch)
+                heads[index] = batch
+                heapq.heappush(lasts, ((int(ts[-1]), int(neg[-1])), index))
+                return
+
+    for index in range(len(streams)):
+        yield from refill(index)
+    while lasts:
+        bound, _ = lasts[0]
+        parts: list[pa.RecordBatch] = []
+        empty: list[int] = []
+        for index in sorted(heads):
+            batch = heads[index]
+            ts, neg = _keys(batch)
+            cut = int(np.searchsorted(ts, bound[0], "left"))
+            until = int(np.searchsorted(ts, bound[0], "right"))
+            cut += int(np.searchsorted(neg[cut:until], bound[1], "right"))
+            if cut:
+                parts.append(batch.slice(0, cut))
+                heads[index] = batch.slice(cut)
+            if not heads[index].num_rows:
+                empty.append(index)
+        yield from _sorted(parts).to_batches()
+        done = set(empty)
+        lasts = [item for item in lasts if item[1] not in done]
+        heapq.heapify(lasts)
+        for index in empty:
+            del heads[index]
+            yield from refill(index)
+
+
+def shifted(batches: Iterator[pa.RecordBatch], by_ns: int) -> Iterator[pa.RecordBatch]:
+    """Move every start by the same time."""
+    index = schema.EVENTS.get_field_index("ts_ns")
+    for batch in batches:
+        if by_ns and not schema.is_totals(batch) and batch.num_rows:
+            moved = pa.array(batch.column("ts_ns").to_numpy() + by_ns)
+            batch = batch.set_column(index, schema.EVENTS.field(index), moved)
+        yield batch
+
+
+def joined_runs(into: Run, runs: Sequence[Run]) -> None:
+    """Put the facts of runs whose sources are numbered apart into one; `into.origin_ns` stays as it is."""
+    for run in runs:
+        for name in (f.name for f in fields(Run)):
+            if name == "origin_ns":
+                continue
+            mine, theirs = getattr(into, name), getattr(run, name)
+            if isinstance(mine, dict):
+                mine.update(theirs)
+            else:
+                mine.extend(theirs)

@@ -1,0 +1,148 @@
+"""Selection: the user's filters, the same words in every command, applied to batches as they come."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit import schema
+from tracekit.errors import UsageError
+from tracekit.trace import Ledger
+from tracekit.units import MAX_NS, TIME_EXPONENT, parse_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rows the user wants; an empty field asks nothing. A row whose column is null fails a question about it.
+
+    name: regular expression searched in the name. steps, times_ns: half-open ranges, times on the sources' own clock.
+    min_dur_ns: shortest duration. Rows of TOTALS know no time, device or step: only name, kind and rank select them.
+    """
+
+    name: str = ""
+    kinds: frozenset[str] = frozenset()
+    ranks: frozenset[int] = frozenset()
+    devices: frozenset[int] = frozenset()
+    streams: frozenset[int] = frozenset()
+    steps: tuple[int | None, int | None] | None = None
+    times_ns: tuple[int | None, int | None] | None = None
+    min_dur_ns: int = 0
+
+    def __post_init__(self) -> None:
+        strange = self.kinds - schema.KINDS
+        if strange:
+            raise UsageError(
+                f"--kind {sorted(strange)[0]}: no such kind", hint=f"one of: {', '.join(sorted(schema.KINDS))}"
+            )
+        try:
+            re.compile(self.name)
+        except re.error as err:
+            raise UsageError(f"--name {self.name!r} is no regular expression ({err})") from err
+
+    def __bool__(self) -> bool:
+        return self != Selection()
+
+    def apply(self, batch: pa.RecordBatch, ledger: Ledger) -> pa.RecordBatch:
+        """Return the rows that pass, and move the records of the others from kept to filtered."""
+        if not self or not batch.num_rows:
+            return batch
+        totals = schema.is_totals(batch)
+        mask = self._mask(batch, totals)
+        if mask.all():
+            return batch
+        kept = batch.filter(pa.array(mask))
+        if totals:
+            lost = batch.num_rows - kept.num_rows
+            ledger.totals_out -= lost
+        else:
+            # One record may have made several rows: it counts as filtered when none of them is left.
+            records = batch.column("event_id").to_numpy()
+            lost = len(np.setdiff1d(records[~mask], records[mask]))
+            ledger.events_out -= batch.num_rows - kept.num_rows
+        lost = min(lost, ledger.kept)
+        ledger.kept -= lost
+        ledger.filtered += lost
+        return kept
+
+    def _mask(self, batch: pa.RecordBatch, totals: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        mask = np.ones(batch.num_rows, np.bool_)
+        if self.name:
+            mask &= _text_mask(batch.column("name"), lambda names: pc.match_substring_regex(names, self.name))
+        if self.kinds:
+            wanted = pa.array(sorted(self.kinds))
+            mask &= _text_mask(batch.column("kind"), lambda kinds: pc.is_in(kinds, wanted))
+        for numbers, column in ((self.ranks, "rank"), (self.devices, "device"), (self.streams, "stream")):
+            if numbers and column in batch.schema.names:
+                values = batch.column(column)
+                found = pc.is_in(values, pa.array(sorted(numbers), values.type))
+                mask &= found.to_numpy(zero_copy_only=False)
+        if totals:
+            return mask
+        if self.steps is not None:
+            mask &= _range_mask(batch.column("step"), self.steps)
+        if self.times_ns is not None:
+            mask &= _range_mask(batch.column("ts_ns"), self.times_ns)
+        if self.min_dur_ns:
+            mask &= _range_mask(batch.column("dur_ns"), (self.min_dur_ns, None))
+        return mask
+
+
+def _text_mask(column: pa.DictionaryArray, test: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    hit = test(column.dictionary).fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    hit = np.append(hit, False)
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    out: np.ndarray[Any, np.dtype[np.bool_]] = hit[codes]
+    return out
+
+
+def _range_mask(column: pa.Array, bounds: tuple[int | None, int | None]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+    low, high = bounds
+    if low is not None:
+        valid = valid & (values >= low)
+    if high is not None:
+        valid = valid & (values < high)
+    out: np.ndarray[Any, np.dtype[np.bool_]] = valid
+    return out
+
+
+def _bounds(text: str, option: str, parse: Any) -> tuple[int | None, int | None]:
+    first, colon, last = text.partition(":")
+    try:
+        low = parse(first) if first.strip() else None
+        high = parse(last) if last.strip() else None
+    except ValueError as err:
+        raise UsageError(f"{option} {text}: {err}", hint=f"{option} A:B, for example {_EXAMPLES[option]}") from err
+    if not colon or (low is not None and high is not None and high <= low):
+        raise UsageError(f"{option} {text}: not a range", hint=f"{option} A:B, for example {_EXAMPLES[option]}")
+    return low, high
+
+
+_EXAMPLES = {"--step": "2:10", "--time": "1.5s:2s"}
+
+
+def parse_steps(text: str) -> tuple[int | None, int | None]:
+    """Return the half-open range of "2:10", "2:" or ":10". Raises: UsageError."""
+    return _bounds(text, "--step", int)
+
+
+def parse_times(text: str) -> tuple[int | None, int | None]:
+    """Return the half-open range in ns of "1.5s:2s" (units s, ms, us, ns; none: ns). Raises: UsageError."""
+    return _bounds(text, "--time", lambda t: parse_ns(t, "ns"))
+
+
+def parse_duration(text: str) -> int:
+    """Return the ns of "10us". Raises: UsageError."""
+    try:
+        ns = parse_ns(text, "ns")
+    except ValueError as err:
+        raise UsageError(f"--min-dur {text}: {err}", hint=f"a number with {', '.join(TIME_EXPONENT)}") from err
+    if not 0 <= ns < MAX_NS:
+        raise UsageError(f"--min-dur {text}: not a duration")
+    return ns

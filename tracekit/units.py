@@ -1,0 +1,158 @@
+"""Text to exact numbers and back: "12.3us" -> 12300 ns; ns, bytes and ratios -> text.
+
+Nothing here goes through a binary float where the result is a time.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+
+
+class Unit(StrEnum):
+    """What a number in a report means; the renderers choose its text."""
+
+    TEXT = "text"
+    COUNT = "count"
+    ID = "id"
+    NS = "ns"
+    BYTES = "bytes"
+    RATIO = "ratio"
+    BYTES_PER_S = "bytes/s"
+    NUMBER = "number"
+
+
+TIME_EXPONENT: dict[str, int] = {"s": 9, "ms": 6, "us": 3, "µs": 3, "μs": 3, "ns": 0}
+"""Power of ten that turns a number of the unit into ns. Both code points for micro (U+00B5, U+03BC) are in use."""
+
+BYTE_FACTOR: dict[str, int] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+"""nvprof's sizes are powers of 1024 (39.0625 KB = 40000 B in cuda_timeline.csv of the corpus)."""
+
+MAX_NS = 1 << 62
+"""No time of ours reaches this (146 years); larger ones are refused where they are read."""
+
+_QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµμ%]*(?:/s)?)\s*$", re.ASCII)
+
+
+def split_quantity(text: str) -> tuple[Decimal, str]:
+    """Return number and unit of a cell such as "60.641GB/s"; the unit is "" where there is none.
+
+    Raises: ValueError when the text is not a finite decimal number with an optional unit.
+
+    >>> split_quantity("128.83us")
+    (Decimal('128.83'), 'us')
+    """
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"not a number with a unit: {text[:40]!r}")
+    try:
+        return Decimal(match[1]), match[2]
+    except InvalidOperation as err:
+        raise ValueError(f"not a number with a unit: {text[:40]!r}") from err
+
+
+def to_ns(number: str | Decimal, unit: str) -> int:
+    """Return number x unit in ns, exact; what lies below 1 ns is rounded half to even.
+
+    Raises: ValueError for another unit, another text, or a time beyond 2^62 ns.
+
+    >>> to_ns("215.481427", "ms")
+    215481427
+    """
+    if unit not in TIME_EXPONENT:
+        raise ValueError(f"not a unit of time: {unit!r}")
+    value = Decimal(number) if isinstance(number, str) else number
+    if not value.is_finite() or value.adjusted() > 20:
+        raise ValueError(f"not a time: {str(number)[:40]!r}")
+    ns = int(value.scaleb(TIME_EXPONENT[unit]).to_integral_value())
+    if abs(ns) >= MAX_NS:
+        raise ValueError(f"a time beyond 146 years: {str(number)[:40]!r}")
+    return ns
+
+
+def parse_ns(text: str, default_unit: str = "") -> int:
+    """Return the ns of a text that carries its unit, such as "1.18208s" or "0ns".
+
+    Raises: ValueError as `to_ns`.
+    """
+    number, unit = split_quantity(text)
+    return to_ns(number, unit or default_unit)
+
+
+def to_bytes(number: str | Decimal, unit: str) -> int:
+    """Return number x unit in bytes, rounded to the nearest (sizes are printed with few decimals).
+
+    >>> to_bytes("39.062500", "KB")
+    40000
+    """
+    if unit not in BYTE_FACTOR:
+        raise ValueError(f"not a unit of size: {unit!r}")
+    value = Decimal(number) if isinstance(number, str) else number
+    if not value.is_finite() or value.adjusted() > 20:
+        raise ValueError(f"not a size: {str(number)[:40]!r}")
+    return int((value * BYTE_FACTOR[unit]).to_integral_value())
+
+
+def format_ns(ns: int, unit: str, *, grouped: bool = True) -> str:
+    """Return ns in a unit with every digit kept (s 9 decimals, ms 6, us 3, ns 0).
+
+    >>> format_ns(1234567890, "us")
+    '1,234,567.890'
+    """
+    exponent = TIME_EXPONENT[unit]
+    sign, rest = ("-", -ns) if ns < 0 else ("", ns)
+    whole, fraction = divmod(rest, 10**exponent)
+    head = f"{whole:,}" if grouped else str(whole)
+    return f"{sign}{head}.{fraction:0{exponent}d}" if exponent else f"{sign}{head}"
+
+
+def best_time_unit(largest_ns: int) -> str:
+    """Return the unit in which the largest time of a column reads best: us below 1 s, else ms, s from 1000 s on."""
+    size = abs(largest_ns)
+    return "us" if size < 10**9 else "ms" if size < 10**12 else "s"
+
+
+def format_span(ns: int) -> str:
+    """Return a duration for prose, exact, in the largest unit that keeps it >= 1 (trailing zeros cut).
+
+    >>> format_span(1500000)
+    '1.5 ms'
+    """
+    for unit in ("s", "ms", "us"):
+        if abs(ns) >= 10 ** TIME_EXPONENT[unit]:
+            text = format_ns(ns, unit).rstrip("0").rstrip(".")
+            return f"{text} {unit}"
+    return f"{ns} ns"
+
+
+def format_bytes(count: int) -> str:
+    """Return bytes in binary units with at most 4 digits ("39.06 KiB").
+
+    >>> format_bytes(40000)
+    '39.06 KiB'
+    """
+    size = float(abs(count))
+    if size < 1024:
+        return f"{count} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        size /= 1024
+        if size < 1024 or unit == "PiB":
+            break
+    digits = 2 if size < 100 else 1
+    return f"{'-' if count < 0 else ''}{size:,.{digits}f} {unit}"
+
+
+def format_rate(bytes_per_s: float) -> str:
+    """Return bytes/s in powers of 1000, as link and memory speeds are quoted ("4.85 GB/s")."""
+    size, unit = float(bytes_per_s), "B/s"
+    for larger in ("kB/s", "MB/s", "GB/s", "TB/s"):
+        if abs(size) < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:,.2f} {unit}"
+
+
+def format_ratio(ratio: float) -> str:
+    """Return a ratio 0..1 in percent with 2 decimals, without the sign."""
+    return f"{100 * ratio:.2f}"

@@ -1,0 +1,13 @@
+"""VIEWS: one line a view, in the order in which a report shows them. A new view is one file and one line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tracekit.views.base import View
+
+_MODULES: tuple[str, ...] = ()
+
+VIEWS: dict[str, View] = {
+    view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
+}

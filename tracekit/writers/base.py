@@ -1,0 +1,114 @@
+"""The contract of a writer: batches in order of start go into one file, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from tracekit.errors import OutputError, OutputExistsError
+from tracekit.trace import Ledger, Run
+
+
+@dataclass(slots=True)
+class Stream:
+    """What a writer gets: EVENTS and TOTALS batches, EVENTS ordered by (ts_ns, -dur_ns).
+
+    run and ledgers are complete once `batches` is exhausted.
+    """
+
+    run: Run
+    batches: Iterator[pa.RecordBatch]
+    ledgers: tuple[Ledger, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a caller may say to every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for)."""
+
+    force: bool = False
+    viewer: str = ""
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Written:
+    """What became of the rows: written, left out by reason, and what the user should know."""
+
+    path: Path
+    events: int = 0
+    totals: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out(self, reason: str, count: int = 1) -> None:
+        """Count rows that the target cannot hold."""
+        if count:
+            self.left_out[reason] = self.left_out.get(reason, 0) + count
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One target. `holds` says what of a trace fits: "events", "totals" or "both".
+
+    fingerprint: the facts of the run must carry each source's SHA-256.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    write: Callable[[Stream, Path, WriteOptions], Written]
+    holds: str = "events"
+    fingerprint: bool = False
+
+
+@contextlib.contextmanager
+def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """Give a file beside the target that takes the target's name when the block ends well, and vanishes otherwise.
+
+    Raises: OutputExistsError without force; OutputError when the folder is missing or closed, or the disk is full.
+    What was at the target before survives every failure.
+    """
+    if target.exists() and not force:
+        raise OutputExistsError(str(target))
+    if target.is_dir():
+        raise OutputError(f"{target} is a folder", hint="name a file, or end the name with / for one output per input")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
+    except OSError as err:
+        raise _cannot_write(target, err) from err
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        _give_usual_mode(part)
+        part.replace(target)
+    except OSError as err:
+        raise _cannot_write(target, err) from err
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _give_usual_mode(path: Path) -> None:
+    """Give the file the mode that open() would have: mkstemp makes it private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+
+
+def _cannot_write(target: Path, err: OSError) -> OutputError:
+    if err.errno == errno.ENOSPC:
+        return OutputError(f"{target}: the disk is full", hint="free some space; what was there before is untouched")
+    if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return OutputError(f"{target}: no permission to write", hint="choose another folder with -o")
+    if err.errno == errno.ENOENT:
+        return OutputError(f"{target.parent}: no such folder", hint="make it first, or choose another with -o")
+    return OutputError(f"{target}: {err.strerror or err}", hint="what was there before is untouched")
