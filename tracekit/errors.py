@@ -52,6 +52,14 @@ class InputError(TracekitError):
     """The input cannot be opened: missing, a folder without traces, no permission, a broken archive member."""
 
 
+class AllInputsError(InputError):
+    """None of several inputs can be read; `errors` has the reason of each."""
+
+    def __init__(self, errors: Iterable[TracekitError]) -> None:
+        self.errors = list(errors)
+        super().__init__(f"none of the {len(self.errors)} inputs can be read", hint="each is named above")
+
+
 class UnsupportedVersionError(TracekitError):
     """The format is known, this version of it is not."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Self
 import pyarrow as pa
 
 from tracekit import run as runs
-from tracekit.errors import InputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.errors import AllInputsError, InputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.readers import READERS
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.sniff import identify
@@ -37,7 +37,7 @@ class Input:
 class Choice:
     """How to read. format: a reader's name, "" lets the content decide. strict: the first note is an error.
 
-    fingerprint: each source's SHA-256 goes into the facts of the run.
+    fingerprint: each source's SHA-256 goes into the facts of the run. progress: told the share done, 0..1.
     """
 
     format: str = ""
@@ -46,6 +46,7 @@ class Choice:
     demangle: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     fingerprint: bool = False
+    progress: Callable[[float], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class Inputs:
         """
         opened = list(self.each())
         if not opened:
-            raise self.failures[0].error
+            raise AllInputsError(failure.error for failure in self.failures)
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
         known = [o for o in origins if o is not None]
@@ -171,14 +172,19 @@ class Inputs:
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
-        opened.batches = self._selected(opened, source, item)
+        opened.batches = self._selected(opened, opened.batches, source, item)
         return opened
 
-    def _selected(self, opened: Opened, source: Source, item: Input) -> Iterator[pa.RecordBatch]:
+    def _selected(
+        self, opened: Opened, batches: Iterator[pa.RecordBatch], source: Source, item: Input
+    ) -> Iterator[pa.RecordBatch]:
         """Pass on what the user wants; at the end the ledger must add up."""
         ledger = opened.ledgers[0]
         try:
-            for batch in opened.batches:
+            for batch in batches:
+                if self._choice.progress is not None:
+                    done = sum(s.share_read() for s in self._sources.values())
+                    self._choice.progress(min(done / len(self._items), 1.0))
                 kept = self._choice.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept

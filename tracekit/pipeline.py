@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from tracekit.units import format_span
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
 BATCH_ROWS = 1 << 16
 
@@ -32,15 +32,15 @@ BATCH_ROWS = 1 << 16
 def read(
     inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
     columns: frozenset[str] | None = None, demangle: bool = True, options: Mapping[str, str] | None = None,
-    failures: list[Failure] | None = None,
+    failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
 ) -> Trace:  # fmt: skip
     """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs).
 
     format: a reader's name; "" lets the content decide. columns: those of EVENTS to keep, None for all.
-    failures: takes the bad inputs among several; without it the first of them raises.
+    failures: takes the bad inputs among several; without it the first of them raises. progress: told the share done.
     Raises: TracekitError.
     """
-    choice = Choice(format, selection, strict, demangle, options or {})
+    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
     with Inputs(inputs, choice) as joined:
         trace = _collect(joined.stream(order=False), columns)
         _hand_over(joined.failures, failures)
@@ -136,6 +136,13 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     return RENDERERS[form].render(made, options or RenderOptions())
 
 
+def write_report(made: Report, target: PathLike, *, form: str = "html", force: bool = False) -> None:
+    """Write a report into a file, whole or not at all. Raises: OutputExistsError, OutputError, UsageError."""
+    text = render(made, form)
+    with new_file(Path(target), force=force) as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
 @dataclass(slots=True)
 class Conversion:
     """What a conversion did: rows written and left out, facts, one ledger a source, the inputs that failed."""
@@ -165,6 +172,7 @@ def convert(
     source: PathLike | Sequence[PathLike], target: PathLike, *, to: str = "", format: str = "",
     selection: Selection = ALL, force: bool = False, strict: bool = False, demangle: bool = True, viewer: str = "",
     options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Conversion:  # fmt: skip
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
@@ -174,7 +182,9 @@ def convert(
     writer = writer_for(target, to)
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
-    choice = Choice(format, selection, strict, demangle, options or {}, fingerprint=writer.fingerprint)
+    choice = Choice(
+        format, selection, strict, demangle, options or {}, fingerprint=writer.fingerprint, progress=progress
+    )
     wanted = WriteOptions(force=force, viewer=viewer, version=__version__)
     with Inputs(source, choice) as joined:
         for sort in (False, True):
@@ -226,13 +236,15 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
 
 def inspect(
     inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
-    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+    demangle: bool = True, options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return what each input is and holds, as the documented JSON object of `tracekit inspect`. Streams.
 
     Raises: TracekitError.
     """
-    with Inputs(inputs, Choice(format, selection, strict, True, options or {})) as joined:
+    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
+    with Inputs(inputs, choice) as joined:
         entries = [take_stock(opened.run, opened.batches, opened.ledgers) for opened in joined.each()]
         _hand_over(joined.failures, failures)
     return {"tracekit": __version__, "inputs": entries}

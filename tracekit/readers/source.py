@@ -55,6 +55,7 @@ class Source:
         self.path = path
         self._temporary = temporary
         self._head: Head | None = None
+        self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +72,12 @@ class Source:
     def size_bytes(self) -> int:
         """Return the size of the input as it lies there."""
         return self.path.stat().st_size
+
+    def share_read(self) -> float:
+        """Return how much of the input the stream opened last has taken, 0..1, for a progress bar."""
+        if self._file is None or self._file.closed:
+            return 0.0
+        return self._file.tell() / max(self.size_bytes(), 1)
 
     def sha256(self) -> str:
         """Return the fingerprint of the input as it lies there."""
@@ -96,7 +103,7 @@ class Source:
 
     def binary(self) -> BinaryIO:
         """Return the decompressed bytes as a stream. Raises: InputError."""
-        file = self._open()
+        file = self._file = self._open()
         magic = file.read(4)
         file.seek(0)
         if magic[:2] == GZIP_MAGIC:

@@ -1,0 +1,37 @@
+"""A program that records must not pay for the tool that reads: what is loaded when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "bokeh", "typer", "rich", "google.protobuf")
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split("\n"))
+
+
+@pytest.mark.parametrize("statement", ["import tracekit", "import tracekit.recorder", "import tracekit.errors"])
+def test_importing_loads_nothing_heavy(statement: str) -> None:
+    assert not loaded_after(statement) & set(HEAVY)
+
+
+def test_help_loads_no_data_library() -> None:
+    statement = (
+        "import contextlib, io\nfrom tracekit.cli import app\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app(['--help'])"
+    )
+    assert not loaded_after(statement) & {"pyarrow", "numpy", "pandas", "jinja2", "bokeh", "tracekit.pipeline"}
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    import tracekit
+
+    with pytest.raises(AttributeError, match="no_such_name"):
+        tracekit.no_such_name  # noqa: B018
+    assert set(tracekit.__all__) <= set(dir(tracekit))

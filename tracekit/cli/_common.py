@@ -1,0 +1,242 @@
+"""What commands share: the reading options, the ONE place that prints an error, and the messages on stderr."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit._version import __version__
+from tracekit.errors import AllInputsError, TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+    from tracekit.selection import Selection
+    from tracekit.trace import Ledger
+
+FILTERS = "Filters"
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The inputs and how to read them: the same words in every command. `expanded` turns the fields into options."""
+
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin; NAME=INPUT gives a name."
+        ),
+    ]
+    format: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess; see `tracekit formats`.")] = (
+        ""
+    )
+    strict: Annotated[bool, typer.Option("--strict", help="Make the first note an error.")] = False
+    demangle: Annotated[bool, typer.Option(help="Make C++ names readable.")] = True
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of one format.")
+    ] = None
+    name: Annotated[str, typer.Option(metavar="REGEX", help="Only names that match.", rich_help_panel=FILTERS)] = ""
+    kind: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Only this kind: kernel, memcpy, runtime ...; repeatable.")
+    ] = None
+    rank: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this rank; repeatable.")] = None
+    device: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this device; repeatable.")] = None
+    stream: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this stream; repeatable.")] = None
+    step: Annotated[str, typer.Option(metavar="A:B", help="Only steps A to B-1.")] = ""
+    time: Annotated[str, typer.Option(metavar="A:B", help="Only events that start in it, such as 1.5s:2s.")] = ""
+    min_dur: Annotated[str, typer.Option(metavar="D", help="Only events at least this long, such as 10us.")] = ""
+    debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False
+
+    def selection(self) -> Selection:
+        """Return the filter. Raises: UsageError."""
+        from tracekit.selection import Selection, parse_duration, parse_steps, parse_times
+
+        return Selection(
+            name=self.name, kinds=frozenset(self.kind or ()), ranks=frozenset(self.rank or ()),
+            devices=frozenset(self.device or ()), streams=frozenset(self.stream or ()),
+            steps=parse_steps(self.step) if self.step else None,
+            times_ns=parse_times(self.time) if self.time else None,
+            min_dur_ns=parse_duration(self.min_dur) if self.min_dur else 0,
+        )  # fmt: skip
+
+    def options(self) -> dict[str, str]:
+        """Return the options of one format. Raises: UsageError."""
+        pairs = [text.partition("=") for text in self.option or ()]
+        for key, equals, _ in pairs:
+            if not equals:
+                raise UsageError(f"--option {key}: no value", hint="--option KEY=VALUE")
+        return {key: value for key, _, value in pairs}
+
+    def words(self) -> dict[str, Any]:
+        """Return what the functions of `pipeline` take by keyword."""
+        return {
+            "format": self.format, "selection": self.selection(), "strict": self.strict, "options": self.options(),
+        }  # fmt: skip
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with its parameter `reading: Reading` replaced by Reading's fields, for typer to see."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    shared = typing.get_type_hints(Reading, include_extras=True)
+    own = inspect.signature(command)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        if hints.get(name) is not Reading:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        for field, default in zip(fields(Reading), inspect.signature(Reading).parameters.values(), strict=True):
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default.default, annotation=shared[field.name]
+                )
+            )
+    names = {field.name for field in fields(Reading)}
+
+    @functools.wraps(command)
+    def wrapper(**words: Any) -> None:
+        reading = Reading(**{k: v for k, v in words.items() if k in names})
+        command(reading=reading, **{k: v for k, v in words.items() if k not in names})
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    del wrapper.__wrapped__
+    return wrapper
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with errors turned into one sentence, a hint and an exit code."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **words: Any) -> None:
+        try:
+            command(*args, **words)
+            sys.stdout.flush()
+        except TracekitError as err:
+            if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
+                raise
+            for each in err.errors if isinstance(err, AllInputsError) else ():
+                print_error(each)
+            print_error(err)
+            raise typer.Exit(EXIT_USAGE if isinstance(err, UsageError) else EXIT_FAILED) from None
+        except BrokenPipeError:
+            # The reader of our output has gone (| head): end quietly, and keep Python from complaining at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(EXIT_FAILED) from None
+        except KeyboardInterrupt:
+            say("interrupted: nothing is left half-written")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except OSError as err:
+            if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
+                raise
+            print_error(TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}"))
+            raise typer.Exit(EXIT_FAILED) from None
+
+    return wrapper
+
+
+def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the example that stands at the end of its --help."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command.example = "Example: " + "    ".join(lines)  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def version_option(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Print the version and stop."""
+    if version:
+        print(f"tracekit {__version__}")
+        raise typer.Exit
+
+
+def say(text: str) -> None:
+    """Print a message to stderr: stdout is for results."""
+    print(printable(text), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return text safe for a terminal: control characters (names are hostile input) are shown escaped."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_error(err: TracekitError) -> None:
+    """Print one sentence of fact and what to do."""
+    say(f"error: {err}")
+    if err.hint:
+        say(f"hint: {err.hint}")
+
+
+def finish(failures: list[Failure]) -> None:
+    """Name the inputs that failed among others that did not, and end with exit code 1 if there are any."""
+    for failure in failures:
+        print_error(failure.error)
+    if failures:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
+    """Print what became of the records, and every note, to stderr."""
+    for ledger in ledgers:
+        parts = [f"{ledger.kept:,} kept"]
+        parts += [f"{n:,} {what}" for n, what in ((ledger.merged, "merged"), (ledger.facts, "facts")) if n]
+        parts += [f"{n:,} ignored ({what})" for what, n in sorted(ledger.ignored.items())]
+        parts += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
+        parts += [f"{n:,} DROPPED ({reason})" for reason, n in sorted(ledger.dropped.items())]
+        say(f"{ledger.path} ({ledger.format}): {ledger.read:,} records read = {', '.join(parts)}")
+        for note in ledger.notes.values():
+            say(f"note: {note}")
+
+
+def output_width() -> int:
+    """Return the columns of the terminal that results go to, 0 (no limit) when they go to a file or a pipe."""
+    if not sys.stdout.isatty():
+        return 0
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[float], None]]:
+    """Give a function that takes the share done, 0..1; it draws on stderr, if that is a terminal, after one second."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    import time
+
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    from rich.console import Console
+
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(printable(label), total=1.0)
+    begun = time.monotonic()
+    shown = False
+
+    def update(share: float) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - begun > 1:
+            shown = True
+            bar.start()
+        if shown:
+            bar.update(task, completed=share)
+
+    try:
+        yield update
+    finally:
+        if shown:
+            bar.stop()

@@ -1,0 +1,108 @@
+"""tracekit convert: profiles into a Chrome trace, an archive, JSON lines, CSV or a legacy log."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+    from tracekit.pipeline import Conversion
+
+
+@expanded
+@example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
+def convert(
+    reading: Reading,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="A file, - for stdout, or FOLDER/ for one output each.")
+    ],
+    to: Annotated[
+        str, typer.Option(metavar="TARGET", help="chrome, parquet, jsonl, csv, cuda-kvp, cuda-csv; else by suffix.")
+    ] = "",
+    viewer: Annotated[
+        str, typer.Option("--for", metavar="VIEWER", help="chrome, perfetto or speedscope: mind its limits.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
+    if viewer not in ("", "chrome", "perfetto", "speedscope"):
+        raise UsageError(f"--for {viewer}: no such viewer", hint="one of: chrome, perfetto, speedscope")
+    failures: list[Failure] = []
+    if output.endswith("/") or (Path(output).is_dir() and output != "-"):
+        _one_each(reading, Path(output), to=to, viewer=viewer, force=force, failures=failures)
+    elif output == "-":
+        _to_stdout(reading, to=to, viewer=viewer, failures=failures)
+    else:
+        _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force, failures=failures))
+    finish(failures)
+
+
+def _convert(
+    reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool, failures: list[Failure]
+) -> Conversion:
+    from tracekit import pipeline
+
+    with progress(f"converting {inputs[0]}") as update:
+        return pipeline.convert(
+            inputs, output, to=to, viewer=viewer, force=force, demangle=reading.demangle,
+            failures=failures, progress=update, **reading.words(),
+        )  # fmt: skip
+
+
+def _tell(done: Conversion) -> None:
+    written = done.written
+    size = written.path.stat().st_size
+    rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
+    say(f"wrote {written.path}: {' and '.join(rows) or 'no events'}, {size:,} bytes")
+    for reason, count in sorted(written.left_out.items()):
+        say(f"note: {count:,} rows left out: {reason}")
+    for note in written.notes:
+        say(f"note: {note}")
+    tell_ledger(done.ledgers)
+
+
+def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bool, failures: list[Failure]) -> None:
+    from tracekit import pipeline
+    from tracekit.inputs import Failure, expand
+
+    to = to or "chrome"
+    suffix = pipeline.writer_for("", to).suffixes[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    taken: set[str] = set()
+    for item in expand(reading.inputs):
+        stem = item.label or Path(item.name).name.split(".")[0] or "stdin"
+        name = stem
+        for number in range(2, 1 << 20):
+            if name not in taken:
+                break
+            name = f"{stem}-{number}"
+        taken.add(name)
+        try:
+            target = str(folder / f"{name}{suffix}")
+            one: list[Failure] = []
+            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force, failures=one))
+        except TracekitError as err:
+            if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
+                raise
+            failures.append(Failure(item.name, err))
+
+
+def _to_stdout(reading: Reading, *, to: str, viewer: str, failures: list[Failure]) -> None:
+    if not to:
+        raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+        target = Path(folder) / "stdout"
+        done = _convert(reading, reading.inputs, str(target), to=to, viewer=viewer, force=True, failures=failures)
+        with target.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        tell_ledger(done.ledgers)

@@ -1,0 +1,37 @@
+"""tracekit report: one HTML page that opens offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+
+
+@expanded
+@example("tracekit report run.csv -o run.html")
+def report(
+    reading: Reading,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="The page.")] = "report.html",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write one self-contained page: facts, timeline, every table, and what became of each record."""
+    from tracekit import pipeline
+    from tracekit.errors import OutputExistsError
+
+    failures: list[Failure] = []
+    if Path(output).exists() and not force:
+        raise OutputExistsError(output)
+    with progress(f"reading {reading.inputs[0]}") as update:
+        trace = pipeline.read(
+            reading.inputs, demangle=reading.demangle, failures=failures, progress=update, **reading.words()
+        )
+    pipeline.write_report(pipeline.report(trace), output, force=force)
+    say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
+    tell_ledger(trace.ledgers)
+    finish(failures)

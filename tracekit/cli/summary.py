@@ -1,0 +1,57 @@
+"""tracekit summary: tables of what took the time."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+
+
+@expanded
+@example("tracekit summary run.csv --view kernel --top 10")
+def summary(
+    reading: Reading,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="overview, device, kernel, memory_manipulation, api ...; repeatable."),
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
+    sort: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Sort by it, largest first; -COLUMN: smallest first.")
+    ] = "",
+    unit: Annotated[
+        str, typer.Option(metavar="UNIT", help="s, ms, us or ns; without it each column has its own.")
+    ] = "",
+    top: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Rows a table; 0: all. At a terminal 20 unless said.")
+    ] = -1,
+    thread_sep: Annotated[bool, typer.Option("--thread-sep", help="A block for each thread.")] = False,
+) -> None:
+    """Print tables: by kind, device, kernel, copy and API call. Times are exact; every record is accounted for."""
+    from tracekit import pipeline
+    from tracekit.errors import UsageError
+    from tracekit.render.base import RenderOptions
+    from tracekit.views.base import ViewOptions
+
+    if unit not in ("", "s", "ms", "us", "ns"):
+        raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+    failures: list[Failure] = []
+    views = view or list(pipeline.TABLE_VIEWS)
+    with progress(f"reading {reading.inputs[0]}") as update:
+        trace = pipeline.read(
+            reading.inputs, columns=pipeline.columns_of(views), demangle=reading.demangle, failures=failures,
+            progress=update, **reading.words(),
+        )  # fmt: skip
+    if top < 0:
+        top = 20 if format_ == "text" and sys.stdout.isatty() else 0
+    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep)
+    made = pipeline.summary(trace, views=views, options=options)
+    text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
+    sys.stdout.write(text)
+    finish(failures)
