@@ -64,7 +64,9 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Remove what was copied."""
+        """Close what is open and remove what was copied."""
+        if self._file is not None:
+            self._file.close()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
@@ -109,11 +111,15 @@ class Source:
         if magic[:2] == GZIP_MAGIC:
             from isal import igzip
 
-            return cast(BinaryIO, igzip.GzipFile(fileobj=file, mode="rb"))
+            stream = igzip.GzipFile(fileobj=file, mode="rb")
+            stream.myfileobj = file  # closing the stream then closes the file, as for a name
+            return cast(BinaryIO, stream)
         if magic == ZSTD_MAGIC:
             import zstandard
 
-            return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+            return cast(
+                BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=True)
+            )
         return file
 
     def chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import gzip
+import io
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracekit.errors import InputError, MissingExtraError, ParseError
+from tracekit.readers import source as sources
+from tracekit.readers.source import Source, open_source
+from tracekit.trace import Ledger
+
+
+def text_of(path: Path, ledger: Ledger | None = None, size: int = 64) -> bytes:
+    with open_source(str(path)) as source:
+        return b"".join(block.data for block in source.line_blocks(ledger or Ledger(), size))
+
+
+@given(
+    st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=30),
+    st.integers(1, 50),
+    st.booleans(),
+)
+def test_blocks_hold_whole_lines_with_true_offsets(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], size: int, end: bool
+) -> None:
+    text = b"\n".join(line.decode("latin-1").encode("ascii", "ignore") for line in lines) + (b"\n" if end else b"")
+    path = tmp_path_factory.mktemp("s") / "x"
+    path.write_bytes(b"." + text)
+    text = b"." + text
+    with open_source(str(path)) as source:
+        blocks = list(source.line_blocks(Ledger(), size))
+    assert b"".join(b.data for b in blocks) == text
+    for block in blocks:
+        assert text[block.offset :].startswith(block.data)
+        assert block.line == 1 + text[: block.offset].count(b"\n")
+        assert block.torn == (not block.data.endswith(b"\n"))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress, bytes])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_compression_and_encoding_are_seen_through(tmp_path: Path, pack: object, encoding: str) -> None:
+    text = "Zeile ünö\n名前\n" * 50
+    path = tmp_path / "x"
+    path.write_bytes(pack(("A long ascii line first\n" * 50 + text).encode(encoding)))  # type: ignore[operator]
+    ledger = Ledger()
+    got = text_of(path, ledger)
+    assert got.decode() == "A long ascii line first\n" * 50 + text
+    assert ("utf-16" in ledger.notes) == encoding.startswith("utf-16")
+    with open_source(str(path)) as source:
+        assert source.head().data.startswith(b"A long ascii")
+
+
+def test_a_cut_gzip_gives_what_came_before_and_a_note(tmp_path: Path) -> None:
+    whole = b"".join(b"line %d\n" % i for i in range(20000))
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(whole)[:-2000])
+    ledger = Ledger()
+    got = text_of(path, ledger, 1 << 16)
+    assert got
+    assert whole.startswith(got)
+    assert "compressed-file-damaged" in ledger.notes
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_noted(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"good\nb\xffd\n")
+    ledger = Ledger()
+    assert text_of(path, ledger).decode() == "good\nb\ufffdd\n"
+    assert ledger.notes["not-utf-8"].places == ["byte 6"]
+
+
+def test_a_line_beyond_the_limit_costs_that_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 100)
+    path = tmp_path / "x"
+    path.write_bytes(b"a\n" + b"x" * 1000 + b"\nb\nc")
+    ledger = Ledger()
+    with open_source(str(path)) as source:
+        blocks = list(source.line_blocks(ledger, 10))
+    assert b"".join(b.data for b in blocks) == b"a\nb\nc"
+    assert [b.line for b in blocks if b.data.startswith(b"b")] == [3]
+    assert ledger.dropped == {"line-too-long": 1}
+    assert ledger.read == 1
+
+
+def test_a_line_of_100_mb_takes_bounded_memory_and_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(b"y" * 1_000_000)
+        file.write(b"\nlast\n")
+    ledger = Ledger()
+    assert text_of(path, ledger, 1 << 20) == b"last\n"
+    assert ledger.dropped == {"line-too-long": 1}
+
+
+def test_what_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        open_source(str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match="is a folder"):
+        open_source(str(tmp_path))
+
+
+def test_stdin_is_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", type("In", (), {"buffer": io.BytesIO(b"hello\n")}))
+    with open_source("-") as source:
+        assert source.head().data == b"hello\n"
+        copy = source.path
+    assert not copy.exists()
+
+
+def test_a_url_without_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtraError) as caught:
+        open_source("s3://bucket/x")
+    assert caught.value.hint == "pip install 'tracekit-gpu[remote]'"
+
+
+def test_read_whole_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"0" * 5000))
+    with open_source(str(path)) as source:
+        assert source.read_whole() == b"0" * 5000
+        with pytest.raises(ParseError, match="larger than"):
+            source.read_whole(100)
+
+
+def test_the_head_of_a_database_lists_its_tables_also_when_packed(tmp_path: Path) -> None:
+    plain = tmp_path / "x.sqlite"
+    with sqlite3.connect(plain) as db:
+        db.execute("create table StringTable(a)")
+    db.close()
+    packed = tmp_path / "x.sqlite.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path in (plain, packed):
+        with open_source(str(path)) as source:
+            assert source.head().tables == {"StringTable"}
+            assert source.plain_path().read_bytes() == plain.read_bytes()
+
+
+def test_fingerprint_is_of_the_file_as_it_lies_there(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"abc")
+    assert Source("x", path).sha256() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
