@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import doctest
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis import statistics
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, nearest_rank
+
+SMALL = st.integers(-6, 6)
+TIMES = st.one_of(SMALL, SMALL.map(lambda x: x + 1_700_000_000_000_000_000), st.integers(-(1 << 62), 1 << 62))
+PERCENTS = st.one_of(st.integers(0, 100), st.sampled_from([0.1, 33.3, 55.0, 99.9, 99.99, 1e-9, 100.0]))
+
+
+def of(rows: list[tuple[int, int]], n_groups: int, percentiles: tuple[float, ...] = DEFAULT_PERCENTILES) -> Grouped:
+    codes = np.array([group for group, _ in rows], np.int64)
+    return grouped(codes, n_groups, np.array([value for _, value in rows], np.int64), percentiles)
+
+
+def slow_rank(values: list[int], percent: float) -> int:
+    """The definition read aloud: the smallest value that at least percent of all values do not exceed."""
+    share = Fraction(str(percent)) / 100
+    return next(v for i, v in enumerate(sorted(values), 1) if Fraction(i, len(values)) >= share)
+
+
+def test_examples_of_the_documentation() -> None:
+    outcome = doctest.testmod(statistics)
+    assert outcome.attempted >= 3
+    assert outcome.failed == 0
+
+
+@settings(max_examples=300)
+@given(st.lists(TIMES, min_size=1, max_size=40), PERCENTS)
+def test_the_percentile_is_the_smallest_value_that_so_many_do_not_exceed(values: list[int], percent: float) -> None:
+    found = nearest_rank(np.array(sorted(values)), percent)
+    assert found == slow_rank(values, percent)
+    assert found in values
+
+
+@pytest.mark.parametrize(
+    ("n", "percent", "rank"),
+    [(20, 55, 11), (1000, 99.9, 999), (1001, 99.9, 1000), (4, 50, 2), (5, 50, 3), (3, 0, 1), (3, 100, 3), (1, 99, 1)],
+)
+def test_the_rank_is_the_ceiling_in_decimals_not_in_binary(n: int, percent: float, rank: int) -> None:
+    assert nearest_rank(np.arange(1, n + 1), percent) == rank
+    assert of([(0, value) for value in range(1, n + 1)], 1, (percent,)).percentile(percent).tolist() == [rank]
+
+
+@pytest.mark.parametrize("percent", [-1, 100.1, math.nan, math.inf])
+def test_percents_outside_are_refused(percent: float) -> None:
+    with pytest.raises(ValueError, match=r"percent|Fraction"):
+        nearest_rank(np.array([1]), percent)
+    with pytest.raises(ValueError, match=r"percent|Fraction"):
+        of([(0, 1)], 1, (percent,))
+
+
+def test_no_values_and_descending_values_have_no_rank() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        nearest_rank(np.array([], np.int64), 50)
+    with pytest.raises(ValueError, match="ascend"):
+        nearest_rank(np.array([2, 1]), 50)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, 3), TIMES), max_size=40), st.lists(PERCENTS, max_size=3, unique=True))
+def test_each_group_has_the_statistics_of_its_values(rows: list[tuple[int, int]], percents: list[float]) -> None:
+    by_group = [[value for code, value in rows if code == group] for group in range(5)]
+    if any(not -(1 << 63) <= sum(values) < 1 << 63 for values in by_group):
+        with pytest.raises(OverflowError, match="a total exceeds int64"):
+            of(rows, 5, tuple(percents))
+        return
+    found = of(rows, 5, tuple(percents))
+    for group, values in enumerate(by_group):
+        assert found.calls[group] == len(values)
+        assert found.present[group] == bool(values)
+        assert found.total[group] == sum(values)
+        assert found.min[group] == min(values, default=0)
+        assert found.max[group] == max(values, default=0)
+        assert found.mean[group] == (round(Fraction(sum(values), len(values))) if values else 0)
+        assert found.percentiles[group].tolist() == [slow_rank(values, p) if values else 0 for p in percents]
+        if len(values) < 2:
+            assert math.isnan(found.std[group])
+        else:
+            mean = Fraction(sum(values), len(values))
+            variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+            assert found.std[group] == pytest.approx(math.sqrt(variance), rel=1e-12, abs=0)
+
+
+def test_integers_come_out_as_int64() -> None:
+    found = of([(0, 5), (0, 6), (1, 7)], 3)
+    for column in (found.calls, found.total, found.min, found.max, found.mean, found.percentiles):
+        assert column.dtype == np.int64
+    assert found.percentiles.shape == (3, 3)
+
+
+@pytest.mark.parametrize(("values", "mean"), [([0, 1], 0), ([1, 2], 2), ([-1, 0], 0), ([-2, -1], -2), ([0, 0, 2], 1)])
+def test_the_mean_rounds_a_half_to_the_even_integer(values: list[int], mean: int) -> None:
+    assert of([(0, value) for value in values], 1).mean.tolist() == [mean]
+
+
+def test_a_small_spread_of_large_times_keeps_its_deviation() -> None:
+    base = 1_700_000_000_000_000_000
+    assert of([(0, base + x) for x in (2, 4, 4, 4)], 1).std[0] == 1.0
+    assert of([(0, base)] * 5, 1).std[0] == 0.0
+
+
+def test_totals_are_exact_up_to_the_edge_of_int64() -> None:
+    high = (1 << 63) - 1
+    found = of([(0, high), (1, -high - 1), (2, high), (2, -high - 1), (2, 5), (3, high - 9), (3, 9)], 4)
+    assert found.total.tolist() == [high, -high - 1, 4, high]
+    assert found.mean.tolist() == [high, -high - 1, 1, 1 << 62]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_total_beyond_int64_is_an_error(sign: int) -> None:
+    with pytest.raises(OverflowError, match="a total exceeds int64"):
+        of([(0, 5), (1, sign << 62), (1, sign << 62), (1, sign)], 2)
+
+
+def test_no_rows_give_empty_groups() -> None:
+    found = of([], 2)
+    assert found.calls.tolist() == [0, 0]
+    assert not found.present.any()
+    assert np.isnan(found.std).all()
+    assert of([], 0).percentiles.shape == (0, 3)
+
+
+def test_a_percentile_that_was_not_asked_for_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        of([(0, 1)], 1, (50,)).percentile(95)
+
+
+def test_codes_and_values_are_checked() -> None:
+    with pytest.raises(ValueError, match="codes must be in"):
+        of([(3, 1)], 2)
+    with pytest.raises(ValueError, match="codes has 1, values has 2"):
+        grouped(np.array([0]), 1, np.array([1, 2]))
+    with pytest.raises(TypeError, match="values"):
+        grouped(np.array([0]), 1, np.array([1.5]))

@@ -1,0 +1,119 @@
+"""Which launch call caused which device work: rows joined by correlation, with orphans kept.
+
+A correlation id is unique only within its source file and process (and on some tools its context): it repeats across
+GPUs (PyProf issue 79) and ranks (Perfetto issue 978). So rows are joined by all of these columns together. One launch
+may cause many device rows (a graph launch); a device row has one launch or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis._segments import I64, Mask, as_int64
+
+__all__ = ["Links", "link"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """What `link` found; n launches, m device rows.
+
+    launch: shape (m,), for each device row the row of its launch; -1 for an orphan.
+    work: shape (n,), for each launch the number of its device rows.
+    duplicates: number of launches whose key an earlier launch has; they get no device rows.
+    orphans: number of device rows without a launch.
+    """
+
+    launch: I64
+    work: I64
+    duplicates: int
+    orphans: int
+
+
+def link(
+    launch_keys: npt.NDArray[Any],
+    device_keys: npt.NDArray[Any],
+    *,
+    launch_known: Mask | None = None,
+    device_known: Mask | None = None,
+) -> Links:
+    """Return for each device row the launch with the same key; of several launches the first.
+
+    launch_keys, device_keys: shapes (n, k) and (m, k), any integers: (source, pid or 0, correlation), say.
+    launch_known, device_known: shapes (n,) and (m,); false where a key is not known (null): it equals no other.
+    Raises: TypeError for keys that are no integers, ValueError for shapes that do not fit.
+
+    >>> link(np.array([[0, 7], [1, 7]]), np.array([[1, 7], [0, 8], [1, 7]])).launch
+    array([ 1, -1,  1])
+    """
+    if launch_keys.ndim != 2 or device_keys.ndim != 2 or launch_keys.shape[1] != device_keys.shape[1]:
+        raise ValueError(f"keys of shape (n, k) and (m, k) are needed: {launch_keys.shape} and {device_keys.shape}")
+    n = launch_keys.shape[0]
+    launches = _known_rows(launch_known, n, "launch_known")
+    devices = _known_rows(device_known, device_keys.shape[0], "device_known")
+    columns = zip(launch_keys.T, device_keys.T, strict=True)
+    key = _one_key(
+        [
+            np.concatenate((as_int64(a, "launch_keys")[launches], as_int64(b, "device_keys")[devices]))
+            for a, b in columns
+        ],
+        launches.size + devices.size,
+    )
+    launch_key, device_key = key[: launches.size], key[launches.size :]
+
+    order = np.argsort(launch_key, kind="stable")
+    ordered = launch_key[order]
+    first = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    ordered, order = ordered[first], order[first]
+
+    launch = np.full(device_keys.shape[0], -1, np.int64)
+    at = np.searchsorted(ordered, device_key)
+    matches = at < ordered.size
+    matches[matches] = ordered[at[matches]] == device_key[matches]
+    launch[devices[matches]] = launches[order[at[matches]]]
+    work = np.bincount(launch[launch >= 0], minlength=n).astype(np.int64, copy=False)
+    return Links(launch, work, int(launches.size - ordered.size), int(np.count_nonzero(launch < 0)))
+
+
+def _known_rows(known: Mask | None, n: int, what: str) -> npt.NDArray[np.intp]:
+    if known is None:
+        return np.arange(n)
+    if known.shape != (n,):
+        raise ValueError(f"{what}: shape ({n},) is needed, not {known.shape}")
+    return np.flatnonzero(known)
+
+
+def _one_key(columns: list[I64], n: int) -> I64:
+    """Return one int64 for each row: equal exactly where all columns are equal.
+
+    Columns are packed beside each other in 63 bits, as their distance from their minimum. Where they need more, they
+    are numbered by rank first, which takes as many bits as there are rows, at most.
+    """
+    key, bits = np.zeros(n, np.int64), 0
+    if n == 0:
+        return key
+    for column in columns:
+        part, width = _packed(column)
+        if bits + width > 63:
+            key, bits = _ranked(key)
+        if bits + width > 63:
+            part, width = _ranked(column)
+        key = (key << width) | part
+        bits += width
+    return key
+
+
+def _packed(column: I64) -> tuple[I64, int]:
+    lowest = int(column.min())
+    width = (int(column.max()) - lowest).bit_length()
+    return (column - lowest, width) if width <= 63 else _ranked(column)
+
+
+def _ranked(column: I64) -> tuple[I64, int]:
+    distinct, rank = np.unique(column, return_inverse=True)
+    return rank.astype(np.int64, copy=False), (distinct.size - 1).bit_length()

@@ -1,0 +1,187 @@
+"""Calls, total, minimum, maximum, mean, deviation and percentiles by group, in integers wherever the result is one.
+
+**The percentile of tracekit** is the nearest rank: the p-th percentile of n sorted values is value number
+ceil(p / 100 * n), counted from 1 (number 1 for p = 0). It is always a value that was observed, so a percentile of
+times is whole ns and can be looked up in the trace. Libraries differ here (linear interpolation in numpy and pandas,
+t-digest in pyarrow, another rank in DuckDB), so every figure of the package comes from this file. The median is
+percentile 50: of an even number of values it is the lower middle one.
+
+**The mean** is total / calls rounded to the nearest integer, a half to the even one. **The deviation** is that of a
+sample (divided by calls - 1), as the StdDev of `nsys stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis._segments import (
+    I64,
+    INT64_MAX,
+    Mask,
+    as_groups,
+    as_int64,
+    check_same_length,
+    group_bounds,
+    sort_within,
+)
+
+__all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "nearest_rank"]
+
+DEFAULT_PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouped:
+    """Statistics of g groups: arrays of shape (g,), in the unit of the values; a group that is not `present` has none.
+
+    calls: number of values. present: whether there is any; without one, all integers are 0 and mean nothing.
+    total, min, max: exact. mean: exact, rounded to an integer, a half to the even one.
+    std: float64, of a sample; nan for fewer than two values.
+    percentiles: shape (g, p), nearest rank, one column for each entry of `percents`.
+    """
+
+    calls: I64
+    present: Mask
+    total: I64
+    min: I64
+    max: I64
+    mean: I64
+    std: npt.NDArray[np.float64]
+    percents: tuple[float, ...]
+    percentiles: I64
+
+    def percentile(self, percent: float) -> I64:
+        """Return one column of `percentiles`. Raises: ValueError where it was not asked for."""
+        return self.percentiles[:, self.percents.index(percent)]
+
+
+def nearest_rank(sorted_values: npt.NDArray[Any], percent: float) -> int:
+    """Return the percentile of values that ascend: value number ceil(percent / 100 * n), counted from 1.
+
+    sorted_values: shape (n,), n > 0. percent: 0 .. 100, taken as the decimal that it prints as (99.9 is 999/10).
+    Raises: ValueError for no values, values that descend, or a percent outside; TypeError for no integers.
+
+    >>> nearest_rank(np.array([10, 20, 30, 40]), 50)
+    20
+    """
+    values = as_int64(sorted_values, "sorted_values")
+    if values.size == 0:
+        raise ValueError("no values have no percentile")
+    if (values[1:] < values[:-1]).any():
+        raise ValueError("values must ascend")
+    return int(values[_rank(_exact(percent), values.size) - 1])
+
+
+def grouped(
+    codes: npt.NDArray[Any],
+    n_groups: int,
+    values: npt.NDArray[Any],
+    percentiles: Sequence[float] = DEFAULT_PERCENTILES,
+) -> Grouped:
+    """Return the statistics of the values of each group.
+
+    codes: shape (n,), the group of each value, 0 .. n_groups - 1. values: shape (n,), any int64 (ns, bytes).
+    percentiles: each 0 .. 100, as for `nearest_rank`.
+    Raises: OverflowError where a total exceeds int64; ValueError for a code or percent outside or different lengths;
+    TypeError for values that are no integers.
+
+    >>> of = grouped(np.array([0, 0, 2]), 3, np.array([7, 4, 5]), (50,))
+    >>> of.calls, of.total, of.mean, of.percentile(50)
+    (array([2, 0, 1]), array([11,  0,  5]), array([6, 0, 5]), array([4, 0, 5]))
+    """
+    groups = as_groups(codes, n_groups)
+    column = as_int64(values, "values")
+    check_same_length(codes=groups, values=column)
+    exact = [_exact(percent) for percent in percentiles]
+
+    bounds = group_bounds(groups, n_groups)
+    calls = np.diff(bounds)
+    present = calls > 0
+    n, first = calls[present], bounds[:-1][present]
+    ordered = sort_within(groups, n_groups, column)
+    totals = _totals(ordered, first, n)
+    means = _means(totals, n)
+
+    def spread(found: I64) -> I64:
+        everywhere = np.zeros(n_groups, np.int64)
+        everywhere[present] = found
+        return everywhere
+
+    std = np.full(n_groups, np.nan)
+    std[present] = _deviations(ordered, first, n, totals, means)
+    columns = [spread(ordered[first + _ranks(percent, n) - 1]) for percent in exact]
+    return Grouped(
+        calls=calls,
+        present=present,
+        total=spread(totals),
+        min=spread(ordered[first]),
+        max=spread(ordered[first + n - 1]),
+        mean=spread(means),
+        std=std,
+        percents=tuple(percentiles),
+        percentiles=np.stack(columns, axis=1) if columns else np.zeros((n_groups, 0), np.int64),
+    )
+
+
+def _exact(percent: float) -> Fraction:
+    """Return the percent as the decimal that its user wrote: the binary 99.9 is a bit more, and would cost a rank."""
+    exact = Fraction(str(percent))
+    if not 0 <= exact <= 100:
+        raise ValueError(f"a percent must be in 0 .. 100: {percent}")
+    return exact
+
+
+def _rank(percent: Fraction, n: int) -> int:
+    return max(1, -(-n * percent.numerator // (100 * percent.denominator)))
+
+
+def _ranks(percent: Fraction, n: I64) -> I64:
+    # In Python's integers, as n times a numerator may exceed int64. There are few different n: they add up to all rows.
+    distinct, at = np.unique(n, return_inverse=True)
+    return np.array([_rank(percent, count) for count in distinct.tolist()], np.int64)[at]
+
+
+def _totals(ordered: I64, first: I64, n: I64) -> I64:
+    """Return the sum of each group of sorted values; first, n: where each group (none is empty) begins, its size."""
+    if first.size == 0:
+        return np.zeros(0, np.int64)
+    largest = max(-int(ordered[first].min()), int(ordered[first + n - 1].max()))
+    if largest * int(n.max()) <= INT64_MAX:
+        return np.add.reduceat(ordered, first)
+    high = np.add.reduceat(ordered >> 32, first)
+    low = np.add.reduceat(ordered & 0xFFFFFFFF, first)
+    high += low >> 32
+    if int(high.min()) < -(1 << 31) or int(high.max()) >= 1 << 31:
+        raise OverflowError("a total exceeds int64")
+    return (high << 32) | (low & 0xFFFFFFFF)
+
+
+def _means(totals: I64, n: I64) -> I64:
+    whole, rest = np.divmod(totals, n)
+    whole += (2 * rest > n) | ((2 * rest == n) & (whole % 2 == 1))
+    return whole
+
+
+def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> npt.NDArray[np.float64]:
+    """Return the sample deviation of each group, nan for one value.
+
+    Distances to the rounded mean are taken in integers, so that large values with a small spread (times since 1970)
+    lose nothing. What the rounding (at most 1/2) adds is n * rounding^2, at most half of the sum that it is taken from.
+    """
+    if first.size == 0:
+        return np.zeros(0)
+    centre = np.repeat(means, n)
+    distance = np.maximum(ordered, centre).view(np.uint64) - np.minimum(ordered, centre).view(np.uint64)
+    squares = np.add.reduceat(np.square(distance.astype(np.float64)), first)
+    # totals - means * n is small; both sides may wrap around int64, their difference does not.
+    rounding = (totals - means * n) / n
+    several = n > 1
+    result = np.full(n.size, np.nan)
+    result[several] = np.sqrt((squares - n * np.square(rounding))[several] / (n[several] - 1))
+    return result
