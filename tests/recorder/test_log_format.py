@@ -51,15 +51,15 @@ def test_the_encoders_write_the_example_byte_for_byte() -> None:
         lf.step_line(items=[12, t + 1000, 0]),
         lf.range_line(
             thread=0,
-            items=[1, 1000001000, 2, 1000002000, 2, -1000009000],
+            items=[1, 1000001000, 2, 1000002000, -2, 1000009000],
             offset=t - 1000000000,
             payloads=[(1, {"batch": 32})],
         ),
         lf.counter_line(items=[3, t + 9100, 0], values=[0.25]),
         lf.mark_line(items=[3, t + 9200, 0], payloads=[(0, "checkpoint")]),
         lf.async_line(items=[2, t + 9300, 7, 0]),
-        lf.async_line(items=[2, -t - 11000, 7, 0]),
-        lf.range_line(thread=0, items=[1, -t - 12000], unfinished=[0]),
+        lf.async_line(items=[-2, t + 11000, 7, 0]),
+        lf.range_line(thread=0, items=[-1, t + 12000], unfinished=[0]),
         lf.note_line(code="range_crossed", count=1),
         lf.end_line(perf_ns=t + 13000, items=9),
     ]
@@ -68,12 +68,12 @@ def test_the_encoders_write_the_example_byte_for_byte() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 2**31), st.integers(1, 2**63 - 1), st.booleans())))
 def test_item_arrays_come_back_as_columns_exactly(items: list[tuple[int, int, bool]]) -> None:
-    flat = [value for name, t, begins in items for value in (name, t if begins else -t)]
+    flat = [value for name, t, begins in items for value in (name if begins else -name, t)]
     line = orjson.loads(lf.encode(lf.range_line(thread=0, items=flat)))
     table = np.array(line["x"], np.int64).reshape(-1, lf.ITEM_LENGTH["r"])
-    assert table[:, 0].tolist() == [name for name, _, _ in items]
-    assert np.abs(table[:, 1]).tolist() == [t for _, t, _ in items]
-    assert (table[:, 1] > 0).tolist() == [begins for _, _, begins in items]
+    assert np.abs(table[:, 0]).tolist() == [name for name, _, _ in items]
+    assert table[:, 1].tolist() == [t for _, t, _ in items]
+    assert (table[:, 0] > 0).tolist() == [begins for _, _, begins in items]
 
 
 @given(st.text() | st.text(st.characters(categories=["Cs", "Cc", "Ll"])))

@@ -13,19 +13,19 @@ log (its header, broken here for the page, is one line):
     {"k":"name","id":2,"name":"forward","kind":"forward","category":"model","color":"#76B900"}
     {"k":"name","id":3,"name":"loss"}
     {"k":"s","x":[12,123456000001000,0]}
-    {"k":"r","t":0,"o":123455000000000,"x":[1,1000001000,2,1000002000,2,-1000009000],"p":[[1,{"batch":32}]]}
+    {"k":"r","t":0,"o":123455000000000,"x":[1,1000001000,2,1000002000,-2,1000009000],"p":[[1,{"batch":32}]]}
     {"k":"c","x":[3,123456000009100,0],"v":[0.25]}
     {"k":"m","x":[3,123456000009200,0],"p":[[0,"checkpoint"]]}
     {"k":"a","x":[2,123456000009300,7,0]}
-    {"k":"a","x":[2,-123456000011000,7,0]}
-    {"k":"r","t":0,"x":[1,-123456000012000],"u":[0]}
+    {"k":"a","x":[-2,123456000011000,7,0]}
+    {"k":"r","t":0,"x":[-1,123456000012000],"u":[0]}
     {"k":"note","code":"range_crossed","count":1}
     {"k":"end","t":123456000013000,"items":9}
 
-**Times** are integers, ns of the process's monotonic clock (`time.perf_counter_ns`), always > 0. In the item arrays a
-time is written with the sign of what it does: `+t` begins (or happens), `-t` ends. A line may carry an offset `"o"`:
-then every time of its `x` means `o + |v|` (the sign is kept); ids, handles, thread indices and step numbers are never
-offset. This only makes the log short on hosts that have been up for weeks.
+**Times** are integers, ns of the process's monotonic clock (`time.perf_counter_ns`), always > 0. A line may carry an
+offset `"o"`: then every time of its `x` is `o` + the number that stands there; ids, handles, thread indices and step
+numbers are never offset. This only makes the log short on hosts that have been up for weeks. In an item array the
+sign of the id says what happens at the time: `+id` begins (or happens), `-id` ends.
 
 **Lines.** The header is the line that has `"format"`; it is written with `"format"` first, so a log starts with
 `HEAD_PREFIX`. Every other line has `"k"`, its kind, first. A missing optional field means unknown or nothing; a
@@ -34,11 +34,11 @@ reader ignores fields that it does not know.
 header   `format`, `version` (integer; another one than `VERSION` cannot be read), `tracekit` (version of the writer),
          `pid`, `parent_pid`, `rank` and `world_size` (absent = not a distributed run), `host`, `process` (a name for
          people), `python` (executable and version), `command` (list), `perf_ns` and `epoch_ns` (the first clock
-         anchor), `forked` (true: begun by os.fork in a recorded process; the parent's log goes on in its own file),
-         `inherited` (names of the ranges that were open on the forking thread: they belong to the parent's log, and
-         their ends are not written here). A header in mid-file starts a new log: names, threads, clock, handles and
-         open ranges of the one before are forgotten. So `cat a.jsonl b.jsonl` is a log too; where the first one was
-         torn, the header is found by `HEAD_PREFIX` inside the damaged line.
+         anchor), `forked` (true: begun by os.fork in a recorded process; the parent's log goes on in its own file,
+         and the ranges that were open at the fork belong to it alone: their ends are not written here). A header in
+         mid-file starts a new log: names, threads, clock, handles and open ranges of the one before are forgotten. So
+         `cat a.jsonl b.jsonl` is a log too; where the first one was torn, the header is found by `HEAD_PREFIX` inside
+         the damaged line.
 clock    `x` = [perf_ns, epoch_ns, uncertainty_ns]: at perf_ns +- uncertainty_ns of the monotonic clock the wall clock
          (`time.time_ns`) showed epoch_ns. Repeated (about once in 5 s, at start and at stop), so that drift and a
          wall clock that was set are visible. Wall time of an event: interpolate, or add epoch_ns - perf_ns of the
@@ -49,16 +49,16 @@ name     `id` (positive integer), `name` (text), optional `kind` (a string of `s
          absent = user_range), `category` (text), `color` ("#RRGGBB"). Stands before the first line that uses the id.
          Several ids may have the same text: attributes differ, or the writer forgot old names to bound its memory.
          Ids are not used again.
-r        nested ranges of ONE thread `t`. `x` = [id, +begin | id, -end]*: 2 integers an item, in the order in which
-         they happened. The lines of a thread, one after the other, are properly nested: an end closes the innermost
-         open range, and carries its id so that a lost line can be noticed. The recorder cuts a range that would cross
-         another (see `u`).
+r        nested ranges of ONE thread `t`. `x` = [id, begin | -id, end]*: 2 integers an item, in the order in which
+         they happened. The lines of a thread, one after the other, are one sequence, nested unless the program
+         crossed its ranges (`with` in a generator that is left half-way) or a line was lost: an end closes the
+         innermost open range, and carries its id so that either is noticed.
 m        marks. `x` = [id, t, thread]*: 3 integers an item.
 c        counters. `x` = [id, t, thread]*, and `v`: one value an item: a JSON integer (64-bit) or float, or one of the
          strings "NaN", "Infinity", "-Infinity".
 a        ranges that may overlap on a thread and may end on another one (async tasks, `start_range`/`end_range`). `x`
-         = [id, +begin, handle, thread | id, -end, handle, thread]*: 4 integers an item. The handle (positive, not
-         used again in this log) joins a begin to its end; `thread` is where each of the two happened. A begin stands
+         = [id, begin, handle, thread | -id, end, handle, thread]*: 4 integers an item. The handle (positive, not used
+         again in this log) joins a begin to its end; `thread` is where each of the two happened. A begin stands
          before its end.
 s        steps. `x` = [number, t, thread]*: from t on, until the next item, the process is in step `number` (int32),
          all its threads; number -1: outside of any step. An event belongs to the step in which it starts. Items of
@@ -81,23 +81,25 @@ true end is unknown.
   is *merged*, a step item is a *fact*. An end that finds no begin is *dropped* ("end without begin"). A payload is
   part of its item.
 - one line of each other kind (header, clock, thread, name, note, end): a *fact*.
-- one damaged or unknown line, whatever it held: *dropped*; its reasons: "torn line" (the last one, where it has
-  no newline and does not parse), "not JSON", "unknown line kind", "bad line" (fields or types that are not as above;
+- one damaged or unknown line, whatever it held: *dropped*; its reasons: "torn line" (the last one, where it has no
+  newline and does not parse), "not JSON", "unknown line kind", "bad line" (fields or types that are not as above;
   also an `x` whose length is no multiple of the item's).
 - a line of NUL bytes and blanks alone: *ignored* ("padding"). NULs at either end of a line are taken off before it is
-  parsed. An empty line is no record. So read = kept + merged + facts + ignored + dropped, and with the `items` of the
-  end line nothing is missed unseen.
+  parsed. An empty line is no record.
 
-**A reader repairs.** Ranges still open when the log ends: end = the last time seen in the log (|t| of items, clock,
-end), unfinished. In an r line, an end whose id is not that of the innermost open range (a line before was lost): if
+So read = kept + merged + facts + ignored + dropped, and with the `items` of the end line nothing is missed unseen.
+
+**A reader repairs.** Ranges still open when the log ends: end = the last time seen in the log (of items, clock, end),
+unfinished. In an r line, an end whose id is not that of the innermost open range (crossed, or a line was lost): if
 the id is open further out, the ones inside it are closed at this time, unfinished, and noted; else the end is
-dropped. An id without its name line: kept, named "name <id> (lost)", and noted.
+dropped. An end before its begin (a clock that went back): duration 0, noted. An id without its name line: kept, named
+"name <id> (lost)", and noted.
 
 **Safety.** A writer appends whole lines with one write call for a flush, so a cut costs the last line at most. The
 definitions that a flush needs stand before it in the same write.
 
 **Speed.** An item array is a flat list of int64 with a fixed stride: `numpy.array(x).reshape(-1, ITEM_LENGTH[k])` has
-ids and signed times in its columns; begins are `t > 0`. A nested range costs about 28 bytes.
+signed ids and times in its columns; begins are `id > 0`. A nested range costs about 33 bytes.
 
 Source: our own format; the measurements behind it are in the benchmark `benchmarks/recorder_cost.py`.
 """
@@ -136,9 +138,9 @@ NO_STEP: Final = -1
 DEFAULT_KIND: Final = "user_range"
 
 NOTE_CODES: Final[Mapping[str, str]] = {
-    "range_crossed": "ranges cut because they would have crossed the range around them",
+    "range_crossed": "ranges cut because they would have crossed the range around them (push and pop by name)",
     "end_without_begin": "ends of ranges that were not open",
-    "clock_went_back": "times set to the one before because the monotonic clock went back",
+    "clock_went_back": "flushes in which the monotonic clock was seen to go back; the times stand as read",
     "name_repaired": "names that were no text, or held lone surrogates (written as \\udXXX)",
     "payload_as_text": "payloads that are not JSON, kept as their repr",
     "payload_cut": "payloads longer than the limit, cut to its first characters as text",
@@ -196,7 +198,6 @@ def head_line(
     python: str | None = None,
     command: Sequence[str] | None = None,
     forked: bool = False,
-    inherited: Sequence[str] = (),
 ) -> Line:
     """Return the header. What is None, False or empty is left out.
 
@@ -217,8 +218,6 @@ def head_line(
     line.update({"perf_ns": perf_ns, "epoch_ns": epoch_ns})
     if forked:
         line["forked"] = True
-    if inherited:
-        line["inherited"] = list(inherited)
     return line
 
 
@@ -267,10 +266,10 @@ def range_line(
     payloads: Sequence[tuple[int, object]] = (),
     unfinished: Sequence[int] = (),
 ) -> Line:
-    """Return a batch of nested begins and ends of one thread. items: [id, +-t]*, times less `offset`.
+    """Return a batch of nested begins and ends of one thread. items: [+-id, t]*, times less `offset`.
 
-    >>> encode(range_line(thread=0, items=[1, 100, 1, -250]))
-    b'{"k":"r","t":0,"x":[1,100,1,-250]}\\n'
+    >>> encode(range_line(thread=0, items=[1, 100, -1, 250]))
+    b'{"k":"r","t":0,"x":[1,100,-1,250]}\\n'
     """
     return _with_extras({"k": RANGES, "t": thread}, items, offset, payloads, unfinished)
 
@@ -294,7 +293,7 @@ def async_line(
     payloads: Sequence[tuple[int, object]] = (),
     unfinished: Sequence[int] = (),
 ) -> Line:
-    """Return a batch of begins and ends that may overlap. items: [id, +-t, handle, thread]*."""
+    """Return a batch of begins and ends that may overlap. items: [+-id, t, handle, thread]*."""
     return _with_extras({"k": ASYNC}, items, offset, payloads, unfinished)
 
 
