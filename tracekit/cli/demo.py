@@ -11,7 +11,7 @@ import typer
 from tracekit.cli._common import example, say
 from tracekit.errors import InputError, OutputExistsError
 
-SAMPLES = ("nvprof-csv/gpu_trace_20.csv", "cuda-profile/kvp_timestamps.log", "recorder-log/rank0.jsonl")
+SAMPLES = ("nvprof-csv/gpu-and-api-trace.csv", "cuda-profile/kvp-timestamps.log", "recorder-log/rank0.jsonl")
 
 
 @example("tracekit demo -o demo-out")

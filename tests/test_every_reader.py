@@ -1,0 +1,144 @@
+"""What every reader owes for every sample: one YES, exact rows, a ledger that adds up, and no fear of damage."""
+
+from __future__ import annotations
+
+import codecs
+import random
+import shutil
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+from support import SAMPLES, sample
+
+import tracekit
+from tracekit.errors import ParseError, UnknownFormatError
+from tracekit.pipeline import inspect
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence
+from tracekit.readers.source import open_source
+from tracekit.trace import Trace
+
+FOLDERS = sorted(p.name for p in SAMPLES.iterdir() if p.is_dir() and p.name in READERS)
+FILES = sorted(
+    f"{folder}/{p.name}"
+    for folder in FOLDERS
+    for p in (SAMPLES / folder).iterdir()
+    if not p.name.startswith(("_", "."))
+)
+EXPECTED = orjson.loads((SAMPLES / "expected.json").read_bytes())
+
+
+def rows(trace: Trace) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    return trace.events.to_pylist(), trace.totals.to_pylist()
+
+
+def is_text(path: Path) -> bool:
+    data = path.read_bytes()
+    return b"\0" not in data and not data.startswith(b"\x1f\x8b")
+
+
+def test_every_registered_reader_has_samples_or_is_written_by_us() -> None:
+    assert set(READERS) - set(FOLDERS) <= {"parquet", "events-jsonl"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_exactly_one_reader_says_yes_whatever_the_name(name: str, tmp_path: Path) -> None:
+    for path in (sample(name), tmp_path / "unknown"):
+        if not path.exists():
+            shutil.copy(sample(name), path)
+        with open_source(str(path)) as source:
+            head = source.head()
+        sure = [r.name for r in READERS.values() if r.sniff(head) is Confidence.YES]
+        assert sure == [name.split("/")[0]]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_ledger_adds_up_and_counts_what_the_generator_wrote(name: str) -> None:
+    found = inspect(sample(name))["inputs"][0]
+    ledger = found["ledger"]
+    parts = [ledger[k] for k in ("kept", "merged", "facts", "filtered")]
+    assert ledger["read"] == sum(parts) + sum(ledger["ignored"].values()) + sum(ledger["dropped"].values())
+    want = EXPECTED.get(name)
+    if want and want["data_rows"]:
+        assert found["events"] + found["totals"] == want["data_rows"] + want.get("totals_rows", 0)
+        if "sum_dur_ns" in want and found["events"]:
+            assert sum(k["dur_ns"] for k in found["by_kind"].values()) == want["sum_dur_ns"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_cut_anywhere_keeps_whole_rows_or_says_why_not(name: str, tmp_path: Path) -> None:
+    data = sample(name).read_bytes()
+    whole = len(tracekit.read(sample(name)).events)
+    random_places = random.Random(name)
+    for cut in sorted(random_places.randrange(len(data)) for _ in range(10)):
+        path = tmp_path / f"cut{cut}"
+        path.write_bytes(data[:cut])
+        try:
+            trace = tracekit.read(path)
+        except (ParseError, UnknownFormatError):
+            continue
+        assert len(trace.events) <= whole
+        assert (
+            sum(trace.ledgers[0].dropped.values()) <= sum(tracekit.read(sample(name)).ledgers[0].dropped.values()) + 1
+        )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_line_ends_and_a_byte_order_mark_change_nothing(name: str, tmp_path: Path) -> None:
+    if not is_text(sample(name)):
+        pytest.skip(f"{name} is no plain text: it is tried as it is")
+    data = sample(name).read_bytes().replace(b"\r\n", b"\n").removeprefix(codecs.BOM_UTF8)
+    plain, changed = tmp_path / "plain", tmp_path / "changed"
+    plain.write_bytes(data)
+    changed.write_bytes(codecs.BOM_UTF8 + data.replace(b"\n", b"\r\n"))
+    assert rows(tracekit.read(changed)) == rows(tracekit.read(plain))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_parquet_and_back_is_equal(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read(sample(name))
+    tracekit.write(trace, tmp_path / "x.parquet")
+    again = tracekit.read(tmp_path / "x.parquet")
+    assert rows(again) == rows(trace)
+    assert again.run.devices == trace.run.devices
+    assert again.run.origin_ns == trace.run.origin_ns
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_packed_copy_reads_the_same(name: str, tmp_path: Path) -> None:
+    import gzip
+
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(sample(name).read_bytes()))
+    assert rows(tracekit.read(path)) == rows(tracekit.read(sample(name)))
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"\0" * 100, b"\xff\xfe", b"hello world\n", b"\x89PNG\r\n\x1a\n" + bytes(range(256))]
+)
+def test_what_is_no_trace_is_refused_kindly(junk: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(junk)
+    with pytest.raises(UnknownFormatError) as caught:
+        tracekit.read(path)
+    assert caught.value.hint
+
+
+def test_sniffers_are_pure_and_never_raise_on_any_bytes() -> None:
+    from hypothesis import given
+    from hypothesis import strategies as st
+
+    from tracekit.readers.base import Head
+
+    @given(st.binary(max_size=300), st.text(max_size=20))
+    def check(data: bytes, name: str) -> None:
+        for reader in READERS.values():
+            assert reader.sniff(Head(name, data)) in Confidence
+
+    check()
+
+
+def test_an_empty_event_table_is_of_the_schema() -> None:
+    assert isinstance(Trace(pa.Table.from_batches([], tracekit.read(sample(FILES[0])).events.schema)), Trace)
