@@ -6,7 +6,14 @@ from importlib import import_module
 
 from tracekit.views.base import View
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "overview",
+    "device",
+    "kernel",
+    "memory_manipulation",
+    "api",
+    "metrics",
+)
 
 VIEWS: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)

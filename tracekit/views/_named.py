@@ -1,0 +1,92 @@
+"""A table of durations by name, for kinds of work that differ in nothing else: kernels, API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import _groups, _totals
+from tracekit.views._sources import source_label, source_labels
+from tracekit.views.base import ViewOptions
+
+COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "ratio")
+
+
+def by_name(
+    trace: Trace,
+    options: ViewOptions,
+    *,
+    view: str,
+    title: str,
+    kinds: Collection[Kind],
+    what: str,
+    columns: Collection[str],
+    show_kind: bool = False,
+) -> Section:
+    """Return the section: from EVENTS where there are any of these kinds, else from TOTALS.
+
+    what: one of them in words. columns: of EVENTS, that the view declares. show_kind: kinds stay apart.
+    Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
+    """
+    names = (*COLUMNS, "kind") if show_kind else COLUMNS
+    notes: list[str] = []
+    _groups.check_sort(options, names)
+    _groups.require(trace, view, columns)
+    picked = _groups.pick(trace, kinds)
+    table_name = f"{what.replace(' ', '_').lower()}s"
+    if picked.rows.size:
+        keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
+        threads = _thread_keys(picked) if options.thread_sep and show_kind else []
+        groups = _groups.group_by(*keys, *threads)
+        of = _groups.statistics(groups, picked.durations)
+        shown = [Column("name", "Name", Unit.TEXT, groups.labels[0], 0)]
+        if show_kind:
+            shown.append(Column("kind", "Kind", Unit.TEXT, groups.labels[1], 7))
+        blocks: list[tuple[Cell, ...]] = []
+        if threads:
+            blocks = list(zip(*groups.labels[len(keys) :], strict=True))
+            shown.extend(_thread_columns(trace, blocks))
+        elif options.thread_sep:
+            notes.append(f"{what}s run on streams, not on threads: one block for all")
+        shown.extend(_groups.statistic_columns(of, blocks))
+        table = _groups.finish(table_name, title, shown, options, blocks=blocks)
+        notes += [_groups.PERCENTILE_NOTE, *picked.notes(what), *_totals.both_note(trace, kinds, what)]
+        notes += _groups.option_notes(options, table)
+        return Section(view, title, (table,), notes=tuple(notes))
+    of_totals = _totals.summed(trace, kinds, ("name", "kind") if show_kind else ("name",))
+    if not len(of_totals):
+        return _groups.nothing(view, title, what, options, picked.notes(what))
+    shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
+    if show_kind:
+        shown.append(Column("kind", "Kind", Unit.TEXT, of_totals.values("kind"), 7))
+    shown += [*_totals.block_columns(of_totals), *_totals.statistic_columns(of_totals)]
+    table = _groups.finish(table_name, title, shown, options, blocks=of_totals.blocks)
+    if options.thread_sep:
+        notes.append("totals know no threads: one block for all")
+    notes += [*_totals.block_notes(of_totals), *picked.notes(what), *_groups.option_notes(options, table)]
+    return Section(view, title, (table,), notes=tuple(notes))
+
+
+def _thread_keys(picked: _groups.Picked) -> list[_groups.Key]:
+    return [picked.key(column) for column in ("source", "pid", "tid")]
+
+
+def _thread_columns(trace: Trace, blocks: list[tuple[Cell, ...]]) -> list[Column]:
+    """Return thread (its name), pid, tid, and the source where there are several."""
+    labels = source_labels(trace)
+    threads: list[Cell] = [
+        trace.run.threads.get(block, "no thread known" if block[2] is None else f"thread {block[2]}")
+        for block in blocks
+    ]
+    columns = [
+        Column("thread", "Thread", Unit.TEXT, threads, 1),
+        Column("pid", "Pid", Unit.ID, [b[1] for b in blocks], 5),
+        Column("tid", "Tid", Unit.ID, [b[2] for b in blocks], 5),
+    ]
+    if len({b[0] for b in blocks}) > 1:
+        sources: list[Cell] = [source_label(labels, b[0]) for b in blocks if isinstance(b[0], int)]
+        columns.append(Column("source", "Source", Unit.TEXT, sources, 2))
+    return columns

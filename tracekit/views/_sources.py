@@ -1,0 +1,65 @@
+"""Inputs in the words of people: labels, made-up times, clocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.trace import SourceFacts, Trace
+
+
+def facts_by_source(trace: Trace) -> dict[int, SourceFacts]:
+    """Return the facts of each input by the number that the column `source` has for it.
+
+    Where an input among several failed the numbers have gaps: the ledgers, one an input, know them.
+    """
+    facts = trace.run.sources
+    numbers = [ledger.source for ledger in trace.ledgers]
+    if len(numbers) != len(facts) or len(set(numbers)) < len(numbers):
+        numbers = list(range(len(facts)))
+    return dict(zip(numbers, facts, strict=True))
+
+
+def source_labels(trace: Trace) -> dict[int, str]:
+    """Return a short label for each input: its NAME=, else its file's name, else its path; no two are alike."""
+    facts = facts_by_source(trace)
+    short = {number: fact.label or Path(fact.path).name for number, fact in facts.items()}
+    taken = list(short.values())
+    labels: dict[int, str] = {}
+    for number, label in short.items():
+        if taken.count(label) > 1:
+            label = facts[number].path if label != facts[number].label else label
+        labels[number] = f"{label} (input {number})" if label in labels.values() else label
+    return labels
+
+
+def source_label(labels: dict[int, str], source: int) -> str:
+    """Return the label of an input; a trace made by hand may have rows of inputs without facts."""
+    return labels.get(source, f"input {source}")
+
+
+def synthetic_sources(trace: Trace) -> list[int]:
+    """Return the inputs whose files hold durations alone: their starts were laid end to end by the reader."""
+    return sorted(number for number, facts in facts_by_source(trace).items() if facts.synthetic_time)
+
+
+def several_clocks(trace: Trace) -> bool:
+    """Tell whether the inputs share no clock: then each stands at its own zero."""
+    return trace.run.origin_ns is None and len(trace.run.sources) > 1
+
+
+def spans(codes: I64, n_groups: int, starts: I64, ends: I64) -> tuple[I64, I64]:
+    """Return first start and last end of each group, shape (n_groups,); 0 and 0 for a group without rows."""
+    first, last = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
+    if n_groups <= 8:  # sorting costs more than a few looks at each row
+        for group in np.flatnonzero(np.bincount(codes, minlength=n_groups)).tolist():
+            mine = codes == group
+            first[group], last[group] = starts[mine].min(), ends[mine].max()
+    elif codes.size:
+        order = np.argsort(codes, kind="stable")
+        found, begins = np.unique(codes[order], return_index=True)
+        first[found] = np.minimum.reduceat(starts[order], begins)
+        last[found] = np.maximum.reduceat(ends[order], begins)
+    return first, last

@@ -1,0 +1,128 @@
+"""The same tables from TOTALS: rows that a profiler had already summed, merged only within one run and table.
+
+A row without a total time is no statistic of durations (a metric, a fact of a header) and takes no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracekit.report import Cell, Column
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views._groups import INT64_MAX, kind_mask, ratios, too_long
+from tracekit.views._sources import source_label, source_labels
+
+TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
+
+_BLOCK = ("source", "rank", "run", "section")
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """Merged rows of TOTALS. blocks: for each row what it may be added up with: (source, rank, run, section)."""
+
+    rows: list[dict[str, Any]]
+    blocks: list[tuple[Cell, ...]]
+    labels: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def values(self, name: str) -> list[Any]:
+        """Return one field of all rows."""
+        return [row[name] for row in self.rows]
+
+
+def count_totals(trace: Trace, kinds: Collection[str]) -> int:
+    """Return how many rows of TOTALS with a time are of these kinds."""
+    table = trace.totals
+    if not table.num_rows:
+        return 0
+    timed = table.column("total_ns").is_valid().to_numpy()
+    return int((kind_mask(table, kinds) & timed).sum())
+
+
+def both_note(trace: Trace, kinds: Collection[str], what: str) -> list[str]:
+    """Return a note where a trace with events of these kinds has totals of them too, which are not added."""
+    count = count_totals(trace, kinds)
+    rows = "row" if count == 1 else "rows"
+    return [f"counted from events; {count:,} {rows} of {what} totals stand beside them and are not added"] * bool(count)
+
+
+def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+    """Return the rows of these kinds merged by `by` (columns of TOTALS) within source, rank, run, section, device.
+
+    calls, total_ns, bytes: sums, null where one is unknown. min_ns, max_ns: of all. avg_ns, median_ns: as the file
+    says for a row that stands alone (rounded to ns); of merged rows the mean is total / calls, a median is unknown.
+    Raises: TracekitError where a sum exceeds int64.
+    """
+    table = trace.totals
+    merged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    if table.num_rows:
+        for row in table.filter(kind_mask(table, kinds)).to_pylist():
+            if row["total_ns"] is not None and row["section"] != "header":
+                key = tuple(row[k] for k in (*_BLOCK, "device", *by))
+                merged.setdefault(key, []).append(row)
+    rows = [_merged(some) for some in merged.values()]
+    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(trace))
+
+
+def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(rows) == 1:
+        out = dict(rows[0])
+        out["avg_ns"] = _mean(out["total_ns"], out["calls"]) if out["avg_ns"] is None else round(out["avg_ns"])
+        return out
+    out = dict(rows[0])
+    for name, add in (("calls", sum), ("total_ns", sum), ("bytes", sum), ("min_ns", min), ("max_ns", max)):
+        values = [row[name] for row in rows]
+        out[name] = None if None in values else add(values)
+    if out["total_ns"] > INT64_MAX:
+        raise too_long()
+    out["avg_ns"], out["median_ns"] = _mean(out["total_ns"], out["calls"]), None
+    return out
+
+
+def _mean(total: int, calls: int | None) -> int | None:
+    """Return total / calls rounded to an integer, a half to the even one."""
+    if not calls:
+        return None
+    whole, rest = divmod(total, calls)
+    return whole + (2 * rest > calls or (2 * rest == calls and whole % 2 == 1))
+
+
+def statistic_columns(of: Summed) -> list[Column]:
+    """Return calls, total, avg, min, max, median (where the file has one), ratio within each block."""
+    totals = of.values("total_ns")
+    columns = [
+        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 1),
+        Column("total", "Total", Unit.NS, totals, 0),
+        Column("avg", "Avg", Unit.NS, of.values("avg_ns"), 2),
+        Column("min", "Min", Unit.NS, of.values("min_ns"), 5),
+        Column("max", "Max", Unit.NS, of.values("max_ns"), 3),
+    ]
+    medians = of.values("median_ns")
+    if any(m is not None for m in medians):
+        columns.append(Column("median", "Median", Unit.NS, medians, 4))
+    return [*columns, Column("ratio", "Ratio", Unit.RATIO, ratios(totals, of.blocks), 1)]
+
+
+def block_columns(of: Summed) -> list[Column]:
+    """Return the columns that tell apart what was not added up: only those in which the rows differ."""
+    sources = [source_label(of.labels, source) for source in of.values("source")]
+    columns = [
+        Column("section", "Section", Unit.TEXT, of.values("section"), 3),
+        Column("run", "Run", Unit.ID, of.values("run"), 0),
+        Column("device", "Device", Unit.ID, of.values("device"), 2),
+        Column("rank", "Rank", Unit.ID, of.values("rank"), 0),
+        Column("source", "Source", Unit.TEXT, sources, 2),
+    ]
+    return [c for c in columns if len(set(c.values)) > 1]
+
+
+def block_notes(of: Summed) -> list[str]:
+    """Return what to know of tables made from totals."""
+    several = len(set(of.blocks)) > 1
+    return [TOTALS_NOTE, *(["a ratio is of the rows of the same run and section"] if several else [])]

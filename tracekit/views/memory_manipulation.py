@@ -1,0 +1,90 @@
+"""memory_manipulation: copies and memsets on the devices, by name, kind and direction.
+
+Columns as in the view kernel, then bytes (sum over the rows that say it; null where none does) and bandwidth: bytes
+per second of the rows that have both a size and a duration, null where these took no time. Ratio is of the sum over all
+rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import _groups, _totals
+from tracekit.views.base import View, ViewOptions
+
+_TITLE = "Copies and memsets"
+_KINDS = frozenset({Kind.MEMCPY, Kind.MEMSET})
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "copy_kind", "bytes"})
+_SORTABLE = (
+    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "ratio", "bytes",
+    "bandwidth",
+)  # fmt: skip
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
+    _groups.check_sort(options, _SORTABLE)
+    _groups.require(trace, VIEW.name, _COLUMNS)
+    picked = _groups.pick(trace, _KINDS)
+    if not picked.rows.size:
+        return _from_totals(trace, options, picked)
+    groups = _groups.group_by(picked.key("name"), picked.key("kind"), picked.key("copy_kind"))
+    of = _groups.statistics(groups, picked.durations)
+    size, rate, parts = _sizes(picked, groups)
+    columns = [
+        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
+        Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
+        Column("copy_kind", "Copy", Unit.TEXT, groups.labels[2], 7),
+        *_groups.statistic_columns(of),
+        Column("bytes", "Bytes", Unit.BYTES, size, 2),
+        Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1),
+    ]
+    table = _groups.finish("copies", _TITLE, columns, options)
+    notes = [_groups.PERCENTILE_NOTE, *picked.notes("memory operation")]
+    if parts:
+        notes.append(f"{parts:,} of {picked.rows.size:,} rows have no size: bandwidth is that of the others")
+    if options.thread_sep:
+        notes.append("copies run on streams, not on threads: one block for all")
+    notes += [*_totals.both_note(trace, _KINDS, "memory"), *_groups.option_notes(options, table)]
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
+
+
+def _sizes(picked: _groups.Picked, groups: _groups.Groups) -> tuple[list[Cell], list[Cell], int]:
+    """Return bytes and bandwidth by group, and how many rows have no size while others have one."""
+    column = picked.trace.events.column("bytes")
+    known = column.is_valid().to_numpy()[picked.rows]
+    codes = groups.codes[known]
+    sizes = column.fill_null(0).to_numpy()[picked.rows][known]
+    having, total = _groups.sums(codes, groups.count, sizes, "sizes")
+    _, spent = _groups.sums(codes, groups.count, picked.durations[known], "durations")
+    size: list[Cell] = [t if n else None for n, t in zip(having, total, strict=True)]
+    rate: list[Cell] = [t * 10**9 / ns if n and ns else None for n, t, ns in zip(having, total, spent, strict=True)]
+    unknown = int(np.count_nonzero(~known))
+    return size, rate, unknown if unknown < known.size else 0
+
+
+def _from_totals(trace: Trace, options: ViewOptions, picked: _groups.Picked) -> Section:
+    of = _totals.summed(trace, _KINDS, ("name", "kind"))
+    if not len(of):
+        return _groups.nothing(VIEW.name, _TITLE, "memcpy or memset", options, picked.notes("memory operation"))
+    sizes, totals = of.values("bytes"), of.values("total_ns")
+    columns = [
+        Column("name", "Name", Unit.TEXT, of.values("name"), 0),
+        Column("kind", "Kind", Unit.TEXT, of.values("kind"), 8),
+        *_totals.block_columns(of),
+        *_totals.statistic_columns(of),
+    ]
+    if any(size is not None for size in sizes):
+        rate = [size * 10**9 / ns if size is not None and ns else None for size, ns in zip(sizes, totals, strict=True)]
+        columns.append(Column("bytes", "Bytes", Unit.BYTES, sizes, 2))
+        columns.append(Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1))
+    table = _groups.finish("copies", _TITLE, columns, options, blocks=of.blocks)
+    notes = [*_totals.block_notes(of), *picked.notes("memory operation"), *_groups.option_notes(options, table)]
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
+
+
+VIEW = View(name="memory_manipulation", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute)
