@@ -13,7 +13,7 @@ from tracekit.analysis.lanes import LaneAssigner
 
 Rows: TypeAlias = list[tuple[int, int, int]]  # lane, start, dur
 
-BASES = st.sampled_from([0, 1_700_000_000_000_000_000, 1 << 62, -(1 << 62)])
+BASES = st.sampled_from([0, -30, 1_700_000_000_000_000_000, 1 << 62, -(1 << 62)])
 LANES = st.sampled_from([0, 1, 2, -7, 1 << 40])
 
 
@@ -96,6 +96,12 @@ def test_a_slice_that_is_open_from_an_earlier_batch_holds_or_crosses_later_ones(
     assert assign(assigner, [(0, 110, 10)]) == [0]
 
 
+def test_a_slice_may_cross_an_outer_open_slice_after_the_inner_one_has_ended() -> None:
+    assigner = LaneAssigner()
+    assert assign(assigner, [(0, 0, 100), (0, 10, 10)]) == [0, 0]
+    assert assign(assigner, [(0, 15, 3), (0, 50, 100)]) == [0, 1]
+
+
 def test_of_equal_starts_the_longer_first_nests_and_the_shorter_first_is_not_lost() -> None:
     assert assign(LaneAssigner(), [(0, 0, 9), (0, 0, 5)]) == [0, 0]
     assert assign(LaneAssigner(), [(0, 0, 5), (0, 0, 9)]) == [0, 1]
@@ -120,6 +126,11 @@ def test_a_track_that_has_room_below_a_slice_that_ended_is_found_again() -> None
 def test_a_thousand_slices_that_all_cross_get_a_track_each() -> None:
     n = 1000
     assert assign(LaneAssigner(), [(0, at, n) for at in range(n)]) == list(range(n))
+
+
+def test_crowds_around_time_zero_get_the_first_fit() -> None:
+    rows = [(0, start, 9) for start in range(-12, 12, 2)]
+    assert assign(LaneAssigner(), rows) == slow_assign(rows)
 
 
 def test_no_rows_are_no_error() -> None:

@@ -45,7 +45,7 @@ def test_different_lengths_are_named() -> None:
         check_same_length(a=np.zeros(1), b=np.zeros(2))
 
 
-@pytest.mark.parametrize(("codes", "n_groups"), [([0, 3], 3), ([-1], 3), ([0], 0), ([], -1)])
+@pytest.mark.parametrize(("codes", "n_groups"), [([0, 3], 3), ([-1, 2], 3), ([0], 0), ([], -1)])
 def test_codes_outside_are_refused(codes: list[int], n_groups: int) -> None:
     with pytest.raises(ValueError, match=r"codes must be in|must not be negative"):
         as_groups(np.array(codes, np.int64), n_groups)

@@ -63,7 +63,7 @@ def test_no_values_and_descending_values_have_no_rank() -> None:
     with pytest.raises(ValueError, match="no values"):
         nearest_rank(np.array([], np.int64), 50)
     with pytest.raises(ValueError, match="ascend"):
-        nearest_rank(np.array([2, 1]), 50)
+        nearest_rank(np.array([1, 3, 2]), 50)
 
 
 @settings(max_examples=300)
