@@ -1,0 +1,215 @@
+"""Bad input gets one sentence, a hint and exit code 1; nothing is half-written, and what was good is not lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from support import sample
+from typer.testing import CliRunner, Result
+
+from tracekit.cli import app
+
+GOOD = sample("nvprof-csv/gpu-trace-20-columns.csv")
+HEADER = b'"Start","Duration","Grid X","Device","Context","Stream","Name"\n'
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(w) for w in words], prog_name="tracekit")
+
+
+def refused(result: Result, *fragments: str) -> None:
+    lines = result.stderr.strip().splitlines()
+    assert result.exit_code == 1, (result.stdout, result.stderr)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert lines[0].startswith("error: ")
+    assert any(line.startswith("hint: ") for line in lines), lines
+    for fragment in fragments:
+        assert fragment in result.stderr
+
+
+def left(folder: Path, *names: str) -> None:
+    assert sorted(p.name for p in folder.iterdir()) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "fragment"),
+    [
+        ("empty", b"", "the file is empty"),
+        ("binary", bytes(range(256)) * 40, "a binary file"),
+        ("x.nvvp", b'<?xml version="1.0"?>\n<session version="2">\n</session>', "Visual Profiler session in XML"),
+        ("run.nsys-rep", b"\x00\x01binary", "nsys export --type sqlite"),
+        ("run.qdrep", b"\x00\x01binary", "nsys export --type sqlite"),
+        ("table.csv", b"a,b,c\n1,2,3\n", "text that begins with 'a,b,c'"),
+        ("line100", b"x" * (100 << 20), "not a trace"),
+        ("zip", b"PK\x03\x04aaaa", "zip archive"),
+        ("no_duration.csv", b'"Start","Grid X","Device","Stream","Name"\nms,,,,\n1.0,,"GPU (0)","7","k"\n', "Duration"),
+    ],
+)
+def test_what_is_no_trace(name: str, data: bytes, fragment: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    refused(run("convert", tmp_path / name, "-o", tmp_path / "out.json"), fragment)
+    left(tmp_path, name)
+
+
+def test_a_header_without_rows_is_a_trace_without_events(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(HEADER)
+    result = run("convert", path, "-o", tmp_path / "out.json")
+    assert result.exit_code == 0, result.stderr
+    assert "no events" in result.stderr
+    assert orjson.loads((tmp_path / "out.json").read_bytes())["traceEvents"] == []
+
+
+def test_negative_and_absurd_times_cost_their_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = [
+        b"1.0,2.0",
+        b"-1.0,2.0",
+        b"2.0,-2.0",
+        b"1e30,2.0",
+        b"3.0,nan",
+        b"4.0,inf",
+        b"5.0,99999999999999999999",
+        b"6.0,1.0",
+    ]
+    path.write_bytes(HEADER + b"ms,us,,,,,\n" + b"".join(r + b',1,"GPU (0)","1","7","k"\n' for r in rows))
+    result = run("inspect", path, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    found = orjson.loads(result.stdout)["inputs"][0]
+    assert found["events"] == 2
+    assert sum(found["ledger"]["dropped"].values()) == 6
+
+
+def test_bytes_that_are_not_utf8_are_kept_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(HEADER + b'ms,us,,,,,\n1.0,2.0,1,"GPU (0)","1","7","k\xff\xfe(int)"\n')
+    result = run("convert", path, "-o", tmp_path / "out.json")
+    assert result.exit_code == 0, result.stderr
+    assert "not UTF-8" in result.stderr
+    assert "k\ufffd\ufffd(int)" in (tmp_path / "out.json").read_text(encoding="utf-8")
+    refused(run("convert", path, "-o", tmp_path / "other.json", "--strict"), "not UTF-8")
+    left(tmp_path, "x.csv", "out.json")
+
+
+def test_an_empty_folder_and_a_pattern_without_files(tmp_path: Path) -> None:
+    refused(run("summary", tmp_path), "no file in this folder")
+    refused(run("summary", tmp_path / "*.csv"), "no file matches")
+    refused(run("summary", tmp_path / "nothing.csv"), "no such file")
+
+
+def test_one_bad_file_among_fifty(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for number in range(49):
+        (folder / f"{number:02}.csv").write_bytes(GOOD.read_bytes())
+    bad = folder / "bad.csv"
+    bad.write_bytes(HEADER.replace(b'"Duration",', b""))
+    result = run("convert", *sorted(folder.iterdir()), "-o", tmp_path / "out.json")
+    refused(result, "bad.csv")
+    assert f"wrote {tmp_path / 'out.json'}: {49 * 61:,} events" in result.stderr.replace("\n", "")
+    refused(run("convert", *sorted(folder.iterdir()), "-o", f"{tmp_path}/each/"), "bad.csv")
+    assert len(list((tmp_path / "each").iterdir())) == 49
+
+
+def test_all_bad_names_each(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"")
+    refused(
+        run("summary", tmp_path / "a", tmp_path / "b"), f"{tmp_path / 'a'}: ", f"{tmp_path / 'b'}: ", "none of the 2"
+    )
+
+
+def test_an_output_that_exists_needs_force(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    refused(run("convert", GOOD, "-o", out), "exists already", "--force")
+    assert out.read_text() == "precious"
+    refused(run("report", GOOD, "-o", out), "exists already")
+    assert run("convert", GOOD, "-o", out, "--force").exit_code == 0
+    assert out.read_bytes().startswith(b"{")
+
+
+def test_no_such_output_folder(tmp_path: Path) -> None:
+    refused(run("convert", GOOD, "-o", tmp_path / "no" / "out.json"), "no such folder")
+    refused(run("report", GOOD, "-o", tmp_path / "no" / "out.html"), "no such folder")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything: tried as another user below")
+def test_no_permission(tmp_path: Path) -> None:
+    path = tmp_path / "secret.csv"
+    path.write_bytes(GOOD.read_bytes())
+    path.chmod(0)
+    refused(run("summary", path), "no permission")
+
+
+def child(*words: object, limit: int | None = None, user: int | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, with a limit on the size of files, or as another user."""
+
+    def prepare() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        if user is not None:
+            os.setgid(user)
+            os.setuid(user)
+
+    code = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nfrom tracekit.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=60, preexec_fn=prepare
+    )
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.json.gz", "out.parquet", "out.jsonl", "out.csv"])
+def test_a_full_disk_leaves_the_old_output(name: str, tmp_path: Path) -> None:
+    out = tmp_path / name
+    out.write_text("precious")
+    done = child("convert", GOOD, "-o", out, "--force", limit=100)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+    assert out.read_text() == "precious"
+    left(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"convert {GOOD} -o x.nonsense", f"convert {GOOD} -o x.json --to nonsense", f"convert {GOOD}",
+        f"convert {GOOD} -o -", f"convert {GOOD} -o x.json --for netscape", f"summary {GOOD} --view nonsense",
+        f"summary {GOOD} --unit h", f"summary {GOOD} --kind nonsense", f"summary {GOOD} --format nonsense",
+        f"summary {GOOD} --from nonsense", f"summary {GOOD} --time 5", f"summary {GOOD} --sort nonsense",
+        f"summary {GOOD} --option x", "summary", f"inspect {GOOD} --format xml",
+    ],
+)  # fmt: skip
+def test_a_wrong_word_is_exit_code_2(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*words.split())
+    assert result.exit_code == 2, result.stderr
+    left(tmp_path)
+
+
+def test_the_wrong_reader_says_what_it_misses(tmp_path: Path) -> None:
+    refused(run("summary", GOOD, "--from", "parquet"))
+    refused(run("summary", GOOD, "--from", "cuda-profile"))
+    refused(run("summary", GOOD, "--from", "recorder-log"))
+
+
+def test_totals_alone_make_no_timeline(tmp_path: Path) -> None:
+    result = run("convert", sample("nvprof-csv/summary-new.csv"), "-o", tmp_path / "x.json")
+    assert result.exit_code == 2
+    assert "totals alone" in result.stderr
+    left(tmp_path)
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(HEADER + b'ms,us,,,,,\n1.0,2.0,1,"GPU (0)","1","7","\x1b[31mred\x07"\n')
+    result = run("summary", path)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "red" in result.stdout

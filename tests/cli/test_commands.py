@@ -1,0 +1,166 @@
+"""The commands as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from support import sample
+from typer.testing import CliRunner, Result
+
+import tracekit
+from tracekit.cli import app
+
+GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
+COMMANDS = ["convert", "summary", "report", "inspect", "formats", "demo"]
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(app, [str(w) for w in words], prog_name="tracekit")
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_by_one_example(command: str) -> None:
+    text = run(command, "--help").stdout
+    assert f"tracekit {command}" in text.split("Example:")[1]
+
+
+def test_help_lists_every_command_and_version_is_said() -> None:
+    text = run("--help").stdout
+    assert all(command in text for command in COMMANDS)
+    assert "--install-completion" in text
+    assert run("--version").stdout == f"tracekit {tracekit.__version__}\n"
+
+
+def test_formats_lists_what_is_registered() -> None:
+    from tracekit.readers import READERS
+    from tracekit.writers import WRITERS
+
+    text = run("formats").stdout
+    assert all(f"  {name} " in text for name in [*READERS, *WRITERS])
+
+
+def test_convert_writes_and_tells_the_ledger(tmp_path: Path) -> None:
+    result = run("convert", GOOD, "-o", tmp_path / "x.json.gz")
+    assert result.stdout == ""
+    assert "records read = " in result.stderr
+
+
+def test_convert_by_suffix_and_by_name_and_to_stdout(tmp_path: Path) -> None:
+    run("convert", GOOD, "-o", tmp_path / "x.parquet")
+    run("convert", GOOD, "-o", tmp_path / "no_suffix", "--to", "jsonl")
+    piped = run("convert", GOOD, "-o", "-", "--to", "jsonl").stdout
+    assert piped.encode() == (tmp_path / "no_suffix").read_bytes()
+    assert tracekit.read(tmp_path / "x.parquet").events.num_rows == tracekit.read(GOOD).events.num_rows
+
+
+def test_convert_into_a_folder_makes_one_output_each(tmp_path: Path) -> None:
+    other = sample("nvprof-csv/gpu-trace-20-columns.csv")
+    run("convert", GOOD, other, f"again={GOOD}", GOOD, "-o", f"{tmp_path}/", "--to", "parquet")
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == [
+        "again.parquet",
+        "gpu-and-api-trace-2.parquet",
+        "gpu-and-api-trace.parquet",
+        "gpu-trace-20-columns.parquet",
+    ]
+
+
+def test_several_inputs_stand_side_by_side(tmp_path: Path) -> None:
+    run("convert", f"a={GOOD}", f"b={GOOD}", "-o", tmp_path / "x.parquet")
+    trace = tracekit.read(tmp_path / "x.parquet")
+    assert set(trace.events.column("source").to_pylist()) == {0, 1}
+    assert trace.events.num_rows == 2 * tracekit.read(GOOD).events.num_rows
+    assert [s.label for s in trace.run.sources] == ["a", "b"]
+
+
+def test_summary_json_has_the_documented_shape() -> None:
+    made = orjson.loads(run("summary", GOOD, "--format", "json", "--view", "kernel").stdout)
+    assert made["tracekit"] == tracekit.__version__
+    (section,) = made["sections"]
+    assert section["view"] == "kernel"
+    table = section["tables"][0]
+    assert {"name", "unit"} <= set(table["columns"][0])
+    assert len(table["rows"][0]) == len(table["columns"])
+    times = [i for i, c in enumerate(table["columns"]) if c["unit"] == "ns"]
+    assert times
+    assert all(isinstance(row[i], int) for row in table["rows"] for i in times)
+    assert made["ledger"][0]["read"] > 0
+
+
+def test_inspect_json_has_the_documented_shape() -> None:
+    (entry,) = orjson.loads(run("inspect", GOOD, "--format", "json").stdout)["inputs"]
+    assert {"path", "format", "events", "totals", "by_kind", "first_ns", "last_ns", "ledger"} <= set(entry)
+    names = ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped", "events_out", "totals_out")
+    assert set(names) <= set(entry["ledger"])
+    assert all({"events", "dur_ns"} == set(v) for v in entry["by_kind"].values())
+
+
+def test_filters_are_the_same_words_everywhere(tmp_path: Path) -> None:
+    words = ["--kind", "kernel", "--min-dur", "1us", "--name", "conv"]
+    entry = orjson.loads(run("inspect", GOOD, "--format", "json", *words).stdout)["inputs"][0]
+    assert set(entry["by_kind"]) == {"kernel"}
+    assert entry["ledger"]["filtered"] > 0
+    run("convert", GOOD, "-o", tmp_path / "x.parquet", *words)
+    assert tracekit.read(tmp_path / "x.parquet").events.num_rows == entry["events"]
+    assert "filtered" in run("inspect", GOOD, *words).stdout
+
+
+def test_text_summary_is_stable_and_report_opens_nothing(tmp_path: Path) -> None:
+    assert run("summary", GOOD).stdout == run("summary", GOOD).stdout
+    run("report", GOOD, "-o", tmp_path / "r.html")
+    assert b"<html" in (tmp_path / "r.html").read_bytes()[:200]
+
+
+def process(*words: object, **more: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tracekit", *map(str, words)]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_stdin_is_an_input() -> None:
+    done = process("inspect", "-", "--format", "json", input=GOOD.read_bytes())
+    assert done.returncode == 0, done.stderr
+    assert orjson.loads(done.stdout)["inputs"][0]["format"] == "nvprof-csv"
+
+
+def test_stdin_out_of_order_converts_too(tmp_path: Path) -> None:
+    appended = sample("nvprof-csv/appended-runs.csv").read_bytes()
+    done = process("convert", "-", "-o", tmp_path / "x.json", input=appended)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = f"{sys.executable} -m tracekit summary {GOOD} --format json | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
+    assert done.stderr == b""
+
+
+def test_summary_fits_80_columns_at_a_terminal(tmp_path: Path) -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    env = {**os.environ, "COLUMNS": "80", "LINES": "40"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tracekit", "summary", str(GOOD)], stdout=follower, stderr=subprocess.DEVNULL, env=env
+    )
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            chunk = os.read(leader, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        text += chunk
+    os.close(leader)
+    assert child.wait(60) == 0
+    lines = text.decode().replace("\r\n", "\n").split("\n")
+    assert max(map(len, lines)) <= 80
+    assert any("hidden" in line for line in lines)
