@@ -1,0 +1,311 @@
+"""Hold tracekit against named baselines, in pairs, on this machine, now.
+
+    python benchmarks/run.py [--rows N] [--rounds N] [--quick] [--cache FOLDER] [--only WORD]...
+
+Each case runs in a fresh process; the cases of a round follow each other, and a ratio is taken within its round; the
+table shows the median over the rounds. Everything is pinned to one core, so "one thread" holds whatever a library
+does. Exit code: 0 all targets met, 1 a target missed or a case failed, 2 wrong usage. README.md says how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+# This process stays small, and imports nothing big: a child's peak RSS can never read lower than its parent's.
+HERE = Path(__file__).parent
+GROWTH = 20
+"""The big input of the growth targets has this many times the rows of the normal one."""
+
+
+class CaseFailed(Exception):
+    """A case ended with an error, or did not do the work it was timed for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a process or the timed part of it cost; `rss_mb` of a whole process only."""
+
+    wall: float
+    cpu: float
+    rss_mb: float = 0.0
+    checks: dict[str, Any] = field(default_factory=dict)
+
+
+def whole_process(command: list[str]) -> Cost:
+    """Run a command; wall and CPU seconds and peak RSS of it and its children, start-up included."""
+    with tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            errors.seek(0)
+            raise CaseFailed(f"{' '.join(command)}: {_last_line(errors.read())}")
+    unit = 1024**2 if sys.platform == "darwin" else 1024
+    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / unit)
+
+
+def case(*arguments: object) -> Cost:
+    """Run a case of _baselines.py; wall and CPU seconds of its timed part."""
+    command = [sys.executable, str(HERE / "_baselines.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise CaseFailed(f"{arguments[0]}: {_last_line(done.stderr)}")
+    figures = json.loads(done.stdout)
+    return Cost(figures.pop("wall"), figures.pop("cpu"), checks=figures)
+
+
+def _last_line(errors: bytes) -> str:
+    """The line that says what went wrong: tracekit's own, else the last of a traceback."""
+    lines = errors.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+    return next((line for line in lines if line.startswith("error: ")), lines[-1])[:300]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the table. `met` None: nothing to judge, or not judged at this size."""
+
+    what: str
+    measured: str
+    target: str = ""
+    met: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    rows: int
+    rounds: int
+    quick: bool
+    cache: Path
+    work: Path
+    stand_in: bool  # the baselines take tracekit's place: the harness tests itself
+
+    def input(self, kind: str, rows: int = 0) -> Path:
+        """Path of a generated input; made on first use, by another process."""
+        count = rows or self.rows
+        command = [sys.executable, str(HERE / "generate.py"), str(self.cache), "--rows", str(count), "--kind", kind]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CaseFailed(f"generate.py: {_last_line(done.stderr.encode())}")
+        return Path(done.stdout.strip())
+
+    def output(self, name: str) -> Path:
+        return self.work / name
+
+    def converter(self, source: Path, target: Path) -> list[str]:
+        """The command that converts; a stand-in writes 260 bytes a row, as a Chrome trace has."""
+        if self.stand_in:
+            size = 260 * truth(source)["rows"]
+            return [sys.executable, str(HERE / "_baselines.py"), "floor", str(source), str(size), str(target)]
+        return [sys.executable, "-m", "tracekit", "convert", str(source), "-o", str(target), "--force"]
+
+    def subject(self, name: str, *arguments: object) -> Cost:
+        """tracekit's side of a pair."""
+        if not self.stand_in:
+            return case(name, *arguments)
+        source, target = Path(str(arguments[0])), arguments[-1]
+        if name == "read":
+            return case("kvp_loop", source)
+        if name == "convert" and str(target).endswith(".parquet"):
+            return case("parquet_floor", source, target)
+        return case("floor", source, 260 * truth(source)["rows"], target)
+
+
+def truth(source: Path) -> dict[str, int]:
+    known: dict[str, int] = json.loads(source.with_name(source.name + ".truth.json").read_text(encoding="utf-8"))
+    return known
+
+
+def expect(cost: Cost, source: Path) -> Cost:
+    """Raise CaseFailed unless the case counted the rows and the ns that the input has."""
+    known = truth(source)
+    for key in ("rows", "sum_dur_ns"):
+        if key in cost.checks and cost.checks[key] != known[key]:
+            raise CaseFailed(f"{source.name}: {key} is {known[key]}, the case says {cost.checks[key]}")
+    return cost
+
+
+def rounds(setting: Setting, *cases: Callable[[], Cost]) -> list[list[Cost]]:
+    """The costs of each case, round by round; the order turns round with the rounds."""
+    costs: list[list[Cost]] = [[] for _ in cases]
+    for number in range(setting.rounds):
+        order = range(len(cases)) if number % 2 == 0 else reversed(range(len(cases)))
+        for index in order:
+            costs[index].append(cases[index]())
+    return costs
+
+
+def ratio(over: list[Cost], under: list[Cost], attribute: str) -> float:
+    """Median of the ratios within a round."""
+    pairs = zip(over, under, strict=True)
+    return float(statistics.median(getattr(a, attribute) / max(getattr(b, attribute), 1e-9) for a, b in pairs))
+
+
+def _seconds(costs: list[Cost]) -> str:
+    return f"{statistics.median(cost.cpu for cost in costs):.2f} s CPU"
+
+
+def paired(
+    setting: Setting, what: str, ours: list[Cost], theirs: list[Cost], limit: float, *, faster: bool = False
+) -> list[Line]:
+    """Two lines for a pair: judged by CPU seconds, with the wall clock beside it.
+
+    faster: the ratio is theirs over ours, and has to reach the limit; else ours over theirs, and may not pass it.
+    """
+    over, under = (theirs, ours) if faster else (ours, theirs)
+    cpu, wall = ratio(over, under, "cpu"), ratio(over, under, "wall")
+    met = cpu >= limit if faster else cpu <= limit
+    sign = ">=" if faster else "<="
+    measured = f"{cpu:.2f}x (wall {wall:.2f}x; {_seconds(ours)} against {_seconds(theirs)})"
+    return [Line(what, measured, f"{sign} {limit:g}x", None if setting.quick else met)]
+
+
+# ---- the measurements; each gives lines of the table
+
+
+def chrome(setting: Setting) -> list[Line]:
+    """nvprof CSV to Chrome JSON against the streaming floor; and what the command costs as a whole."""
+    source, target = setting.input("nvprof-csv"), setting.output("trace.json")
+    expect(setting.subject("convert", source, target), source)
+    size = target.stat().st_size
+    if not setting.stand_in:
+        expect(case("count_slices", target), source)
+    floor = setting.output("floor.bin")
+    ours, theirs, command = rounds(
+        setting,
+        lambda: expect(setting.subject("convert", source, target), source),
+        lambda: expect(case("floor", source, size, floor), source),
+        lambda: whole_process(setting.converter(source, target)),
+    )
+    name = f"nvprof CSV to Chrome JSON, {setting.rows:,} rows / streaming floor"
+    lines = paired(setting, name, ours, theirs, 2.5)
+    return [*lines, Line("  the same as a command, start-up included", f"{ratio(command, theirs, 'cpu'):.2f}x")]
+
+
+def growth(setting: Setting) -> list[Line]:
+    """Memory and time of the command at the normal size and at twenty times it."""
+    small, target = setting.input("nvprof-csv"), setting.output("trace.json")
+    at_small = [whole_process(setting.converter(small, target)) for _ in range(setting.rounds)]
+    big_rows = GROWTH * setting.rows
+    at_big = whole_process(setting.converter(setting.input("nvprof-csv", big_rows), target))
+    target.unlink(missing_ok=True)
+    peak = max(cost.rss_mb for cost in at_small)
+    grown = at_big.rss_mb / statistics.median(cost.rss_mb for cost in at_small)
+    slower = at_big.cpu / statistics.median(cost.cpu for cost in at_small)
+    slower_wall = at_big.wall / statistics.median(cost.wall for cost in at_small)
+    return [
+        Line(f"peak RSS at {setting.rows:,} rows", f"{peak:.0f} MB", "<= 300 MB", peak <= 300),
+        Line(f"peak RSS at {big_rows:,} rows", f"{at_big.rss_mb:.0f} MB", "<= 300 MB", at_big.rss_mb <= 300),
+        Line(f"peak RSS, {GROWTH} times the rows", f"{grown:.2f}x", "<= 1.2x", None if setting.quick else grown <= 1.2),
+        Line(
+            f"time, {GROWTH} times the rows",
+            f"{slower:.1f}x (wall {slower_wall:.1f}x; {at_big.cpu:.1f} s CPU)",
+            "<= 22x",
+            None if setting.quick else slower <= 22,
+        ),
+    ]
+
+
+def kvp(setting: Setting) -> list[Line]:
+    """Reading a key-value log into columns against a compiled regex on each line into columns."""
+    source = setting.input("cuda-kvp")
+    ours, theirs = rounds(
+        setting,
+        lambda: expect(setting.subject("read", source), source),
+        lambda: expect(case("kvp_loop", source), source),
+    )
+    return paired(setting, "key-value log to columns: regex loop / ours", ours, theirs, 1.8, faster=True)
+
+
+def emission(setting: Setting) -> list[Line]:
+    """Writing a Chrome trace from columns in memory against writing its bytes."""
+    source, target = setting.input("nvprof-csv"), setting.output("emitted.json")
+    expect(setting.subject("emit", source, target), source)
+    raw = setting.output("raw.bin")
+    ours, theirs = rounds(
+        setting,
+        lambda: expect(setting.subject("emit", source, target), source),
+        lambda: case("raw_write", target, raw),
+    )
+    return paired(setting, "Chrome JSON from columns in memory / raw write of its bytes", ours, theirs, 4)
+
+
+def parquet(setting: Setting) -> list[Line]:
+    """Size of the archive."""
+    source, target = setting.input("nvprof-csv"), setting.output("archive.parquet")
+    cost = expect(setting.subject("convert", source, target), source)
+    each = target.stat().st_size / truth(source)["rows"]
+    # the footer and the dictionaries weigh on few rows only
+    met = None if setting.quick else each <= 10
+    return [Line("Parquet of the nvprof CSV", f"{each:.2f} bytes an event ({cost.cpu:.2f} s CPU)", "<= 10", met)]
+
+
+def startup(setting: Setting) -> list[Line]:
+    """`tracekit --help` against the interpreter alone: not a question of size, so always judged."""
+    script = shutil.which("tracekit", path=str(Path(sys.executable).parent))
+    command = [script] if script else [sys.executable, "-m", "tracekit"]
+    if setting.stand_in:
+        command = [sys.executable, "-c", "import json, argparse"]
+    many = replace(setting, rounds=9, quick=False)
+    ours, theirs = rounds(
+        many,
+        lambda: whole_process([*command, "--help"] if not setting.stand_in else command),
+        lambda: whole_process([sys.executable, "-c", "pass"]),
+    )
+    return paired(many, "tracekit --help / python -c pass", ours, theirs, 18)
+
+
+MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
+    measure.__name__: measure for measure in (chrome, growth, kvp, emission, parquet, startup)
+}
+
+
+def print_line(what: str, measured: str, target: str, verdict: str) -> None:
+    print(f"{what:<66} | {measured:<56} | {target:<9} | {verdict}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, help=f"rows of the normal input; the big one has {GROWTH} times as many")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 2")
+    parser.add_argument("--quick", action="store_true", help="20,000 rows: does it run? Ratios are shown, not judged")
+    parser.add_argument("--cache", type=Path, default=HERE.parent / ".cache" / "benchmarks", help="generated inputs")
+    parser.add_argument("--only", action="append", choices=list(MEASUREMENTS), help="may be given several times")
+    parser.add_argument("--stand-in", action="store_true", help="baselines in tracekit's place: tests the harness")
+    given = parser.parse_args(arguments)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
+    given.cache.mkdir(parents=True, exist_ok=True)
+    met = []
+    with tempfile.TemporaryDirectory(dir=given.cache, prefix="work-") as work:
+        rows = given.rows or (20_000 if given.quick else 1_000_000)
+        count = given.rounds or (2 if given.quick else 5)
+        setting = Setting(rows, count, given.quick, given.cache, Path(work), given.stand_in)
+        print_line("what", "measured", "target", "ok")
+        for name in given.only or MEASUREMENTS:
+            try:
+                lines = MEASUREMENTS[name](setting)
+            except CaseFailed as error:
+                lines = [Line(name, f"failed: {error}", "", False)]
+            for line in lines:
+                print_line(line.what, line.measured, line.target, {True: "yes", False: "NO", None: "-"}[line.met])
+            met += [line.met for line in lines]
+    return 1 if False in met else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
