@@ -131,9 +131,13 @@ class Inputs:
     def each(self) -> Iterator[Opened]:
         """Give the inputs one after the other, each by itself."""
         self.failures.clear()
+        first_source = 0
         for number, item in enumerate(self._items):
             try:
-                yield self._open(number, item)
+                opened = self._open(number, item, first_source)
+                # An archive may hold several sources; the next input's come after them.
+                first_source += max(1, len(opened.run.sources))
+                yield opened
             except TracekitError as err:
                 self._fail(item, err)
 
@@ -159,14 +163,14 @@ class Inputs:
         streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
         return Stream(run, self._joined(run, opened, streams, order), tuple(x for o in opened for x in o.ledgers))
 
-    def _open(self, number: int, item: Input) -> Opened:
+    def _open(self, number: int, item: Input, first_source: int) -> Opened:
         choice = self._choice
         if number not in self._sources:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
         reader = reader_for(source, choice.format)
-        ledger = Ledger(source=number, path=item.name, format=reader.name, strict=choice.strict)
-        options = ReadOptions(source=number, demangle=choice.demangle, extra=dict(choice.options))
+        ledger = Ledger(source=first_source, path=item.name, format=reader.name, strict=choice.strict)
+        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=dict(choice.options))
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.label = item.label or facts.label

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tracekit.readers.base import Reader
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("parquet",)
 
 READERS: dict[str, Reader] = {
     reader.name: reader for reader in (import_module(f"tracekit.readers.{name}").READER for name in _MODULES)

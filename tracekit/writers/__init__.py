@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tracekit.writers.base import Writer
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("parquet",)
 
 WRITERS: dict[str, Writer] = {
     writer.name: writer for name in _MODULES for writer in import_module(f"tracekit.writers.{name}").WRITERS_HERE

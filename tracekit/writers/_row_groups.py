@@ -1,0 +1,61 @@
+"""Batches of any size become groups of a fixed number of rows, whose dictionaries hold what is used and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """Return the same rows in one chunk, text columns with the dictionary that these rows need, in order of first use.
+
+    The bytes of a file then depend on its rows alone, not on how a reader cut its batches.
+    """
+    if not table.num_rows:
+        return table
+    one = table.unify_dictionaries().combine_chunks()
+    columns = []
+    for column in one.columns:
+        array: pa.Array = column.chunk(0)
+        if pa.types.is_dictionary(array.type):
+            array = _compact_column(array)
+        columns.append(array)
+    return pa.Table.from_arrays(columns, schema=one.schema)
+
+
+def _compact_column(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    if array.null_count == len(array):
+        return pa.nulls(len(array), array.type)
+    codes = array.indices.fill_null(-1).to_numpy()
+    size = len(array.dictionary)
+    # Written from the last row to the first, the first use of each code is what stays.
+    first = np.full(size + 1, len(codes), np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    first[size] = len(codes)  # code -1 (null) landed here
+    used = np.flatnonzero(first < len(codes))
+    used = used[np.argsort(first[used])]
+    new = np.full(size + 1, -1, np.int32)
+    new[used] = np.arange(len(used), dtype=np.int32)
+    renumbered = new[codes]
+    indices = pa.array(renumbered, mask=renumbered < 0) if array.null_count else pa.array(renumbered)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
+
+
+def row_groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Give the rows in tables of exactly `rows` rows, the last one shorter."""
+    pending: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        start = 0
+        while count + batch.num_rows - start >= rows:
+            take = rows - count
+            pending.append(batch.slice(start, take))
+            yield compact(pa.Table.from_batches(pending))
+            pending, count, start = [], 0, start + take
+        if start < batch.num_rows:
+            pending.append(batch.slice(start))
+            count += batch.num_rows - start
+    if count:
+        yield compact(pa.Table.from_batches(pending))
