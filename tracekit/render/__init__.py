@@ -6,7 +6,12 @@ from importlib import import_module
 
 from tracekit.render.base import Renderer
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "csv",
+    "json",
+    "markdown",
+    "text",
+)
 
 RENDERERS: dict[str, Renderer] = {
     renderer.name: renderer for renderer in (import_module(f"tracekit.render.{name}").RENDERER for name in _MODULES)

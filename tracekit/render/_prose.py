@@ -1,0 +1,96 @@
+"""Sentences that the renderers for people share: what became of the records, what a figure shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tracekit.render._cells import visible
+from tracekit.report import Bar, Figure, ReportTable
+from tracekit.units import Unit, format_bytes, format_ratio, format_span
+
+LEDGERS_SHOWN = 4
+
+Ledger = Mapping[str, Any]
+
+
+def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
+    """Return one line for each input; of many, one line for all and one for each of those that lost records."""
+    if not ledgers:
+        return []
+    if len(ledgers) == 1:
+        return [_account(ledgers[0])]
+    if len(ledgers) <= LEDGERS_SHOWN:
+        return [_named(ledger) for ledger in ledgers]
+    losing = [ledger for ledger in ledgers if ledger.get("dropped")]
+    lines = [f"{len(ledgers):,} inputs: {_account(_sum(ledgers))}"]
+    lines += [_named(ledger) for ledger in losing[:LEDGERS_SHOWN]]
+    if len(losing) > LEDGERS_SHOWN:
+        lines.append(f"and {len(losing) - LEDGERS_SHOWN:,} more inputs that lost records")
+    return lines
+
+
+def _named(ledger: Ledger) -> str:
+    return f"{visible(str(ledger.get('path', '')))}: {_account(ledger)}"
+
+
+def _account(ledger: Ledger) -> str:
+    """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
+    read = int(ledger.get("read", 0))
+    parts = [f"{int(ledger.get('kept', 0)):,} kept"]
+    for name in ("merged", "facts"):
+        if count := int(ledger.get(name, 0)):
+            parts.append(f"{count:,} {name}")
+    for name in ("ignored", "filtered", "dropped"):
+        found = ledger.get(name) or 0
+        if isinstance(found, Mapping):
+            count = sum(found.values())
+            why = ", ".join(f"{visible(str(k))} {v:,}" for k, v in sorted(found.items()))
+        else:
+            count, why = int(found), ""
+        if count:
+            parts.append(f"{count:,} {name}{f' ({why})' if why else ''}")
+        elif name == "dropped":
+            parts.append("nothing dropped")
+    return f"read {read:,} {'record' if read == 1 else 'records'}: {', '.join(parts)}"
+
+
+def _sum(ledgers: Sequence[Ledger]) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        name: sum(int(ledger.get(name, 0)) for ledger in ledgers)
+        for name in ("read", "kept", "merged", "facts", "filtered")
+    }
+    for name in ("ignored", "dropped"):
+        merged: dict[str, int] = {}
+        for ledger in ledgers:
+            for reason, count in (ledger.get(name) or {}).items():
+                merged[reason] = merged.get(reason, 0) + count
+        out[name] = merged
+    return out
+
+
+def omitted_line(table: ReportTable) -> str:
+    """Return how many rows were cut, "" where none was."""
+    if not table.omitted:
+        return ""
+    return f"{table.omitted:,} more {'row' if table.omitted == 1 else 'rows'} left out; ratios are of all rows"
+
+
+def figure_lines(figure: Figure) -> list[str]:
+    """Return a figure in words: the parts of a bar; of a timeline how much there is to see."""
+    if isinstance(figure, Bar):
+        whole = sum(value for _, value in figure.parts)
+        shares = [f" ({format_ratio(value / whole)} %)" if whole else "" for _, value in figure.parts]
+        return [
+            f"{visible(label)}: {_amount(value, figure.unit)}{share}"
+            for (label, value), share in zip(figure.parts, shares, strict=True)
+        ]
+    lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
+    line = f"a timeline of {len(figure.start_ns):,} of {figure.total:,} rectangles on {lanes}: the html report draws it"
+    return [line, *([visible(figure.thinning)] if figure.thinning else [])]
+
+
+def _amount(value: int, unit: Unit) -> str:
+    if unit is Unit.NS:
+        return format_span(value)
+    return format_bytes(value) if unit is Unit.BYTES else f"{value:,}"

@@ -1,0 +1,57 @@
+"""json: the public form of a report, changed only with the version.
+
+`{"tracekit": VERSION, "sections": [{"view", "tables": [{"name", "columns": [{"name", "unit"}], "rows": [[...]]}],
+"notes": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a float that is no
+number. Rows that --top left out are a note. Characters that a terminal would obey stand as \\u escapes. Figures are
+drawings and stand in the html report alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tracekit.render._cells import finite
+from tracekit.render._prose import omitted_line
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.report import Report, ReportTable, Section
+
+# All of these can stand in a JSON text only within strings, where the escape means the same.
+_UNSAFE = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - numbers are exact whatever the options
+    """Return the report as JSON, a row of a table a line."""
+    sections = _array([_section(section) for section in report.sections], 2)
+    ledger = _array([_dumps(ledger) for ledger in report.ledgers], 2)
+    text = f'{{"tracekit": {_dumps(report.version)},\n "sections": {sections},\n "ledger": {ledger}}}\n'
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _section(section: Section) -> str:
+    tables = _array([_table(table) for table in section.tables], 4)
+    left_out = [f"{table.name}: {line}" for table in section.tables if (line := omitted_line(table))]
+    notes = _dumps([*section.notes, *left_out])
+    return f'{{"view": {_dumps(section.view)}, "tables": {tables},\n   "notes": {notes}}}'
+
+
+def _table(table: ReportTable) -> str:
+    columns = _dumps([{"name": column.name, "unit": str(column.unit)} for column in table.columns])
+    rows = _array([_dumps([finite(cell) for cell in row]) for row in table.rows()], 6)
+    return f'{{"name": {_dumps(table.name)}, "columns": {columns}, "rows": {rows}}}'
+
+
+def _array(items: list[str], indent: int) -> str:
+    """Return a JSON array with each of its texts on a line of its own."""
+    start = f"\n{' ' * indent}"
+    return f"[{start}{f',{start}'.join(items)}]" if items else "[]"
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+RENDERER = Renderer(name="json", suffixes=(".json",), render=render)

@@ -1,0 +1,82 @@
+"""markdown: pipe tables (GitHub's), for an issue or a merge request.
+
+Names stand as code, so that no character of theirs is a mark or a tag; all other text of the trace is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tracekit.render import _cells, _prose
+from tracekit.render._cells import UNKNOWN, Shown, visible
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.report import Report, ReportTable, Section
+
+_MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
+_CODE_BREAKS = re.compile(r"`|\\\||\\$")
+
+
+def render(report: Report, options: RenderOptions) -> str:
+    """Return the report as markdown. Raises: UsageError for an unknown unit of time."""
+    lines = [f"# {plain(report.title)}", ""]
+    lines += [f"- {plain(key)}: {plain(text)}" for key, text in report.facts]
+    for section in report.sections:
+        lines += ["", f"## {plain(section.title)}", *_section(section, options)]
+    footer = [*report.notes, *_prose.ledger_lines(report.ledgers)]
+    if footer:
+        lines += ["", "---", "", *(f"- {plain(note)}" for note in footer)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section, options: RenderOptions) -> Iterator[str]:
+    for table in section.tables:
+        if table.title != section.title:
+            yield from ("", f"### {plain(table.title)}")
+        yield from ("", *_table(table, options))
+    notes = [line for figure in section.figures for line in _prose.figure_lines(figure)]
+    notes += [line for table in section.tables if (line := _prose.omitted_line(table))]
+    notes += section.notes
+    if notes:
+        yield from ("", *(f"- {plain(note)}" for note in notes))
+
+
+def _table(table: ReportTable, options: RenderOptions) -> Iterator[str]:
+    columns = [_cells.shown(column, options.time_unit) for column in table.columns]
+    yield _row([plain(column.title) for column in columns])
+    yield _row(["---:" if column.right else "---" for column in columns])
+    texts = [_texts(column) for column in columns]
+    for row in zip(*texts, strict=True):
+        yield _row(list(row))
+
+
+def _texts(column: Shown) -> list[str]:
+    if not column.is_text:
+        return column.texts
+    return [text if text == UNKNOWN else code(text) for text in column.texts]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def plain(text: str) -> str:
+    """Return text that stands as it is: every mark, tag and entity escaped, in one line."""
+    return _MARKS.sub(r"\\\g<0>", visible(text)).strip()
+
+
+def code(text: str) -> str:
+    """Return a text as code in a cell of a table. Pipes are escaped; what a code span cannot hold becomes <code>.
+
+    A backslash before a pipe or at the end would swallow the cell's border in some readers, and backticks end a span:
+    such a text is written in character references, which every reader takes for the characters.
+    """
+    text = visible(text)
+    if not text.strip() or text != text.strip() or _CODE_BREAKS.search(text):
+        references = "".join(c if c.isalnum() or c == " " else f"&#{ord(c)};" for c in text)
+        return f"<code>{references}</code>"
+    escaped = text.replace("|", "\\|")
+    return f"`{escaped}`"
+
+
+RENDERER = Renderer(name="markdown", suffixes=(".md", ".markdown"), render=render)

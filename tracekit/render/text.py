@@ -1,0 +1,165 @@
+"""text: plain tables for a terminal or a file.
+
+The first column of text stands last, so that long names push nothing aside; at a limited width it loses its middle to
+"…", and columns of a high priority number are hidden, which a line below the table says. Where even that is not enough
+each row is a block of lines. Without a limit (width 0) names are whole. No line is wider than the limit, which is at
+least 40. Views that have nothing to show stand behind the others, a line each; a note is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracekit.render import _cells, _prose
+from tracekit.render._cells import Shown, cell_width, cut_middle, padded, visible, wrapped
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.report import Report, ReportTable, Section
+
+LEAST_WIDTH = 40
+_NAME_WIDTH, _NAME_LEAST = 24, 12
+_WORD_WIDTH, _WORD_LEAST = 20, 6
+_BLOCK_TITLE = 12
+_GAP = "  "
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+def render(report: Report, options: RenderOptions) -> str:
+    """Return the report as lines of text. Raises: UsageError for an unknown unit of time."""
+    width = max(options.width, LEAST_WIDTH) if options.width > 0 else 0
+    lines = [*_styled(wrapped(visible(report.title), width), _BOLD, options), *_facts(report, width)]
+    said: set[str] = set()
+    for section in report.sections:
+        if section.tables or section.figures:
+            lines += ["", *_section(section, said, width, options)]
+    empty = [f"{s.title}: {'; '.join(s.notes)}" for s in report.sections if not (s.tables or s.figures)]
+    if empty:
+        lines.append("")
+        for text in empty:
+            lines += wrapped(visible(text), width, indent=2)
+    footer = [*report.notes, *_prose.ledger_lines(report.ledgers)]
+    if footer:
+        lines.append("")
+        for note in footer:
+            lines += _styled(wrapped(visible(note), width, indent=2), _DIM, options)
+    return "\n".join(lines) + "\n"
+
+
+def _styled(lines: list[str], style: str, options: RenderOptions) -> list[str]:
+    return [f"{style}{line}{_PLAIN}" for line in lines] if options.color else lines
+
+
+def _facts(report: Report, width: int) -> Iterator[str]:
+    room = min(max((cell_width(visible(key)) for key, _ in report.facts), default=0), _BLOCK_TITLE)
+    for key, text in report.facts:
+        title = padded(cut_middle(visible(key), room), room, right=False)
+        yield from wrapped(f"{_GAP}{title}{_GAP}{visible(text)}", width, indent=room + 2 * len(_GAP))
+
+
+def _section(section: Section, said: set[str], width: int, options: RenderOptions) -> Iterator[str]:
+    """Give title, tables, figures and those notes that no earlier section said."""
+    yield from _styled(wrapped(visible(section.title), width), _BOLD, options)
+    for number, table in enumerate(section.tables):
+        if number:
+            yield ""
+        if table.title != section.title:
+            yield from wrapped(visible(table.title), width)
+        yield from _table(table, width, options)
+    for figure in section.figures:
+        for line in _prose.figure_lines(figure):
+            yield from wrapped(f"{_GAP}{line}", width, indent=4)
+    for note in (n for n in section.notes if n not in said):
+        said.add(note)
+        yield from _styled(wrapped(f"{_GAP}{visible(note)}", width, indent=4), _DIM, options)
+
+
+def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
+    columns = [_cells.shown(column, options.time_unit) for column in table.columns]
+    name = next((i for i, column in enumerate(columns) if column.is_text), None)
+    if name is not None:
+        columns.append(columns.pop(name))
+    hidden: list[Shown] = []
+    layout = _layout(columns, width)
+    if layout is None:
+        yield from _blocks(columns, width)
+    else:
+        kept, widths = layout
+        yield from _rows(kept, widths, options)
+        hidden = [c for c in columns if c not in kept]
+    below = [text] if (text := _prose.omitted_line(table)) else []
+    if hidden:
+        names = ", ".join(c.name for c in hidden)
+        below.append(f"hidden for lack of width: {names}; a wider terminal shows them, and so do csv and json")
+    for text in below:
+        yield from _styled(wrapped(f"{_GAP}{text}", width, indent=4), _DIM, options)
+
+
+def _natural(column: Shown) -> int:
+    return max(map(cell_width, [column.title, *column.texts]))
+
+
+def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] | None:
+    """Return the columns that fit and their widths; None where those that may not be hidden do not fit."""
+    natural = {id(c): _natural(c) for c in columns}
+    if not width:
+        return columns, [natural[id(c)] for c in columns]
+    last = columns[-1] if columns and columns[-1].is_text else None
+
+    def widths(kept: list[Shown], name: int, word: int) -> list[int]:
+        return [
+            min(natural[id(c)], name) if c is last else min(natural[id(c)], word) if c.is_text else natural[id(c)]
+            for c in kept
+        ]
+
+    def free(kept: list[Shown], name: int, word: int) -> int:
+        return width - sum(widths(kept, name, word)) - len(_GAP) * (len(kept) - 1)
+
+    kept = list(columns)
+    while free(kept, _NAME_WIDTH, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
+        # The highest number goes first; of equals the one further right.
+        worst = max(c.priority for c in able)
+        gone = [c for c in able if c.priority == worst][-1]
+        kept = [c for c in kept if c is not gone]
+    name, word = (_NAME_WIDTH, _WORD_WIDTH) if free(kept, _NAME_WIDTH, _WORD_WIDTH) >= 0 else (_NAME_LEAST, _WORD_LEAST)
+    if (rest := free(kept, name, word)) < 0:
+        return None
+    # What is left over goes to the name first, then to the other words.
+    if last is not None and any(c is last for c in kept):
+        more = min(rest, max(natural[id(last)] - name, 0))
+        name, rest = name + more, rest - more
+    while rest > 0 and any(c.is_text and c is not last and natural[id(c)] > word for c in kept):
+        word += 1
+        if free(kept, name, word) < 0:
+            word -= 1
+            break
+    return kept, widths(kept, name, word)
+
+
+def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> Iterator[str]:
+    def line(texts: list[str]) -> str:
+        cells = [
+            padded(cut_middle(text, room) if column.is_text else text, room, right=column.right)
+            for text, column, room in zip(texts, columns, widths, strict=True)
+        ]
+        return _GAP.join(cells).rstrip()
+
+    yield from _styled([line([c.title for c in columns])], _BOLD, options)
+    yield _GAP.join("-" * room for room in widths)
+    for row in zip(*(c.texts for c in columns), strict=True):
+        yield line(list(row))
+
+
+def _blocks(columns: list[Shown], width: int) -> Iterator[str]:
+    """Give each row as lines "title  text": for tables whose columns do not fit side by side."""
+    columns = [columns[-1], *columns[:-1]] if columns[-1].is_text else columns
+    room = min(max(cell_width(c.title) for c in columns), _BLOCK_TITLE)
+    for number, row in enumerate(zip(*(c.texts for c in columns), strict=True)):
+        if number:
+            yield ""
+        for column, text in zip(columns, row, strict=True):
+            title = padded(cut_middle(column.title, room), room, right=False)
+            value = cut_middle(text, width - room - len(_GAP)) if column.is_text else text
+            yield from (line.rstrip() for line in wrapped(f"{title}{_GAP}{value}", width, indent=room + len(_GAP)))
+
+
+RENDERER = Renderer(name="text", suffixes=(".txt",), render=render)
