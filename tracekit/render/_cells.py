@@ -24,7 +24,7 @@ _EMOJI_STYLE = "\ufe0f"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column as text: `title` is `name` with its unit; numbers stand right; `is_text` may be cut; priority as there."""
+    """A column as text: `title` is `name` with its unit, numbers stand `right`, what `is_text` may be cut."""
 
     name: str
     title: str

@@ -28,7 +28,7 @@ PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that
 SORT_KEYS = (
     "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "ratio", "bytes",
     "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels", "copies",
-    "span", "metric", "unit", "text", "device", "source", "rank", "run", "section", "thread", "pid", "tid",
+    "span", "metric", "unit", "text", "device", "source", "rank", "run", "section", "range", "thread", "pid", "tid",
 )  # fmt: skip
 """Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
 

@@ -5,6 +5,7 @@ A row without a total time is no statistic of durations (a metric, a fact of a h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,13 @@ from tracekit.views._sources import source_label, source_labels
 
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
-_BLOCK = ("source", "rank", "run", "section")
+_BLOCK = ("source", "rank", "run", "section", "range")
+_RANGE_PARTS = ("domain", "thread", "range")
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """Merged rows of TOTALS. blocks: for each row what it may be added up with: (source, rank, run, section)."""
+    """Merged rows of TOTALS. blocks: for each row what it may be added up with: (source, rank, run, section, range)."""
 
     rows: list[dict[str, Any]]
     blocks: list[tuple[Cell, ...]]
@@ -53,7 +55,9 @@ def both_note(trace: Trace, kinds: Collection[str], what: str) -> list[str]:
 
 
 def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
-    """Return the rows of these kinds merged by `by` (columns of TOTALS) within source, rank, run, section, device.
+    """Return the rows of these kinds merged by `by` (columns of TOTALS) within their block and device.
+
+    range: the NVTX range that a table is of (nvprof summaries), from `args`; None for the whole run.
 
     calls, total_ns, bytes: sums, null where one is unknown. min_ns, max_ns: of all. avg_ns, median_ns: as the file
     says for a row that stands alone (rounded to ns); of merged rows the mean is total / calls, a median is unknown.
@@ -64,10 +68,23 @@ def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
     if table.num_rows:
         for row in table.filter(kind_mask(table, kinds)).to_pylist():
             if row["total_ns"] is not None and row["section"] != "header":
+                row["range"] = _range(row["args"])
                 key = tuple(row[k] for k in (*_BLOCK, "device", *by))
                 merged.setdefault(key, []).append(row)
     rows = [_merged(some) for some in merged.values()]
     return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(trace))
+
+
+def _range(args: str | None) -> str | None:
+    """Return the NVTX range of a row in words: ranges nest, so their rows may not be added up."""
+    if not args or '"range"' not in args.lower():
+        return None
+    try:
+        found = json.loads(args)
+    except ValueError:
+        return None
+    parts = {str(key).lower(): value for key, value in found.items()} if isinstance(found, dict) else {}
+    return " / ".join(str(parts[part]) for part in _RANGE_PARTS if parts.get(part)) or None
 
 
 def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -113,6 +130,7 @@ def block_columns(of: Summed) -> list[Column]:
     """Return the columns that tell apart what was not added up: only those in which the rows differ."""
     sources = [source_label(of.labels, source) for source in of.values("source")]
     columns = [
+        Column("range", "Range", Unit.TEXT, of.values("range"), 2),
         Column("section", "Section", Unit.TEXT, of.values("section"), 3),
         Column("run", "Run", Unit.ID, of.values("run"), 0),
         Column("device", "Device", Unit.ID, of.values("device"), 2),
@@ -125,4 +143,4 @@ def block_columns(of: Summed) -> list[Column]:
 def block_notes(of: Summed) -> list[str]:
     """Return what to know of tables made from totals."""
     several = len(set(of.blocks)) > 1
-    return [TOTALS_NOTE, *(["a ratio is of the rows of the same run and section"] if several else [])]
+    return [TOTALS_NOTE, *(["a ratio is of the rows of the same run, section and range"] if several else [])]
