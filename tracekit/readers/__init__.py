@@ -6,7 +6,11 @@ from importlib import import_module
 
 from tracekit.readers.base import Reader
 
-_MODULES: tuple[str, ...] = ("parquet",)
+_MODULES: tuple[str, ...] = (
+    "nvprof_csv",
+    "nvprof_text",
+    "parquet",
+)
 
 READERS: dict[str, Reader] = {
     reader.name: reader for reader in (import_module(f"tracekit.readers.{name}").READER for name in _MODULES)

@@ -1,0 +1,127 @@
+"""nvprof's output, CSV and text, from blocks of lines to batches: what both readers share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tracekit.readers._nvprof_lines import MID_PREFIX, PREFIX, Header, find_header, find_late_header, units_of
+from tracekit.readers._nvprof_session import Session
+from tracekit.readers._nvprof_state import State
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.source import LineBlock, Source
+from tracekit.trace import Ledger
+
+TAG = re.compile(r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): )")
+"""Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l)."""
+
+_ROW_STARTS = frozenset(b"0123456789")
+
+
+def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str) -> Opened:
+    """Return the events and totals of nvprof's output; tables of both forms, in any order."""
+    state = State(source.name, options, ledger, reader)
+    head = source.head().data.decode("utf-8", "replace")
+    tagged = _is_tagged(head.splitlines())
+    return Opened(state.run, _batches(source, state, tagged), True, (ledger,))
+
+
+def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBatch]:
+    sessions: dict[int | None, Session] = {None: Session(state)}
+    try:
+        for block in source.line_blocks(state.ledger):
+            if tagged:
+                yield from _tagged_block(block, state, sessions)
+            else:
+                yield from _block(block, sessions[None])
+            yield from state.take()
+    finally:
+        state.names.close()
+
+
+def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
+    if not block.torn:
+        batches = session.block(block.data, block.line)
+        if batches is not None:
+            yield from batches
+            return
+    lines = block.data.split(b"\n")
+    if not block.torn:
+        lines.pop()
+    last = len(lines) - 1
+    start = 0
+    """Where the run of lines that look like rows begins."""
+    for index, line in enumerate(lines):
+        is_row = bool(line) and (line[0] in _ROW_STARTS or (line[0] == 34 and line[1:2].isdigit()))
+        if is_row and not (block.torn and index == last):
+            continue
+        if start < index:
+            yield from session.rows(lines[start:index], block.line + start)
+        session.line(line.decode("utf-8", "replace"), block.line + index, torn=block.torn and index == last)
+        start = index + 1
+    if start <= last:
+        yield from session.rows(lines[start:], block.line + start)
+
+
+def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Session]) -> Iterator[pa.RecordBatch]:
+    """Read lines that name their rank, each rank's by a session of its own."""
+    lines = block.data.decode("utf-8", "replace").split("\n")
+    if not block.torn:
+        lines.pop()
+    for index, line in enumerate(lines):
+        tag = TAG.match(line)
+        rank = int(tag[1] or tag[2] or tag[3]) if tag else None
+        if rank not in sessions:
+            sessions[rank] = Session(state, rank)
+        sessions[rank].line(line[tag.end() :] if tag else line, block.line + index,
+                            torn=block.torn and index == len(lines) - 1)  # fmt: skip
+    yield from state.take()
+
+
+def _is_tagged(head: list[str]) -> bool:
+    """Whether nvprof's own lines stand behind the tag of a rank."""
+    for line in head[:2000]:
+        tag = TAG.match(line)
+        if tag is not None and (PREFIX.match(line[tag.end() :]) or find_header(line[tag.end() :])):
+            return True
+        if PREFIX.match(line) or find_header(line):
+            return False
+    return False
+
+
+def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
+    """Return what the head says of the text form, or of CSV: the first header decides.
+
+    Without a header (a run without kernels, much output of the program before the table) nvprof's own lines are
+    enough; then the name decides, so that exactly one of the two forms says YES.
+    """
+    if not head.text:
+        return Confidence.NO
+    own = False
+    lines = head.data.decode("utf-8", "replace").splitlines()
+    tagged = _is_tagged(lines)
+    for number, raw in enumerate(lines):
+        tag = TAG.match(raw) if tagged else None
+        line = raw[tag.end() :] if tag else raw
+        header = find_header(line) or find_late_header(line)
+        if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 2])):
+            return Confidence.YES if header.is_text == text else Confidence.NO
+        own = own or bool(_OWN.match(line)) or bool(MID_PREFIX.search(line))
+    if not own:
+        return Confidence.NO
+    return Confidence.YES if head.name.lower().endswith(".csv") != text else Confidence.NO
+
+
+_OWN = re.compile(
+    r'^[\s"]*(?:==\d+==|={8}) (?:NVPROF|PGPROF|Profiling|Warning|Error|Generated|Metric|Event|API calls|OpenACC|OpenMP'
+    r"|NVTX|Some kernel|Internal profiling|Unified Memory)"
+)
+
+
+def _is_doubtful(header: Header, following: list[str]) -> bool:
+    """Whether any program could have written the header: few columns, without quotes, units or gaps."""
+    if header.is_text or header.quoted or len(header.columns) > 6:
+        return False
+    return not following or units_of(following[0], header) is None

@@ -1,0 +1,194 @@
+"""What a reader of nvprof's output knows while it reads: its runs, the open table, devices, rows to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from tracekit.readers._names import Demangler
+from tracekit.readers._nvprof_lines import ORDINAL, Header
+from tracekit.readers.base import ReadOptions
+from tracekit.readers.builder import IdTable, RowBuilder
+from tracekit.trace import Ledger, Run, SourceFacts
+
+MOST_RUNS = 1000
+"""Runs of one file whose facts are kept; further ones are read, their facts are not."""
+MOST_WARNINGS = 20
+MADE_UP_DEVICE = 100
+"""First number of devices whose own the file does not say (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
+
+
+class RowError(Exception):
+    """A row that cannot become an event or a total: the reason's code, and one sentence."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
+
+
+@dataclass(slots=True)
+class ProfiledRun:
+    """One run of a program under nvprof: its place in the file, process, and facts."""
+
+    number: int
+    pid: int | None
+    facts: dict[str, Any]
+    has_result: bool = False
+
+
+@dataclass(slots=True)
+class FastPlan:
+    """How pyarrow reads the rows of a table; made once a table."""
+
+    read: pacsv.ReadOptions
+    parse: pacsv.ParseOptions
+    convert: pacsv.ConvertOptions
+    text_columns: tuple[str, ...]
+    """Columns that go into args."""
+
+
+@dataclass(slots=True)
+class OpenTable:
+    """A table whose rows are being read."""
+
+    header: Header
+    run: ProfiledRun
+    section: str
+    line: int
+    pid: int | None = None
+    nvtx: dict[str, str] = field(default_factory=dict)
+    units: tuple[str, ...] | None = None
+    decimal: str = ""
+    text_ids: bool = False
+    """Context or Stream is no number in this table."""
+    device: str = ""
+    kernel: str = ""
+    """Device and kernel of the indented lines above the rows of a text table."""
+    kind: str = ""
+    rivals: tuple[OpenTable, ...] = ()
+    """Tables of other processes whose lines may still come between the rows of this one."""
+    announced: int | None = None
+    mixed: bool = False
+    last_start: int | None = None
+    plan: FastPlan | None = None
+    plan_key: tuple[str, bool] | None = None
+
+    def unit(self, column: str) -> str:
+        """Return the unit of the column, "" where the table names none."""
+        if self.units is None or column not in self.header.columns:
+            return ""
+        return self.units[self.header.columns.index(column)]
+
+    def rivals_alike(self) -> bool:
+        """Whether a row means the same in this table and in those that may be mixed into it."""
+        return all(
+            self.header.columns == r.header.columns and self.units == r.units
+            for r in self.rivals
+            if len(r.header.columns) == len(self.header.columns)
+        )
+
+    def mix(self) -> None:
+        """From here on a row may be of this table or of a rival's: its process is unknown."""
+        self.mixed, self.pid = True, None
+
+    def may_go_on(self, pid: int | None, announced: list[int]) -> bool:
+        """Whether rows of this table were seen after the process `pid` had begun, or none yet: both run at once."""
+        return self.announced is None or pid in announced[: self.announced]
+
+
+class State:
+    """What the whole input shares: facts, devices, ids, names, rows that wait for a batch."""
+
+    def __init__(self, path: str, options: ReadOptions, ledger: Ledger, reader: str) -> None:
+        self.path, self.source, self.ledger = path, options.source, ledger
+        self.facts: dict[str, Any] = {"tool": "nvprof"}
+        self.run = Run(sources=[SourceFacts(path, reader, facts=self.facts)])
+        self.streams = IdTable(self.run, "stream", self.source)
+        self.contexts = IdTable(self.run, "context", self.source)
+        self.names = Demangler(ledger, enabled=options.demangle)
+        self.events = RowBuilder("events")
+        self.totals = RowBuilder("totals")
+        self.order = 0
+        self._made_up = IdTable(self.run, "device", self.source, first=MADE_UP_DEVICE)
+        self._devices: dict[str, int] = {}
+        self._runs = 0
+
+    def add_run(self, pid: int | None, command: str | None) -> ProfiledRun:
+        """Begin a run of the file and keep its facts."""
+        facts: dict[str, Any] = {"run": self._runs}
+        if pid is not None:
+            facts["pid"] = pid
+        if command is not None:
+            facts["command"] = command
+            self.facts.setdefault("command", command)
+        if pid is not None:
+            self.facts.setdefault("pid", pid)
+            if command:
+                self.run.processes[(self.source, pid)] = command
+        if self._runs < MOST_RUNS:
+            self.facts.setdefault("runs", []).append(facts)
+        self._runs += 1
+        return ProfiledRun(self._runs - 1, pid, facts)
+
+    def warn(self, text: str) -> None:
+        """Pass a warning of nvprof itself on."""
+        known = self.facts.setdefault("warnings", [])
+        if text not in known and len(known) < MOST_WARNINGS:
+            known.append(text)
+        self.ledger.note("nvprof-warning", f"nvprof itself warns: {text}")
+
+    def device(self, cell: str) -> int | None:
+        """Return the number of a device cell, `GeForce GTX 950 (0)`; None for an empty cell.
+
+        A name without its number gets one from 100 on, with a note.
+        """
+        number = self._devices.get(cell)
+        if number is None:
+            if not cell:
+                return None
+            match = ORDINAL.match(cell)
+            name = match[1] if match else cell
+            if match:
+                number = int(match[2])
+            elif cell.isdecimal() and len(cell) < 9:
+                number, name = int(cell), ""
+            else:
+                number = self._made_up.number(cell)
+                self.ledger.note(
+                    "device-number-missing",
+                    "the table cuts the names of devices before their number: devices are numbered from 100, and two "
+                    "of the same name cannot be told apart",
+                    where=cell,
+                )
+            self._devices[cell] = number
+            if name:
+                self.run.devices.setdefault((self.source, number), name)
+        return number
+
+    def stream(self, cell: str) -> int | None:
+        """Return the number of a stream; one that is text gets a made-up number, and Run.ids its text."""
+        return _id(self.streams, cell)
+
+    def context(self, cell: str) -> int | None:
+        """Return the number of a context, as `stream`."""
+        return _id(self.contexts, cell)
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return the batches of the rows that wait, and count them."""
+        out = []
+        if len(self.totals):
+            self.ledger.totals_out += len(self.totals)
+            out.append(self.totals.take())
+        if len(self.events):
+            self.ledger.events_out += len(self.events)
+            out.append(self.events.take())
+        return out
+
+
+def _id(table: IdTable, cell: str) -> int | None:
+    if not cell:
+        return None
+    return table.number(int(cell) if cell.isascii() and cell.isdecimal() else cell)
