@@ -1,1 +1,103 @@
-"""The recorder: NVTX ranges and a JSONL log from inside the user's program."""
+"""The recorder: NVTX ranges and a JSONL log from inside the user's program.
+
+    from tracekit import recorder
+
+    recorder.start("run.jsonl")                     # this process writes run.rank0.pid4242.jsonl
+    for batch in recorder.watch_loader(loader):
+        with recorder.step():
+            with recorder.range("forward", kind="forward"):
+                loss = model(batch)
+            recorder.counter("loss", loss)
+    recorder.stop()
+
+`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it. The same call emits the NVTX range (domain
+`tracekit`) and the log's event; without a tool, or with `nvtx=False`, the log alone; with `start(None)` NVTX alone. It
+is a guest: after `start` it never raises into the program, and when it cannot go on (the disk is full) it says so once
+on stderr and stops.
+
+Limits, stated: a kill -9 loses at most the last 50 ms, longer only while C code holds the interpreter lock. `with` in a
+generator that is left half-way may cross other ranges of its thread: decorate the generator instead, or use
+`start_range`. Ranges of asyncio tasks are told apart by task; those of other event loops (trio, curio) need
+`start_range`. A range that is open when recording stops is unfinished in the log.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tracekit.recorder import _recorder
+from tracekit.recorder._api import (
+    CrossedRangeError,
+    OpenRange,
+    counter,
+    end_range,
+    mark,
+    pop,
+    push,
+    set_step,
+    start_range,
+    step,
+    traced,
+    watch_loader,
+)
+from tracekit.recorder._ranges import Range
+from tracekit.recorder._ranges import range_ as range
+
+__all__ = [
+    "CrossedRangeError", "OpenRange", "Range", "counter", "end_range", "flush", "is_recording", "log_path", "mark",
+    "pop", "push", "range", "set_step", "start", "start_range", "step", "stop", "traced", "watch_loader",
+]  # fmt: skip
+
+
+def start(
+    target: str | os.PathLike[str] | None = "tracekit.jsonl",
+    *,
+    nvtx: bool = True,
+    process: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    children: bool = True,
+) -> Path | None:
+    """Start recording; return the log of this process.
+
+    target: the log's name, to which rank and pid are added (or a folder); None: no log, NVTX alone. process: a name for
+    people. rank, world_size: else from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
+    children: programs that this one starts (spawned workers) record too, through TRACEKIT_LOG; forked ones always do.
+    A recording that runs is stopped first. Raises: OSError when the log cannot be created.
+    """
+    return _recorder.RECORDER.start(
+        target, nvtx=nvtx, process=process, rank=rank, world_size=world_size, children=children
+    )
+
+
+def stop() -> Path | None:
+    """Stop recording; return the log, complete. Without a recording it does nothing."""
+    return _recorder.RECORDER.stop()
+
+
+def flush() -> None:
+    """Write to the log what is recorded so far."""
+    _recorder.RECORDER.flush()
+
+
+def is_recording() -> bool:
+    """Return whether ranges go to a log or to NVTX."""
+    return _recorder.RECORDER.recording
+
+
+def log_path() -> Path | None:
+    """Return the log of this process, or None while there is none."""
+    return _recorder.RECORDER.path
+
+
+def _start_as_told() -> None:
+    target = os.environ.get(_recorder.LOG_VARIABLE)
+    if target:
+        try:
+            start(target)
+        except OSError as error:
+            _recorder.tell(f"not recording: {error}")
+
+
+_start_as_told()

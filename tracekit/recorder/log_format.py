@@ -142,12 +142,11 @@ NOTE_CODES: Final[Mapping[str, str]] = {
     "end_without_begin": "ends of ranges that were not open",
     "clock_went_back": "flushes in which the monotonic clock was seen to go back; the times stand as read",
     "name_repaired": "names that were no text, or held lone surrogates (written as \\udXXX)",
+    "color_refused": "colours that are not known, left out",
     "payload_as_text": "payloads that are not JSON, kept as their repr",
     "payload_cut": "payloads longer than the limit, cut to its first characters as text",
     "value_refused": "counter values that are no numbers, left out",
     "nvtx_refused": "NVTX calls that failed and were left out",
-    "recording_failed": "events lost because recording them failed",
-    "write_failed": "flushes that could not be written and were tried again",
 }
 """What a note's code means. Readers show unknown codes as they stand."""
 

@@ -1,0 +1,29 @@
+"""The two clocks of a log: the monotonic one that stamps events, the wall clock that tells when that was."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+now = time.perf_counter_ns
+ANCHOR_PERIOD_NS = 5_000_000_000
+
+
+class Anchor(NamedTuple):
+    """At `perf_ns` +- `uncertainty_ns` of the monotonic clock the wall clock showed `epoch_ns`."""
+
+    perf_ns: int
+    epoch_ns: int
+    uncertainty_ns: int
+
+
+def read_anchor() -> Anchor:
+    """Read both clocks together: the tightest of three tries, since the process may lose the processor in between."""
+    return min((_one_reading() for _ in range(3)), key=lambda anchor: anchor.uncertainty_ns)
+
+
+def _one_reading() -> Anchor:
+    before = time.perf_counter_ns()
+    epoch = time.time_ns()
+    after = time.perf_counter_ns()
+    return Anchor((before + after) // 2, epoch, abs(after - before) // 2 + 1)

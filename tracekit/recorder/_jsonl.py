@@ -1,0 +1,210 @@
+"""The log file: batches in, whole lines out, one write call for a flush."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from tracekit.recorder import _process, log_format
+
+ITEMS_A_LINE: Final = 32_768
+BYTES_AN_ITEM: Final = 18
+"""Above this an offset is worth its cost in time: it keeps a range under 40 bytes on a host that is up for months."""
+OFFSET_UNIT: Final = 1_000_000_000
+
+
+class Extra(NamedTuple):
+    """What an item of a thread's batch has beside its two integers. payload: JSON; None: an end written by us."""
+
+    signed_id: int
+    t: int
+    payload: bytes | None
+
+
+class AsyncItem(NamedTuple):
+    """Begin (id > 0) or end (id < 0) of a range that may overlap."""
+
+    signed_id: int
+    t: int
+    handle: int
+    thread: int
+    payload: bytes | None
+    forced: bool = False
+
+
+class MarkItem(NamedTuple):
+    """A mark."""
+
+    name_id: int
+    t: int
+    thread: int
+    payload: bytes | None
+
+
+class CounterItem(NamedTuple):
+    """A counter's value, as `log_format.counter_value` gives it."""
+
+    name_id: int
+    t: int
+    thread: int
+    value: float | str
+
+
+class StepItem(NamedTuple):
+    """The step number from `t` on."""
+
+    number: int
+    t: int
+    thread: int
+
+
+Event = AsyncItem | MarkItem | CounterItem | StepItem
+
+
+class LogFile:
+    """A log of this process, new and empty; the header is the caller's first line."""
+
+    def __init__(self, target: str | os.PathLike[str], *, rank: int | None) -> None:
+        """Create the file, its folders too. Raises: OSError."""
+        self.pid = os.getpid()
+        self.items = 0
+        self._fd = -1
+        attempt = 0
+        while self._fd < 0:
+            # A process id comes back (in a container it is always the same): a log of old is never touched.
+            self.path = _process.log_path(target, rank=rank, pid=self.pid, attempt=attempt).absolute()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+                self._fd = os.open(self.path, flags | getattr(os, "O_BINARY", 0), 0o666)
+            attempt += 1
+        self._length = 0
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines. Raises: OSError, and then the file ends with the last flush that fitted."""
+        view = memoryview(data)
+        try:
+            while len(view):
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._length)
+            raise
+        self._length += len(data)
+
+    def was_removed(self) -> bool:
+        """Return whether nobody will be able to read what is written from now on."""
+        return os.fstat(self._fd).st_nlink == 0
+
+    def close(self) -> None:
+        """Close; the file stays as it is."""
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+            self._fd = -1
+
+
+def encode_line(line: log_format.Line) -> bytes:
+    """Return a line of the log; orjson's speed, the standard library's tolerance."""
+    try:
+        return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return log_format.encode(line)
+
+
+def range_lines(thread: int, items: list[int], extras: list[Extra]) -> Iterator[bytes]:
+    """Give the lines of one thread's batch, and take from `extras` those that belong to it.
+
+    items: [+-id, t]*. An extra is left for the next batch when its item is not in this one.
+    """
+    for at in range(0, len(items), 2 * ITEMS_A_LINE):
+        chunk = items if len(items) <= 2 * ITEMS_A_LINE else items[at : at + 2 * ITEMS_A_LINE]
+        payloads, unfinished = _placed(chunk, extras) if extras else ((), ())
+        offset, data = _shortened(orjson.dumps(chunk), chunk)
+        yield _joined(b'{"k":"r","t":%d' % thread, offset, data, payloads, unfinished)
+
+
+def _placed(items: Sequence[int], extras: list[Extra]) -> tuple[list[tuple[int, bytes]], list[int]]:
+    payloads: list[tuple[int, bytes]] = []
+    unfinished: list[int] = []
+    after = 0
+    used = 0
+    for extra in list(extras):
+        try:
+            place = items.index(extra.t, after)
+            while items[place - 1] != extra.signed_id or not place & 1:
+                place = items.index(extra.t, place + 1)
+        except ValueError:
+            break  # it was noted, but its item is not here yet
+        number = place // 2
+        if extra.payload is None:
+            unfinished.append(number)
+        else:
+            payloads.append((number, extra.payload))
+        after = place + 1
+        used += 1
+    del extras[:used]
+    return payloads, unfinished
+
+
+def _shortened(data: bytes, items: Sequence[int]) -> tuple[int, bytes]:
+    """Return (offset, items as JSON): the leading digits that all the times share become a 1, where that pays."""
+    if len(data) <= BYTES_AN_ITEM * (len(items) // 2):
+        return 0, data
+    shared = items[1] // OFFSET_UNIT
+    prefix = b",%d" % shared
+    if shared != items[-1] // OFFSET_UNIT or len(prefix) < 7:
+        return 0, data
+    # A time follows a comma, and so does an id; an id never has as many digits as the prefix (MAX_ID), and each
+    # replacement takes the same number of bytes away: if there are as many as times, it was the times.
+    shorter = data.replace(prefix, b",1")
+    if len(data) - len(shorter) != (len(prefix) - 2) * (len(items) // 2):
+        return 0, data
+    if max(items[1::2]) >= (shared + 1) * OFFSET_UNIT:
+        return 0, data
+    return (shared - 1) * OFFSET_UNIT, shorter
+
+
+def _joined(
+    head: bytes, offset: int, data: bytes, payloads: Iterable[tuple[int, bytes]], unfinished: Iterable[int]
+) -> bytes:
+    parts = [head]
+    if offset:
+        parts.append(b',"o":%d' % offset)
+    parts += [b',"x":', data]
+    placed = b",".join(b"[%d,%b]" % pair for pair in payloads)
+    if placed:
+        parts += [b',"p":[', placed, b"]"]
+    ends = b",".join(b"%d" % number for number in unfinished)
+    if ends:
+        parts += [b',"u":[', ends, b"]"]
+    parts.append(b"}\n")
+    return b"".join(parts)
+
+
+def event_lines(events: Sequence[Event]) -> Iterator[bytes]:
+    """Give the lines of what is not nested, a line a kind, each in the order of the events."""
+    steps = [value for event in events if isinstance(event, StepItem) for value in event]
+    if steps:
+        yield _joined(b'{"k":"s"', 0, orjson.dumps(steps), (), ())
+    overlapping = [event for event in events if isinstance(event, AsyncItem)]
+    if overlapping:
+        data = orjson.dumps([value for event in overlapping for value in event[:4]])
+        forced = [number for number, event in enumerate(overlapping) if event.forced]
+        yield _joined(b'{"k":"a"', 0, data, _payloads(overlapping), forced)
+    marks = [event for event in events if isinstance(event, MarkItem)]
+    if marks:
+        data = orjson.dumps([value for event in marks for value in event[:3]])
+        yield _joined(b'{"k":"m"', 0, data, _payloads(marks), ())
+    counters = [event for event in events if isinstance(event, CounterItem)]
+    if counters:
+        items = [value for event in counters for value in event[:3]]
+        yield encode_line(log_format.counter_line(items=items, values=[event.value for event in counters]))
+
+
+def _payloads(events: Sequence[AsyncItem | MarkItem]) -> list[tuple[int, bytes]]:
+    return [(number, event.payload) for number, event in enumerate(events) if event.payload is not None]

@@ -1,0 +1,318 @@
+"""Recording, from start to stop: the flusher, forks, the end of the process, and what to do when the disk is full."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from tracekit.recorder import _clock, _nvtx, _payload, _process, _ranges, log_format
+from tracekit.recorder._jsonl import LogFile, encode_line, event_lines, range_lines
+from tracekit.recorder._session import SESSION, ThreadState
+
+PERIOD_S: Final = 0.020
+SHORTEST_WAIT_S: Final = 0.002
+LOG_VARIABLE: Final = "TRACEKIT_LOG"
+
+
+class Recorder:
+    """The process's recorder. What runs here runs on the flusher's thread, or in start and stop."""
+
+    def __init__(self) -> None:
+        self._control = threading.RLock()  # start, stop, fork
+        self._writing = threading.RLock()  # a flush
+        self._wake = threading.Event()
+        self._flusher: threading.Thread | None = None
+        self._log: LogFile | None = None
+        self._target = ""
+        self._process: str | None = None
+        self._rank: tuple[int | None, int | None] = (None, None)
+        self._next_anchor_ns = 0
+        self._last_ns = 0
+        self._recording = False
+        self._own_variable: str | None = None
+        self._hooked = False
+
+    @property
+    def recording(self) -> bool:
+        """Whether ranges go anywhere."""
+        return self._recording
+
+    @property
+    def path(self) -> Path | None:
+        """The log of this process, once there is one."""
+        return self._log.path if self._log is not None else None
+
+    def start(
+        self,
+        target: str | os.PathLike[str] | None,
+        *,
+        nvtx: bool,
+        process: str | None,
+        rank: int | None,
+        world_size: int | None,
+        children: bool,
+    ) -> Path | None:
+        """Start recording; see `tracekit.recorder.start`."""
+        with self._control:
+            self.stop()
+            found_rank, found_size = _process.rank_of(os.environ)
+            self._rank = (found_rank if rank is None else rank, found_size if world_size is None else world_size)
+            self._process = process
+            if target is not None:
+                folder = os.sep if os.fspath(target).endswith(("/", os.sep)) else ""
+                self._target = os.path.abspath(target) + folder  # noqa: PTH100 - a Path would lose the last slash
+            log = None if target is None else self._open(forked=False)
+            domain = _nvtx.open_domain(SESSION.count) if nvtx else None
+            SESSION.reset()
+            SESSION.logging, SESSION.nvtx = log is not None, domain
+            self._log = log
+            self._recording = True
+            _ranges.set_mode(fresh=True)
+            if log is not None:
+                self._hook()
+                self._launch()
+                if children:
+                    self._tell_children(self._target)
+            return self.path
+
+    def stop(self) -> Path | None:
+        """Stop: what is recorded is written, the log gets its last line. Stopping twice does nothing more."""
+        with self._control:
+            path = self.path
+            if not self._recording:
+                return path
+            self._recording = False
+            SESSION.before_first = None
+            self._rest()
+            self._cut_pushed()
+            SESSION.nvtx = None
+            SESSION.logging = False
+            _ranges.set_mode(fresh=False)
+            with self._writing:
+                if self._log is not None:
+                    self._flush(last=True)
+                if self._log is not None:
+                    self._log.close()
+                self._log = None
+            self._forget_variable()
+            return path
+
+    def flush(self) -> None:
+        """Write what is recorded so far."""
+        with self._writing:
+            self._flush()
+
+    def _cut_pushed(self) -> None:
+        """End what `push` began and nobody popped: those ends are ours, and marked so."""
+        for state in SESSION.states:
+            while state.pushed:
+                _payload.cut(state.pushed.pop(), _clock.now())
+
+    # The log
+
+    def _open(self, *, forked: bool) -> LogFile:
+        rank, size = self._rank
+        log = LogFile(self._target, rank=rank)
+        anchor = _clock.read_anchor()
+        line = _process.head(anchor, process=self._process, rank=rank, world_size=size, forked=forked)
+        try:
+            log.write(encode_line(line))
+        except OSError:
+            log.close()
+            raise
+        self._next_anchor_ns = 0
+        self._last_ns = 0
+        return log
+
+    def _flush(self, *, last: bool = False) -> None:
+        """Write what is there (the caller holds `_writing`). What fails ends the recording with one line."""
+        log = self._log
+        if log is None:
+            return
+        try:
+            data = self._collect(log, last=last)
+            if data:
+                log.write(data)
+        except Exception as error:  # noqa: BLE001 - a guest does not raise
+            self._give_up(f"{log.path}: {error.__class__.__name__}: {error}")
+
+    def _collect(self, log: LogFile, *, last: bool) -> bytes:
+        """Take what the threads have recorded. Items first, then the names that they use, which stand before them."""
+        body: list[bytes] = []
+        over: list[ThreadState] = []
+        for state in list(SESSION.states):
+            was_dead = state.dead
+            body += self._take(log, state)
+            if was_dead and not state.buffer:
+                over.append(state)
+        count = len(SESSION.events)
+        if count:
+            events = SESSION.events[:count]
+            del SESSION.events[:count]
+            log.items += count
+            body += event_lines(events)
+        parts = [encode_line(line) for line in (state.line() for state in list(SESSION.states)) if line is not None]
+        for state in over:
+            SESSION.states.remove(state)
+        count = len(SESSION.new_names)
+        parts += [encode_line(line) for line in SESSION.new_names[:count]]
+        del SESSION.new_names[:count]
+        parts += body
+        self._take_notes(parts)
+        now = _clock.now()
+        if now < self._last_ns:
+            SESSION.count("clock_went_back")
+        self._last_ns = now
+        if last or now >= self._next_anchor_ns or now < self._next_anchor_ns - 2 * _clock.ANCHOR_PERIOD_NS:
+            if log.was_removed():
+                raise FileNotFoundError("the log was removed while recording")
+            self._next_anchor_ns = now + _clock.ANCHOR_PERIOD_NS
+            anchor = _clock.read_anchor()
+            line = log_format.clock_line(
+                perf_ns=anchor.perf_ns, epoch_ns=anchor.epoch_ns, uncertainty_ns=anchor.uncertainty_ns
+            )
+            parts.append(encode_line(line))
+        if last:
+            self._take_notes(parts)
+            parts.append(encode_line(log_format.end_line(perf_ns=_clock.now(), items=log.items)))
+        return b"".join(parts)
+
+    def _take(self, log: LogFile, state: ThreadState) -> list[bytes]:
+        buffer = state.buffer
+        count = len(buffer) & ~1  # an id may be there whose time is not yet
+        if not count:
+            return []
+        items = buffer[:count]
+        del buffer[:count]
+        log.items += count // 2
+        return list(range_lines(state.index, items, state.extras))
+
+    @staticmethod
+    def _take_notes(parts: list[bytes]) -> None:
+        for code, number in list(SESSION.notes.items()):
+            if number:
+                SESSION.notes[code] -= number
+                parts.append(encode_line(log_format.note_line(code=code, count=number)))
+
+    def _give_up(self, reason: str) -> None:
+        """Stop logging, say so once, let the program (and NVTX) go on."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+        SESSION.logging = False
+        SESSION.states, SESSION.events, SESSION.new_names = [], [], []
+        _ranges.set_mode(fresh=False)
+        self._recording = SESSION.nvtx is not None
+        tell(f"recording stopped: {reason}")
+
+    # The flusher
+
+    def _launch(self) -> None:
+        self._wake.clear()
+        self._flusher = threading.Thread(target=self._run, name="tracekit-recorder", daemon=True)
+        self._flusher.start()
+
+    def _run(self) -> None:
+        wait = PERIOD_S
+        while True:
+            begun = time.perf_counter()
+            stopping = self._wake.wait(wait)
+            # With many busy threads this one gets the interpreter late; then it asks earlier, so that no more than
+            # about 50 ms are ever unwritten.
+            late = time.perf_counter() - begun - wait
+            wait = max(SHORTEST_WAIT_S, PERIOD_S - max(0.0, late))
+            if stopping:
+                return
+            with self._writing:
+                self._flush()
+            if self._log is None:
+                return
+
+    def _rest(self) -> None:
+        """Stop the flusher's thread; what it has begun it finishes."""
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None and flusher is not threading.current_thread():
+            self._wake.set()
+            flusher.join(timeout=5)
+
+    # Other processes, and the end of this one
+
+    def _hook(self) -> None:
+        if self._hooked:
+            return
+        self._hooked = True
+        atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork_in_child
+            )
+
+    def _before_fork(self) -> None:
+        # Without the flusher's thread a fork copies no half-written batch, and Python 3.12 has no thread to warn of.
+        self._control.acquire()
+        if self._recording:
+            self._rest()
+        self._writing.acquire()
+
+    def _after_fork(self) -> None:
+        self._writing.release()
+        if self._recording and self._log is not None:
+            self._launch()
+        self._control.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._control, self._writing = threading.RLock(), threading.RLock()
+        self._wake = threading.Event()
+        self._flusher = None
+        if not self._recording:
+            return
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+        SESSION.reset()
+        SESSION.logging = log is not None
+        SESSION.before_first = self._begin_in_child if log is not None else None
+        _ranges.set_mode(fresh=True)
+
+    def _begin_in_child(self) -> None:
+        """Open the child's own log at its first event: many children never have one."""
+        with self._control:
+            if SESSION.before_first is None:
+                return
+            SESSION.before_first = None
+            try:
+                self._log = self._open(forked=True)
+            except OSError as error:
+                self._give_up(str(error))
+                return
+            self._launch()
+            # A child of multiprocessing ends with os._exit, after its own finalizers: atexit is not called.
+            util = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, self.stop, exitpriority=0)
+
+    def _tell_children(self, target: str) -> None:
+        """Let programs that this one starts record too, if they import the recorder (spawned workers do)."""
+        if LOG_VARIABLE not in os.environ:
+            os.environ[LOG_VARIABLE] = self._own_variable = target
+
+    def _forget_variable(self) -> None:
+        if self._own_variable is not None and os.environ.get(LOG_VARIABLE) == self._own_variable:
+            del os.environ[LOG_VARIABLE]
+        self._own_variable = None
+
+
+def tell(text: str) -> None:
+    """Say something on stderr, once and in one line, if there is a stderr."""
+    with contextlib.suppress(Exception):
+        sys.stderr.write("tracekit.recorder: " + " ".join(text.split()) + "\n")
+        sys.stderr.flush()
+
+
+RECORDER: Final = Recorder()

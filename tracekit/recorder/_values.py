@@ -1,0 +1,123 @@
+"""What users hand over, made safe for JSON and NVTX: texts, colours, payloads, counter values.
+
+Nothing here raises for a value: what cannot be kept as it is is kept as text, and counted.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Final
+
+import orjson
+
+from tracekit.recorder import log_format
+
+Count = Callable[[str], None]
+"""Takes a note code of log_format.NOTE_CODES, once for each case."""
+
+MAX_PAYLOAD_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+
+# The names that the nvtx package knows without matplotlib (nvtx/colors.py), and their values there.
+COLORS: Final = {
+    "green": 0x008000, "blue": 0x0000FF, "yellow": 0xFFFF00, "purple": 0x800080, "rapids": 0x7400FF, "cyan": 0x00FFFF,
+    "red": 0xFF0000, "white": 0xFFFFFF, "darkgreen": 0x006400, "orange": 0xFFA500, "black": 0x000000, "gray": 0x808080,
+    "grey": 0x808080, "magenta": 0xFF00FF, "brown": 0xA52A2A, "pink": 0xFFC0CB,
+}  # fmt: skip
+
+
+def text_of(value: object, count: Count) -> str:
+    """Return the value as text that UTF-8 can hold."""
+    if type(value) is str and value.isprintable():
+        return value
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except Exception:  # noqa: BLE001 - a user's __str__ may do anything, and must not reach the host
+        text = f"<{type(value).__name__}>"
+    clean = log_format.clean_text(text)
+    if clean != value:
+        count("name_repaired")
+    return clean
+
+
+def color_of(value: object, count: Count) -> int | None:
+    """Return 0xRRGGBB for "#RRGGBB", "#RGB", a name of COLORS or an integer (its alpha is dropped); None if unknown."""
+    if value is None:
+        return None
+    if isinstance(value, int) and value >= 0:
+        return value & 0xFFFFFF
+    if isinstance(value, str):
+        if value.lower() in COLORS:
+            return COLORS[value.lower()]
+        if re.fullmatch("#[0-9a-fA-F]{6}", value):
+            return int(value[1:], 16)
+        if re.fullmatch("#[0-9a-fA-F]{3}", value):
+            return int("".join(digit * 2 for digit in value[1:]), 16)
+    count("color_refused")
+    return None
+
+
+def number_of(value: object, count: Count) -> float | str | None:
+    """Return a counter's value as the log holds it; None for what is no number (NumPy and torch scalars are)."""
+    try:
+        if not isinstance(value, int | float):
+            try:
+                value = operator.index(value)  # type: ignore[arg-type]
+            except TypeError:
+                value = float(value)  # type: ignore[arg-type]
+        return log_format.counter_value(value)
+    except Exception:  # noqa: BLE001 - __index__ and __float__ are the user's
+        count("value_refused")
+        return None
+
+
+def payload_json(payload: object, count: Count) -> bytes:
+    """Return the payload as JSON of at most MAX_PAYLOAD_BYTES, taken now: it may change after the call."""
+
+    def as_text(value: object) -> str:
+        count("payload_as_text")
+        return _repr(value)
+
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+    try:
+        data = orjson.dumps(payload, default=as_text, option=options)
+        if b"null" in data:  # orjson writes null for a float that JSON cannot hold
+            data = orjson.dumps(plain(payload, count), default=as_text, option=options)
+    except Exception:  # noqa: BLE001 - lone surrogates, integers past 64 bits, circles, a user's own __repr__
+        data = log_format.encode({"p": plain(payload, count)})[5:-2]
+    if len(data) <= MAX_PAYLOAD_BYTES:
+        return data
+    count("payload_cut")
+    return orjson.dumps(data[:MAX_PAYLOAD_BYTES].decode("utf-8", "ignore"))
+
+
+def plain(value: object, count: Count, depth: int = 0) -> object:
+    """Return the value in JSON's own types: no circle deeper than MAX_DEPTH, no NaN, texts that UTF-8 can hold."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else log_format.counter_value(value)
+    if isinstance(value, str):
+        return log_format.clean_text(value)
+    if depth < MAX_DEPTH:
+        if isinstance(value, dict):
+            return {
+                log_format.clean_text(key if isinstance(key, str) else _repr(key)): plain(item, count, depth + 1)
+                for key, item in list(value.items())
+            }
+        if isinstance(value, list | tuple):
+            return [plain(item, count, depth + 1) for item in list(value)]
+    count("payload_as_text")
+    return _repr(value)
+
+
+def _repr(value: object) -> str:
+    try:
+        return log_format.clean_text(repr(value))
+    except Exception:  # noqa: BLE001 - a user's __repr__ may do anything, and must not reach the host
+        return f"<{type(value).__name__}>"
