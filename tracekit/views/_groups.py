@@ -72,17 +72,17 @@ class Picked:
         """Return a sentence for rows without a duration, and one for durations below zero."""
         out = []
         if self.untimed:
-            have = "has" if self.untimed == 1 else "have"
-            out.append(f"{self.untimed:,} {plural(what, self.untimed)} {have} no duration and are not counted")
+            verbs = ("has", "is") if self.untimed == 1 else ("have", "are")
+            out.append(f"{plural(what, self.untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
         if self.negative:
-            have = "has" if self.negative == 1 else "have"
-            out.append(f"{self.negative:,} {plural(what, self.negative)} {have} a duration below zero, counted as 0")
+            verb = "has" if self.negative == 1 else "have"
+            out.append(f"{plural(what, self.negative)} {verb} a duration below zero, counted as 0")
         return out
 
 
 def plural(what: str, count: int) -> str:
-    """Return the word for so many of them: "kernel" -> "kernels", "copy" stays what the caller made of it."""
-    return what if count == 1 else f"{what}s"
+    """Return so many of them in words: "1 kernel", "2,000 kernels"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def require(trace: Trace, view: str, columns: Iterable[str]) -> None:
@@ -245,10 +245,11 @@ def finish(
     """
     names = [c.name for c in columns]
     wanted = options.sorted_by.removeprefix("-")
-    chosen = wanted if wanted in names else own_order
-    turned = options.sorted_by.startswith("-") and chosen == wanted
+    asked = wanted in names
+    chosen = wanted if asked else own_order
+    turned = asked and options.sorted_by.startswith("-")
     count = len(columns[0].values) if columns else 0
-    by_blocks = blocks if blocks and chosen != wanted else [()] * count
+    by_blocks = blocks if blocks and not asked else [()] * count
     order = list(range(count))
     labels = [c.values for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
     for values, reverse in [

@@ -13,7 +13,7 @@ from typing import Any
 from tracekit.report import Cell, Column
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views._groups import INT64_MAX, kind_mask, ratios, too_long
+from tracekit.views._groups import INT64_MAX, kind_mask, plural, ratios, too_long
 from tracekit.views._sources import source_label, source_labels
 
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
@@ -50,8 +50,7 @@ def count_totals(trace: Trace, kinds: Collection[str]) -> int:
 def both_note(trace: Trace, kinds: Collection[str], what: str) -> list[str]:
     """Return a note where a trace with events of these kinds has totals of them too, which are not added."""
     count = count_totals(trace, kinds)
-    rows = "row" if count == 1 else "rows"
-    return [f"counted from events; {count:,} {rows} of {what} totals stand beside them and are not added"] * bool(count)
+    return [f"counted from events, not from the {plural('row', count)} of {what} totals beside them"] * bool(count)
 
 
 def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:

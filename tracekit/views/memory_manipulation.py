@@ -46,7 +46,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     table = _groups.finish("copies", _TITLE, columns, options)
     notes = [_groups.PERCENTILE_NOTE, *picked.notes("memory operation")]
     if parts:
-        notes.append(f"{parts:,} of {picked.rows.size:,} rows have no size: bandwidth is that of the others")
+        notes.append(f"{parts:,} of {picked.rows.size:,} rows are without a size: bandwidth is that of the others")
     if options.thread_sep:
         notes.append("copies run on streams, not on threads: one block for all")
     notes += [*_totals.both_note(trace, _KINDS, "memory"), *_groups.option_notes(options, table)]

@@ -69,10 +69,11 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
         notes.append(f"{who}: durations without starts, which count for calls and totals alone")
     if negative:
-        notes.append(f"{negative:,} {'row has' if negative == 1 else 'rows have'} a duration below zero, counted as 0")
+        verb = "has" if negative == 1 else "have"
+        notes.append(f"{_groups.plural('row', negative)} {verb} a duration below zero, counted as 0")
     if trace.totals.num_rows:
-        beside = f"{trace.totals.num_rows:,} {'row' if trace.totals.num_rows == 1 else 'rows'} of totals"
-        notes.append(f"counted from events; {beside} stand beside them and are not added")
+        beside = _groups.plural("row", trace.totals.num_rows)
+        notes.append(f"counted from events, not from the {beside} of totals beside them")
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *_groups.option_notes(options, table)))
 
 
