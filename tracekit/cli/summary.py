@@ -29,8 +29,8 @@ def summary(
         str, typer.Option(metavar="UNIT", help="s, ms, us or ns; without it each column has its own.")
     ] = "",
     top: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Rows a table; 0: all. At a terminal 20 unless said.")
-    ] = -1,
+        int | None, typer.Option(metavar="N", min=0, help="Rows a table, 0 for all; at a terminal 20 unless said.")
+    ] = None,
     thread_sep: Annotated[bool, typer.Option("--thread-sep", help="A block for each thread.")] = False,
 ) -> None:
     """Print tables: by kind, device, kernel, copy and API call. Times are exact; every record is accounted for."""
@@ -48,7 +48,7 @@ def summary(
             reading.inputs, columns=pipeline.columns_of(views), demangle=reading.demangle, failures=failures,
             progress=update, **reading.words(),
         )  # fmt: skip
-    if top < 0:
+    if top is None:
         top = 20 if format_ == "text" and sys.stdout.isatty() else 0
     options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep)
     made = pipeline.summary(trace, views=views, options=options)
