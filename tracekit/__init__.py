@@ -5,6 +5,7 @@
     tracekit.view(trace, "kernel").to_pandas()
     tracekit.write(trace, "run.json.gz")
     tracekit.convert("run.csv", "run.parquet")
+    tracekit.write_report(trace, "run.html")
 
 Public names are loaded on first use, so that `import tracekit.recorder` inside a training program stays light.
 """
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from tracekit._version import __version__
 
 if TYPE_CHECKING:
-    from tracekit.pipeline import convert, inspect, read, report, summary, view, write
+    from tracekit.pipeline import convert, inspect, read, summary, view, write, write_report
     from tracekit.trace import Trace
 
 _HOME = {
@@ -25,12 +26,12 @@ _HOME = {
     "write": "tracekit.pipeline",
     "view": "tracekit.pipeline",
     "summary": "tracekit.pipeline",
-    "report": "tracekit.pipeline",
+    "write_report": "tracekit.pipeline",
     "inspect": "tracekit.pipeline",
     "Trace": "tracekit.trace",
 }
 
-__all__ = ["Trace", "__version__", "convert", "inspect", "read", "report", "summary", "view", "write"]
+__all__ = ["Trace", "__version__", "convert", "inspect", "read", "summary", "view", "write", "write_report"]
 
 
 def __getattr__(name: str) -> object:

@@ -136,9 +136,14 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     return RENDERERS[form].render(made, options or RenderOptions())
 
 
-def write_report(made: Report, target: PathLike, *, form: str = "html", force: bool = False) -> None:
-    """Write a report into a file, whole or not at all. Raises: OutputExistsError, OutputError, UsageError."""
-    text = render(made, form)
+def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: bool = False) -> None:
+    """Write the report of all views into a file, whole or not at all: an HTML page, or another form of `render`.
+
+    Raises: OutputExistsError, OutputError, UsageError.
+    """
+    if Path(target).exists() and not force:
+        raise OutputExistsError(str(target))
+    text = render(report(trace), form)
     with new_file(Path(target), force=force) as file:
         file.write(text.encode("utf-8", "replace"))
 

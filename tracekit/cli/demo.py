@@ -39,7 +39,7 @@ def demo(
                 made.append(target)
             trace = pipeline.read(str(source))
             page = output / f"{stem}.html"
-            pipeline.write_report(pipeline.report(trace), page, force=True)
+            pipeline.write_report(trace, page, force=True)
             made.append(page)
             if name == SAMPLES[0]:
                 from tracekit.views.base import ViewOptions

@@ -31,7 +31,7 @@ def report(
         trace = pipeline.read(
             reading.inputs, demangle=reading.demangle, failures=failures, progress=update, **reading.words()
         )
-    pipeline.write_report(pipeline.report(trace), output, force=force)
+    pipeline.write_report(trace, output, force=force)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
     finish(failures)

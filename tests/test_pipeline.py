@@ -1,0 +1,165 @@
+"""The public functions, on our samples: reading, joining, converting, writing, filtering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import corpus, sample
+
+import tracekit
+from tracekit import pipeline
+from tracekit.errors import (
+    AllInputsError,
+    InputError,
+    OutputExistsError,
+    ParseError,
+    TracekitError,
+    UnknownFormatError,
+    UsageError,
+)
+from tracekit.inputs import Failure, expand
+from tracekit.selection import Selection
+
+GPU = sample("nvprof-csv/gpu-trace-20-columns.csv")
+BOTH = sample("nvprof-csv/gpu-and-api-trace.csv")
+APPENDED = sample("nvprof-csv/appended-runs.csv")
+EPOCH = sample("cuda-profile/kvp-timestamps.log")
+
+
+def test_expand_knows_files_folders_patterns_labels_and_urls(tmp_path: Path) -> None:
+    (tmp_path / "a=b.csv").write_bytes(GPU.read_bytes())
+    (tmp_path / "notes.txt").write_text("not a trace")
+    assert [i.name for i in expand(tmp_path)] == [str(tmp_path / "a=b.csv")]
+    assert [(i.name, i.label) for i in expand([f"x={GPU}", str(tmp_path / "a=b.csv"), "-", "s3://b/c=d"])] == [
+        (str(GPU), "x"), (str(tmp_path / "a=b.csv"), ""), ("-", ""), ("s3://b/c=d", ""),
+    ]  # fmt: skip
+    assert len(expand(str(GPU.parent / "gpu-trace-*.csv"))) >= 4
+    with pytest.raises(UsageError):
+        expand([])
+
+
+def test_a_folder_is_one_run_of_its_readable_files(tmp_path: Path) -> None:
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_bytes(GPU.read_bytes())
+    (tmp_path / "README").write_text("hello")
+    trace = tracekit.read(tmp_path)
+    assert len(trace.run.sources) == 2
+    assert trace.events.num_rows == 2 * tracekit.read(GPU).events.num_rows
+
+
+def test_bad_inputs_among_good_ones_are_handed_over_or_raised(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"")
+    failures: list[Failure] = []
+    trace = tracekit.read([GPU, tmp_path / "bad"], failures=failures)
+    assert trace.events.num_rows
+    assert [f.name for f in failures] == [str(tmp_path / "bad")]
+    for call in (lambda: tracekit.read([GPU, tmp_path / "bad"]), lambda: pipeline.inspect([GPU, tmp_path / "bad"])):
+        with pytest.raises(UnknownFormatError):
+            call()
+    with pytest.raises(UnknownFormatError):
+        tracekit.convert([GPU, tmp_path / "bad"], tmp_path / "x.parquet")
+    with pytest.raises(AllInputsError):
+        tracekit.read([tmp_path / "bad", tmp_path / "bad"], failures=failures)
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_streaming_equals_collecting(tmp_path: Path) -> None:
+    for number, source in enumerate([GPU, BOTH, APPENDED, EPOCH, [GPU, BOTH], [EPOCH, EPOCH]]):
+        streamed, collected = tmp_path / f"s{number}.parquet", tmp_path / f"c{number}.parquet"
+        tracekit.convert(source, streamed)
+        tracekit.write(tracekit.read(source), collected)
+        one, two = tracekit.read(streamed), tracekit.read(collected)
+        key = lambda row: (row["ts_ns"], -(row["dur_ns"] or -1), row["source"], row["event_id"])  # noqa: E731
+        assert sorted(one.events.to_pylist(), key=key) == sorted(two.events.to_pylist(), key=key)
+        assert one.totals.to_pylist() == two.totals.to_pylist()
+
+
+def test_a_file_out_of_order_is_sorted_on_the_way(tmp_path: Path) -> None:
+    tracekit.convert(APPENDED, tmp_path / "x.jsonl")
+    starts = tracekit.read(tmp_path / "x.jsonl").events.column("ts_ns").to_pylist()
+    assert starts == sorted(starts)
+
+
+def test_clocks_of_several_inputs_are_brought_together(tmp_path: Path) -> None:
+    alone = tracekit.read(EPOCH)
+    two = tracekit.read([EPOCH, EPOCH])
+    assert two.run.origin_ns == alone.run.origin_ns
+    assert two.span() == alone.span()
+    mixed = tracekit.read([EPOCH, GPU])
+    assert mixed.run.origin_ns is None
+    assert any("clocks-not-comparable" in ledger.notes for ledger in mixed.ledgers)
+
+
+def test_an_output_is_never_replaced_without_force(tmp_path: Path) -> None:
+    out = tmp_path / "x.parquet"
+    out.write_text("old")
+    for call in (lambda: tracekit.convert(GPU, out), lambda: tracekit.write(tracekit.read(GPU), out)):
+        with pytest.raises(OutputExistsError):
+            call()
+    assert out.read_text() == "old"
+    tracekit.convert(GPU, out, force=True)
+    assert tracekit.read(out).run.sources[0].sha256
+
+
+def test_selection_counts_what_it_leaves_out() -> None:
+    trace = tracekit.read(BOTH, selection=Selection(kinds=frozenset({"kernel"})))
+    (ledger,) = trace.ledgers
+    assert set(trace.events.column("kind").to_pylist()) == {"kernel"}
+    assert ledger.filtered + ledger.kept == tracekit.read(BOTH).ledgers[0].kept
+
+
+def test_strict_stops_at_the_first_note() -> None:
+    with pytest.raises(TracekitError, match=r"truncated\.csv"):
+        tracekit.read(sample("nvprof-csv/truncated.csv"), strict=True)
+
+
+def test_views_see_the_columns_that_they_ask_for() -> None:
+    whole = tracekit.read(BOTH)
+    for name in pipeline.TABLE_VIEWS:
+        narrow = tracekit.read(BOTH, columns=pipeline.columns_of([name]))
+        assert tracekit.view(narrow, name) == tracekit.view(whole, name), name
+    with pytest.raises(UsageError):
+        pipeline.columns_of(["nonsense"])
+    with pytest.raises(UsageError):
+        tracekit.view(whole, "nonsense")
+
+
+def test_report_names_its_input_and_every_view() -> None:
+    made = pipeline.report(tracekit.read([f"mine={BOTH}", str(GPU)]))
+    assert made.title == "mine and 1 more"
+    assert [s.view for s in made.sections] == list(pipeline.VIEWS)
+    assert dict(made.facts)["tool"]
+    with pytest.raises(UsageError):
+        pipeline.render(made, "nonsense")
+
+
+def test_targets_are_chosen_by_the_longest_suffix() -> None:
+    assert pipeline.writer_for("x.trace.json.gz").name == "chrome"
+    assert pipeline.writer_for("X.PARQUET").name == "parquet"
+    assert pipeline.writer_for("x.events.jsonl").name == "jsonl"
+    with pytest.raises(UsageError):
+        pipeline.writer_for("x")
+
+
+def test_progress_is_told_a_share(tmp_path: Path) -> None:
+    seen: list[float] = []
+    tracekit.read(GPU, progress=seen.append)
+    assert seen
+    assert all(0 <= share <= 1 for share in seen)
+
+
+@pytest.mark.corpus
+def test_reading_a_whole_corpus_folder_names_no_bad_file() -> None:
+    folder = corpus("nvprof_gputrace_csv/batchCUBLAS.csv").parent
+    trace = tracekit.read(folder)
+    assert len(trace.run.sources) == len([p for p in folder.iterdir() if p.is_file()])
+
+
+def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        tracekit.read(tmp_path / "nothing")
+    with pytest.raises((ParseError, UnknownFormatError)):
+        tracekit.read(GPU, format="parquet")
+    with pytest.raises(UsageError):
+        tracekit.read(GPU, format="nonsense")
