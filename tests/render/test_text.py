@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render.reports import HOSTILE, ledger, reports, sample
+
+from tracekit.errors import UsageError
+from tracekit.render import RENDERERS
+from tracekit.render._cells import cell_width, cut_middle, visible, wrapped
+from tracekit.render.base import RenderOptions
+from tracekit.report import Bar, Column, Report, ReportTable, Section
+from tracekit.units import Unit
+
+TEXT = RENDERERS["text"].render
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def report_of(*columns: Column, omitted: int = 0) -> Report:
+    return Report("t", "0", sections=(Section("v", "V", (ReportTable("t", "V", columns, omitted),)),))
+
+
+@pytest.mark.parametrize("width", [0, 120, 80, 40])
+def test_the_sample_report(width: int, golden: Callable[[str, str], None]) -> None:
+    golden(f"render/text-{width or 'unlimited'}.txt", TEXT(sample(), RenderOptions(width=width)))
+
+
+@given(report=reports(), width=st.integers(40, 140), color=st.booleans())
+def test_no_line_is_wider_than_the_limit(report: Report, width: int, color: bool) -> None:
+    for line in TEXT(report, RenderOptions(width=width, color=color)).split("\n"):
+        assert cell_width(STYLE.sub("", line)) <= width
+
+
+@given(report=reports(), width=st.sampled_from([0, 60]))
+def test_nothing_that_a_terminal_obeys_comes_through(report: Report, width: int) -> None:
+    text = TEXT(report, RenderOptions(width=width))
+    bad = [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp", "Cn")]
+    assert bad == []
+    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\ufeff")
+    text.encode()
+
+
+@given(report=reports())
+def test_colour_adds_styles_and_nothing_else(report: Report) -> None:
+    plain, styled = (TEXT(report, RenderOptions(width=80, color=color)) for color in (False, True))
+    assert STYLE.sub("", styled) == plain
+
+
+@given(values=st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1), unit=st.sampled_from(["", "s", "ms", "ns"]))
+def test_every_nanosecond_of_a_time_can_be_read_back(values: list[int], unit: str) -> None:
+    text = TEXT(report_of(Column("total", "Total", Unit.NS, values)), RenderOptions(time_unit=unit))
+    header, _, *rows = text.split("\n")[3:-1]
+    scale = {"s": 9, "ms": 6, "us": 3, "ns": 0}[header.strip()[len("Total (") : -1]]
+    assert [int(Decimal(row.strip().replace(",", "")).scaleb(scale)) for row in rows] == values
+
+
+def test_a_time_unit_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="--unit h"):
+        TEXT(sample(), RenderOptions(time_unit="h"))
+
+
+def test_columns_are_hidden_by_priority_and_the_reader_is_told() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["n" * 100]),
+        *(Column(f"c{i}", f"C{i}", Unit.COUNT, [10**9], i) for i in range(5)),
+    )
+    text = TEXT(report_of(*columns), RenderOptions(width=76))
+    assert "hidden for lack of width: C3, C4;" in " ".join(text.split())
+    assert re.search(r"C0 +C1 +C2 +Name", text)
+
+
+def test_columns_that_may_not_be_hidden_and_do_not_fit_become_lines() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["gemm", "relu"]),
+        *(Column(f"c{i}", f"C{i}", Unit.COUNT, [10**12 + i, i]) for i in range(4)),
+    )
+    assert TEXT(report_of(*columns), RenderOptions(width=40)).split("\n")[3:-1] == [
+        "Name  gemm", "C0    1,000,000,000,000", "C1    1,000,000,000,001", "C2    1,000,000,000,002",
+        "C3    1,000,000,000,003", "", "Name  relu", "C0    0", "C1    1", "C2    2", "C3    3",
+    ]  # fmt: skip
+
+
+def test_a_width_below_the_least_is_taken_as_the_least() -> None:
+    assert TEXT(sample(), RenderOptions(width=3)) == TEXT(sample(), RenderOptions(width=40))
+
+
+def test_names_are_whole_without_a_limit() -> None:
+    name = "n" * 5000
+    assert name in TEXT(report_of(Column("name", "Name", Unit.TEXT, [name])), RenderOptions())
+
+
+def test_many_inputs_are_one_line_and_one_for_each_that_lost_records() -> None:
+    few = [ledger(f"{i}.csv", read=2, kept=2) for i in range(2)]
+    many = [ledger(f"{i}.csv", read=2000, kept=1999, dropped={"bad-time": 1}) for i in range(6)]
+    footer = TEXT(Report("t", "0", ledgers=tuple(few)), RenderOptions()).split("\n")[2:-1]
+    assert footer == [f"{i}.csv: read 2 records: 2 kept, nothing dropped" for i in range(2)]
+    footer = TEXT(Report("t", "0", ledgers=tuple(many)), RenderOptions()).split("\n")[2:-1]
+    assert footer[0] == "6 inputs: read 12,000 records: 11,994 kept, 6 dropped (bad-time 6)"
+    assert footer[1] == "0.csv: read 2,000 records: 1,999 kept, 1 dropped (bad-time 1)"
+    assert footer[5] == "and 2 more inputs that lost records"
+
+
+@pytest.mark.parametrize(
+    ("bar", "lines"),
+    [
+        (Bar("b", Unit.BYTES, (("a", 4096), ("b", 0))), ["a: 4.00 KiB (100.00 %)", "b: 0 B (0.00 %)"]),
+        (Bar("b", Unit.COUNT, (("a\x1b", 0),)), ["a\\x1b: 0"]),
+    ],
+)
+def test_a_bar_is_told_in_its_unit(bar: Bar, lines: list[str]) -> None:
+    text = TEXT(Report("t", "0", sections=(Section("v", "V", figures=(bar,)),)), RenderOptions())
+    assert text.split("\n")[3:-1] == [f"  {line}" for line in lines]
+
+
+def test_many_inputs_that_lost_nothing_are_one_line() -> None:
+    ledgers = tuple(ledger(f"{i}.csv", read=1, facts=1) for i in range(5))
+    assert TEXT(Report("t", "0", ledgers=ledgers), RenderOptions()).split("\n")[2:-1] == [
+        "5 inputs: read 5 records: 0 kept, 5 facts, nothing dropped"
+    ]
+
+
+class TestWidths:
+    @pytest.mark.parametrize(
+        ("text", "width"),
+        [
+            ("kernel", 6),
+            ("核心", 4),
+            ("🙂", 2),
+            ("e\u0301", 1),
+            ("❤\ufe0f", 2),
+            ("한국", 4),
+            ("ｆ", 2),
+            ("a\u200db", 2),
+        ],
+    )
+    def test_wide_and_combining_characters(self, text: str, width: int) -> None:
+        assert cell_width(text) == width
+
+    @given(text=st.text(alphabet="aé核🙂e\u0301\u200d ❤\ufe0f"), width=st.integers(0, 30))
+    def test_a_cut_text_fits_and_keeps_both_its_ends(self, text: str, width: int) -> None:
+        cut = cut_middle(text, width)
+        assert cell_width(cut) <= width
+        if cell_width(text) <= width:
+            assert cut == text
+        elif width >= 2:
+            first, last = cut.split("…")
+            assert text.startswith(first)
+            assert text.endswith(last)
+
+    @given(text=st.text(alphabet="ab核 \u0301🙂"), width=st.integers(6, 30), indent=st.integers(0, 4))
+    def test_wrapped_lines_fit_and_lose_no_word(self, text: str, width: int, indent: int) -> None:
+        lines = wrapped(text, width, indent=indent)
+        assert all(cell_width(line) <= width for line in lines)
+        assert "".join("".join(lines).split()) == "".join(text.split())
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_visible_text_is_one_line_of_harmless_characters(self, text: str) -> None:
+        assert all(c.isprintable() or c in "\u200d\u200c" for c in visible(text))
+        assert visible(visible(text)) == visible(text)
+
+    def test_spaces_of_other_scripts_and_private_characters_stay(self) -> None:
+        assert visible("a\u3000b\xa0c\ue0b0") == "a\u3000b\xa0c\ue0b0"
