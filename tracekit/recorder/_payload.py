@@ -22,7 +22,7 @@ class PayloadRange(Range):
     def __init__(self, name: str, kind: str | None, category: str | None, color: int | None, payload: object) -> None:
         super().__init__(name, kind, category, color)
         self.payload = payload
-        self.opened: list[Range | OpenRange | None] = []
+        self.opened: list[tuple[Range, Callable[[int], None]] | OpenRange | None] = []
 
     def __enter__(self) -> Range:
         if is_off():
@@ -34,7 +34,7 @@ class PayloadRange(Range):
             return self
         json = _values.payload_json(self.payload, SESSION.count)
         begin_at(made, None, json, attributes_of(made, self.payload, json))
-        self.opened.append(made)
+        self.opened.append((made, made.end_here))  # of the class that began it: recording may stop meanwhile
         return self
 
     def __exit__(
@@ -44,8 +44,8 @@ class PayloadRange(Range):
         opened = self.opened.pop() if self.opened else None
         if isinstance(opened, OpenRange):
             end_async(opened, t, thread_state().index)
-        elif opened is not None and opened.g == SESSION.generation:
-            opened.end_here(t)
+        elif opened is not None and opened[0].g == SESSION.generation:
+            opened[1](t)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         from tracekit.recorder._decorate import wrap
@@ -76,7 +76,7 @@ def cut(made: Range, t: int) -> None:
         if isinstance(inner, OpenRange):
             end_async(inner, t, thread_state().index, forced=True)
         elif inner is not None:
-            cut(inner, t)
+            cut(inner[0], t)
     elif SESSION.logging:
         made.state.extras.append(Extra(made.j, t, None))
         if made.t == threading.get_ident():

@@ -27,11 +27,11 @@ _now = time.perf_counter_ns
 _ident = threading.get_ident
 
 
-def _no_loop() -> object | None:
+def _nothing() -> object | None:
     return None
 
 
-_running_loop: Callable[[], object | None] = _no_loop
+_running_loop: Callable[[], object | None] = _nothing
 
 
 class _Local(threading.local):
@@ -337,18 +337,24 @@ def exit_aside(made: Range, t: int) -> None:
         SESSION.count("end_without_begin")
 
 
-def set_mode(*, fresh: bool) -> None:
-    """Make all ranges do what the session says from now on. fresh: what they were bound to is gone."""
+def set_mode(*, fresh: bool, forked: bool = False) -> None:
+    """Make all ranges do what the session says from now on.
+
+    fresh: the threads and names that they were bound to are gone. forked: what is open now is the parent's to end. (A
+    `with` that is open looked up its `__exit__` when it was entered; it does not see the new class.)
+    """
     global _active_class, _local, _running_loop
     recording = {(True, True): BothRange, (True, False): LogRange, (False, True): NvtxRange}
     _active_class = recording.get((SESSION.logging, SESSION.nvtx is not None), Range)
-    if _active_class is not Range and _running_loop is _no_loop:
+    if _active_class is not Range and _running_loop is _nothing:
         import asyncio  # not with the module: it takes 40 ms
 
         _running_loop = asyncio._get_running_loop
     if fresh:
         _local = _Local()
     for made in _known_ranges():
+        if forked:
+            made.pop = _nothing
         if fresh or made.g != SESSION.generation:
             made.__class__ = Range if _active_class is Range else StaleRange
         elif type(made) is not StaleRange or _active_class is Range:

@@ -100,6 +100,7 @@ class Recorder:
                 if self._log is not None:
                     self._log.close()
                 self._log = None
+                SESSION.states, SESSION.events, SESSION.new_names = [], [], []
             self._forget_variable()
             return path
 
@@ -278,7 +279,7 @@ class Recorder:
         SESSION.reset()
         SESSION.logging = log is not None
         SESSION.before_first = self._begin_in_child if log is not None else None
-        _ranges.set_mode(fresh=True)
+        _ranges.set_mode(fresh=True, forked=True)
 
     def _begin_in_child(self) -> None:
         """Open the child's own log at its first event: many children never have one."""
