@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from tracekit.readers._nvprof_lines import NARROW
 from tracekit.readers._nvprof_names import I64, UNIFIED, Mask, api_kind, device_kind, suffixes, trimmed
 from tracekit.readers._nvprof_row import ARGS, INTEGERS, KNOWN, SIZES, size_bytes
 from tracekit.readers._nvprof_state import FastPlan, OpenTable, RowError, State
@@ -69,6 +70,8 @@ class Block:
         self._columns = {name: data.column(name) for name in data.schema.names}
         self.exact = np.zeros(self.count, bool)
         """Rows that the row path must read."""
+        self.check_quotes = False
+        """Whether output of the program, `1,2.30,loss`, may stand among the rows: of few columns, without quotes."""
 
     def column(self, name: str) -> pa.Array | None:
         """Return a column as it was read, None where the table has none of that name."""
@@ -154,9 +157,12 @@ def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[
     except pa.ArrowInvalid:
         return None
     count = parsed.num_rows
-    if not count or count != data.count(b"\n"):
+    if not count or count != int(
+        np.count_nonzero(np.frombuffer(data, np.uint8) == 10)
+    ):  # bytes.count takes seven times as long
         return None
     block = Block(table, state, parsed)
+    block.check_quotes = table.header.quoted and len(table.header.columns) < NARROW and data.count(b'"') != 2 * count
     ts, no_start = block.time("Start")
     dur, no_duration = block.time("Duration")
     if no_start is not None:
@@ -210,8 +216,7 @@ def _kinds(
     if calls.any():
         api = np.array([-1 if t.startswith("[") else _CODE[api_kind(t)] for t in called], np.int32)[codes]
         kinds = np.where(calls & (api >= 0), api, kinds)
-        if block.table.header.quoted and len(block.table.header.columns) < 8:
-            # Three columns are few: `1,2.30,loss` of the program fits too, but its name stands without quotes.
+        if block.check_quotes:
             block.exact |= calls & (api == _CODE[Kind.OTHER])
     columns["kind"] = pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), _KIND_TEXTS)
     odd = np.array(['"' in t or "\0" in t or not t for t in texts])

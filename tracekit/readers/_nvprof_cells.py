@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers._nvprof_lines import Header, Table, split_cells
+from tracekit.readers._nvprof_lines import NARROW, Header, Table, split_cells
+from tracekit.readers._nvprof_names import LAUNCH, SUFFIX
 from tracekit.readers._nvprof_state import OpenTable
 from tracekit.readers._text_table import cut_cells
 
@@ -15,8 +16,6 @@ _TIME_CELL = re.compile(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
 _SHAPE = re.compile(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
 _TEXT_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
 _SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
-_NARROW = 8
-"""Tables of fewer columns look like the program's own CSV: there a row must also have its quotes."""
 
 
 def decimal_of(text: str, delimiter: str) -> str:
@@ -53,12 +52,10 @@ def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] 
 
 
 def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
-    if header.quoted and len(header.columns) < _NARROW and '"' not in text:
+    if header.quoted and len(header.columns) < NARROW and '"' not in text:
         return False
     if header.table is Table.TRACE:
-        return len(header.columns) >= _NARROW or bool(
-            _NUMBER.match(cells["Start"]) and _NUMBER.match(cells["Duration"])
-        )
+        return len(header.columns) >= NARROW or bool(_NUMBER.match(cells["Start"]) and _NUMBER.match(cells["Duration"]))
     first = {Table.SUMMARY: "Time(%)", Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
     cell = cells.get(first[header.table], "")
     return bool(cell) if header.table is Table.PER_CALL else bool(_NUMBER.match(cell))
@@ -99,3 +96,12 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         else:
             cells[_TEXT_NAMES.get(column, column)] = cell
     return cells
+
+
+def ends_whole(cells: dict[str, str]) -> bool:
+    """Whether the name of a trace's row is whole for sure, though its line may be cut: what ends it stands there."""
+    name = cells["Name"]
+    if name.startswith("["):
+        return name.endswith("]")
+    is_call = not cells.get("Device") and not cells.get("Grid X")
+    return bool(LAUNCH.match(name) if is_call else SUFFIX.match(name))

@@ -20,7 +20,7 @@ MID_PREFIX = re.compile(
 
 STARTED = re.compile(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
 SECTION = re.compile(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
-NVTX_PART = re.compile(r"^\s*(Thread|Domain|Range) (.*)$", re.DOTALL)
+NVTX_PART = re.compile(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?$', re.DOTALL)
 UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)")
 """Headings of tables that are not read: device clocks, samples of the CPU, the critical path."""
 
@@ -33,6 +33,8 @@ LEGEND = re.compile(r"^\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): ")
 DEVICE_LINE = re.compile(r'^\s*Device "(.*)"\s*$')
 KERNEL_LINE = re.compile(r"^\s+Kernel: (.*)$", re.DOTALL)
 
+NARROW = 8
+"""Tables of fewer columns look like the program's own CSV: there a row must also have its quotes."""
 UNIT = re.compile(r"^(?:%|[nmuµμ]?s|[KMGTP]?B(?:/s)?)$")
 DELIMITERS = (",", ";", "\t")
 ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)

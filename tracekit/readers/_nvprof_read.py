@@ -11,7 +11,7 @@ from tracekit.readers._nvprof_lines import MID_PREFIX, PREFIX, Header, find_head
 from tracekit.readers._nvprof_session import Session
 from tracekit.readers._nvprof_state import State
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.source import LineBlock, Source
+from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
 
 TAG = re.compile(r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): )")
@@ -37,6 +37,10 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
             else:
                 yield from _block(block, sessions[None])
             yield from state.take()
+        if not state.ledger.kept and not state.ledger.dropped:
+            state.ledger.note(
+                "no-rows", "the file has no row: nvprof recorded nothing, or what it recorded was removed"
+            )
     finally:
         state.names.close()
 
@@ -95,9 +99,10 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     """Return what the head says of the text form, or of CSV: the first header decides.
 
     Without a header (a run without kernels, much output of the program before the table) nvprof's own lines are
-    enough; then the name decides, so that exactly one of the two forms says YES.
+    enough; then the name decides, so that exactly one of the two forms says YES. NUL bytes do not hinder: a log that
+    was written on after a crash holds some.
     """
-    if not head.text:
+    if head.tables or head.data.startswith(SQLITE_MAGIC):
         return Confidence.NO
     own = False
     lines = head.data.decode("utf-8", "replace").splitlines()
@@ -116,7 +121,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
 
 _OWN = re.compile(
     r'^[\s"]*(?:==\d+==|={8}) (?:NVPROF|PGPROF|Profiling|Warning|Error|Generated|Metric|Event|API calls|OpenACC|OpenMP'
-    r"|NVTX|Some kernel|Internal profiling|Unified Memory)"
+    r"|NVTX|Some kernel|CPU |System profiling|Dependency|Analysis|Internal profiling|Unified Memory)"
 )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import _nvprof_lines as lines
 from tracekit.readers._nvprof_block import read_block
-from tracekit.readers._nvprof_cells import csv_cells, decimal_of, fitted, looks_cut, text_cells
+from tracekit.readers._nvprof_cells import csv_cells, decimal_of, ends_whole, fitted, looks_cut, text_cells
 from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
 from tracekit.readers._nvprof_state import OpenTable, ProfiledRun, RowError, State
@@ -182,7 +182,9 @@ class Session:
         elif rest.startswith("NVTX result"):
             self._turn_to(pid, GPU)
         elif part := lines.NVTX_PART.match(rest):
-            self.nvtx = {**self.nvtx, part[1].lower(): part[2].strip('"')}
+            self.nvtx = {**self.nvtx, part[1].lower(): part[2]}
+            if part[3]:
+                self.nvtx["thread_id"] = part[3]
         elif lines.UNREAD.match(rest):
             self.unread = True
             self.ledger.note("tables-not-read", OTHER_TABLE)
@@ -281,11 +283,7 @@ class Session:
     def _mend(self, cells: dict[str, str], table: OpenTable, number: int) -> bool:
         """Leave out the last cell of a line without end, which may be cut; False when the row cannot be kept."""
         last = table.header.columns[-1]
-        if (
-            table.header.table is Table.TRACE
-            and last == "Name"
-            and not (table.header.is_text and cells["Name"][-1:] in ")]")
-        ):
+        if table.header.table is Table.TRACE and last == "Name" and not (table.header.is_text and ends_whole(cells)):
             self._drop("torn-row", number, "the last line is cut")
             return False
         if last in ("Name", "") and table.header.quoted:
