@@ -6,7 +6,10 @@ from importlib import import_module
 
 from tracekit.writers.base import Writer
 
-_MODULES: tuple[str, ...] = ("parquet",)
+_MODULES: tuple[str, ...] = (
+    "jsonl",
+    "parquet",
+)
 
 WRITERS: dict[str, Writer] = {
     writer.name: writer for name in _MODULES for writer in import_module(f"tracekit.writers.{name}").WRITERS_HERE
