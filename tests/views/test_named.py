@@ -191,7 +191,7 @@ class TestTotals:
             ["a", 0, 4, 30, 8, 1, 12, 3 / 7],  # 30 / 4 = 7.5, a half goes to the even number
             ["a", 1, 1, 30, 9, 30, 30, 1.0],
         ]
-        assert "a ratio is of the rows of the same run, section and range" in section.notes
+        assert "a ratio is of the rows of the same run" in section.notes
 
     def test_what_one_of_the_merged_rows_does_not_say_is_unknown(self) -> None:
         rows = ({"name": "a", "calls": 1, "total_ns": 2, "min_ns": 2}, {"name": "a", "total_ns": 3, "median_ns": 3})

@@ -54,7 +54,9 @@ def test_every_figure_equals_that_of_plain_python(clocks: str, rows: list[dict[s
         covered = sum(union([(a, b) for r, a, b in timed if r["source"] in group]) for group in groups)
         assert row["union"] == (covered if timed else None)
         assert row["share"] == (covered / span if timed and span else None)
-    assert ("the inputs share no clock: unions and spans of each are added" in section.notes) == (clocks != "one")
+    assert ("inputs or runs that share no clock: unions and spans of each are added" in section.notes) == (
+        clocks != "one" and len({r["source"] for r in rows}) > 1
+    )
 
 
 def test_many_inputs_without_a_common_clock_add_their_spans() -> None:
@@ -116,3 +118,13 @@ def test_many_inputs_with_made_up_starts_alone_give_totals() -> None:
     section = OVERVIEW(trace(*rows, run=run), ViewOptions())
     assert section.tables[0].rows() == [["kernel", 20, 40, None, None, 0]]
     assert any(note.startswith("0.log, 1.log, 2.log ...: durations without starts") for note in section.notes)
+
+
+def test_runs_in_one_file_stand_on_clocks_of_their_own() -> None:
+    facts = SourceFacts("a.csv", "nvprof-csv", facts={"runs": [{"pid": 1}, {"pid": 2}]})
+    rows = ({"ts_ns": 0, "dur_ns": 10, "pid": 1}, {"ts_ns": 5, "dur_ns": 10, "pid": 2})
+    section = OVERVIEW(trace(*rows, run=Run(sources=[facts])), ViewOptions())
+    assert section.tables[0].rows() == [["kernel", 2, 20, 20, 1.0, 0]]
+    assert "inputs or runs that share no clock: unions and spans of each are added" in section.notes
+    on_one_clock = OVERVIEW(trace(*rows, run=Run(origin_ns=0, sources=[facts])), ViewOptions())
+    assert on_one_clock.tables[0].rows() == [["kernel", 2, 20, 15, 1.0, 0]]

@@ -38,9 +38,9 @@ def _account(ledger: Ledger) -> str:
     """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
     read = int(ledger.get("read", 0))
     parts = [f"{int(ledger.get('kept', 0)):,} kept"]
-    for name in ("merged", "facts"):
+    for name, one in (("merged", "merged"), ("facts", "fact")):
         if count := int(ledger.get(name, 0)):
-            parts.append(f"{count:,} {name}")
+            parts.append(f"{count:,} {one if count == 1 else name}")
     for name in ("ignored", "filtered", "dropped"):
         found = ledger.get(name) or 0
         if isinstance(found, Mapping):
@@ -73,7 +73,8 @@ def omitted_line(table: ReportTable) -> str:
     """Return how many rows were cut, "" where none was."""
     if not table.omitted:
         return ""
-    return f"{table.omitted:,} more {'row' if table.omitted == 1 else 'rows'} left out; ratios are of all rows"
+    counted = "; ratios count them" if any(c.unit is Unit.RATIO for c in table.columns) else ""
+    return f"{table.omitted:,} more {'row' if table.omitted == 1 else 'rows'} left out{counted}"
 
 
 def figure_lines(figure: Figure) -> list[str]:

@@ -141,5 +141,6 @@ def block_columns(of: Summed) -> list[Column]:
 
 def block_notes(of: Summed) -> list[str]:
     """Return what to know of tables made from totals."""
-    several = len(set(of.blocks)) > 1
-    return [TOTALS_NOTE, *(["a ratio is of the rows of the same run, section and range"] if several else [])]
+    parts = ("input", "rank", "run", "section", "range")
+    apart = [part for part, found in zip(parts, zip(*of.blocks, strict=True), strict=True) if len(set(found)) > 1]
+    return [TOTALS_NOTE, *([f"a ratio is of the rows of the same {' and '.join(apart)}"] if apart else [])]

@@ -2,25 +2,26 @@
 
 utilization = kernel_time / span; kernel_time: union of the kernels of the device over all its streams (copies do not
 count); busy = busy_time / span with busy_time the union of kernels, copies and memsets; span: first start to last end
-of all rows of the same input, host rows included. No steps are needed (Paddle's table divides by the time in steps,
-and by zero without any).
+of all rows of the same input, host rows included; of the same process, where a file holds several runs. No steps are
+needed (Paddle's table divides by the time in steps, and by zero without any).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64, union_length_by
+from tracekit.analysis.intervals import union_length_by
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups, _totals
+from tracekit.views._clocks import by_input, sources_of_several_runs
 from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.views.base import View, ViewOptions
 
 _TITLE = "Devices"
-_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device"})
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
 _SORTABLE = ("name", "device", "utilization", "kernel_time", "busy", "busy_time", "span", "kernels", "copies")
 _NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: first start to last end of the input"
 
@@ -31,12 +32,15 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, DEVICE_WORK)
     if not picked.rows.size:
-        why = picked.notes("row")
         if _totals.count_totals(trace, DEVICE_WORK):
-            why.append("totals say how long work took, not when: how busy a device was does not follow from them")
-        return _groups.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, why)
-    groups = _groups.group_by(picked.key("source"), picked.key("rank"), picked.key("device"))
-    sources, ranks, devices = groups.labels
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *_groups.option_notes(options)))
+        return _groups.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, picked.notes("row"))
+    inputs = by_input(trace)
+    place = _groups.Key(inputs.codes[picked.rows], range(inputs.count))
+    groups = _groups.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
+    sources, ranks, devices, places = groups.labels
+    pids = [inputs.labels[1][p] for p in places if isinstance(p, int)]
     kernel = _groups.kind_mask(trace.events, {Kind.KERNEL})[picked.rows]
     ends = picked.starts + picked.durations
     in_kernels = union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist()
@@ -45,8 +49,11 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     copies = np.bincount(groups.codes[~kernel], minlength=groups.count).tolist()
 
     made_up = set(synthetic_sources(trace))
-    span_of = _spans(trace)
-    span: list[Cell] = [None if s in made_up else span_of[s] for s in sources]
+    start = trace.events.column("ts_ns").to_numpy()
+    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    first, last = spans(inputs.codes, inputs.count, start, start + length)
+    of_place = (last - first).tolist()
+    span = [None if s in made_up else of_place[p] for s, p in zip(sources, places, strict=True)]
     columns = [
         Column("name", "Device", Unit.TEXT, _names(trace, sources, devices), 0),
         Column("device", "Number", Unit.ID, devices, 5),
@@ -58,30 +65,25 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         Column("kernels", "Kernels", Unit.COUNT, kernels, 4),
         Column("copies", "Copies", Unit.COUNT, copies, 4),
     ]
+    if len(set(pids)) > 1:
+        columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1))
     if len(set(ranks)) > 1:
         columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1))
     labels = source_labels(trace)
     if len(set(sources)) > 1:
         texts: list[Cell] = [source_label(labels, s) for s in sources if isinstance(s, int)]
         columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1))
-    blocks = list(zip(sources, ranks, strict=True))
+    blocks = list(zip(sources, ranks, pids, strict=True))
     table = _groups.finish("devices", _TITLE, columns, options, own_order="device", blocks=blocks, top_each=False)
     notes = [_NOTE, *picked.notes("row")]
+    if sources_of_several_runs(trace):
+        notes.append("each run of a file has a clock of its own: a row and a span for each process")
     if None in devices:
         notes.append("rows that name no device are taken as those of one device")
     for number in sorted(made_up & set(sources)):
         notes.append(f"{source_label(labels, number)}: its file has no starts, so how busy the device was is unknown")
     notes += [*_totals.both_note(trace, DEVICE_WORK, "device"), *_groups.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
-
-
-def _spans(trace: Trace) -> dict[Cell, int]:
-    """Return the span of each input in ns."""
-    key = _groups.key_of(trace.events, "source", np.arange(trace.events.num_rows))
-    start: I64 = trace.events.column("ts_ns").to_numpy()
-    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    first, last = spans(key.codes, len(key.labels), start, start + length)
-    return dict(zip(key.labels, (last - first).tolist(), strict=True))
 
 
 def _names(trace: Trace, sources: list[Cell], devices: list[Cell]) -> list[Cell]:

@@ -2,8 +2,8 @@
 
 calls: all rows. total: sum of durations, overlaps counted twice. union: the time in which at least one row of the kind
 ran, on any lane. share: union / span of the trace (first start to last end of all its rows); shares need not add up to
-100 %. untimed: rows without a duration (marks, counters). Inputs that share no clock are laid side by side: their
-unions and their spans are added. Rows whose starts a reader had to make up have no union.
+100 %. untimed: rows without a duration (marks, counters). Inputs, and runs in one file, that share no clock are laid
+side by side: their unions and their spans are added. Rows whose starts a reader had to make up have no union.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tracekit.report import Cell, Column, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import _groups, _totals
-from tracekit.views._sources import several_clocks, source_label, source_labels, spans, synthetic_sources
+from tracekit.views._clocks import by_clock
+from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.views.base import View, ViewOptions
 
 Mask = npt.NDArray[np.bool_]
 
 _TITLE = "Overview"
-_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source"})
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid"})
 _SORTABLE = ("kind", "calls", "total", "union", "share", "untimed")
 
 
@@ -47,8 +48,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     placed = np.ones(every.size, np.bool_)
     if made_up:
         placed = ~np.isin(trace.events.column("source").to_numpy(), made_up)
-    one_clock = _groups.Key(np.zeros(every.size, np.int64), [None])
-    clock = _groups.key_of(trace.events, "source", every) if several_clocks(trace) else one_clock
+    clock = by_clock(trace)
     union, span = _unions(kinds, clock, start, start + length, placed, timed)
     told = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
     unions: list[Cell] = [u if t else None for u, t in zip(union, told.tolist(), strict=True)]
@@ -62,8 +62,8 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     ]
     table = _groups.finish("kinds", _TITLE, columns, options)
     notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(span)}"]
-    if several_clocks(trace):
-        notes.append("the inputs share no clock: unions and spans of each are added")
+    if clock.count > 1:
+        notes.append("inputs or runs that share no clock: unions and spans of each are added")
     if made_up:
         labels = source_labels(trace)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
@@ -78,16 +78,15 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
 
 
 def _unions(
-    kinds: _groups.Groups, clock: _groups.Key, start: I64, end: I64, placed: Mask, timed: Mask
+    kinds: _groups.Groups, clock: _groups.Groups, start: I64, end: I64, placed: Mask, timed: Mask
 ) -> tuple[list[int], int]:
     """Return the union of each kind and the span, over rows whose starts are known; clocks apart, then added."""
-    clocks = len(clock.labels)
-    first, last = spans(clock.codes[placed], clocks, start[placed], end[placed])
+    first, last = spans(clock.codes[placed], clock.count, start[placed], end[placed])
     span = sum((last - first).tolist())
     rows = placed & timed
-    codes = kinds.codes[rows] * clocks + clock.codes[rows]
-    by_clock = union_length_by(codes, kinds.count * clocks, start[rows], end[rows])
-    return [sum(row) for row in by_clock.reshape(kinds.count, clocks).tolist()], span
+    codes = kinds.codes[rows] * clock.count + clock.codes[rows]
+    unions = union_length_by(codes, kinds.count * clock.count, start[rows], end[rows])
+    return [sum(row) for row in unions.reshape(kinds.count, clock.count).tolist()], span
 
 
 def _from_totals(trace: Trace, options: ViewOptions) -> Section:
