@@ -1,0 +1,71 @@
+"""CSV for spreadsheets and scripts: the schema's columns, a header, RFC 4180 quotes, one newline a row.
+
+    ts_ns,dur_ns,event_id,name,raw_name,kind,source,...,args
+    120,35,7,"gemm",,"kernel",0,...,"{""x"":1}"
+
+A text stands in quotes, also an empty one; an empty cell without quotes is null. Integers are whole ns and bytes;
+`value` is the shortest decimal that reads back as the same float, or nan, inf, -inf; `args` is JSON in a cell. A trace
+of totals alone gives the columns of TOTALS; beside events they are left out, since one table cannot hold both.
+The facts of the run are not in it: what must come back is written as Parquet or JSON Lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from tracekit import schema
+from tracekit.writers._compressed import compressed
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+
+
+def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    written = Written(target)
+    totals: list[pa.RecordBatch] = []
+    with new_file(target, force=options.force) as file, compressed(file, target) as out:
+        events = _events(stream.batches, totals)
+        first = next(events, None)
+        if first is None and totals:
+            written.totals = _table(out, schema.TOTALS, iter(totals))
+            return written
+        written.events = _table(out, schema.EVENTS, chain([first] if first is not None else [], events))
+    if left := sum(batch.num_rows for batch in totals):
+        written.leave_out("totals-beside-events", left)
+        written.notes.append(f"{left:,} rows of totals were left out: one CSV holds one table; --to parquet keeps both")
+    return written
+
+
+def _events(batches: Iterator[pa.RecordBatch], totals: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if schema.is_totals(batch):
+            totals.append(batch)
+        elif batch.num_rows:
+            yield batch
+
+
+def _table(out: BinaryIO, columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write header and rows; return the number of rows."""
+    out.write(",".join(columns.names).encode() + b"\n")
+    rows = 0
+    for batch in batches:
+        # Not a writer that stays open: after a full disk it would try to write once more when it is collected.
+        block = pa.BufferOutputStream()
+        pc.write_csv(batch, block, pc.WriteOptions(include_header=False, batch_size=1 << 14))
+        out.write(memoryview(block.getvalue()))
+        rows += batch.num_rows
+    return rows
+
+
+WRITER = Writer(
+    name="csv",
+    title="CSV: one row an event, or the totals where there is nothing else",
+    suffixes=(".csv", ".csv.gz", ".csv.zst"),
+    write=_write,
+    holds="both",
+)
+WRITERS_HERE: tuple[Writer, ...] = (WRITER,)
