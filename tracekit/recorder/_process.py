@@ -78,6 +78,8 @@ def head(
 def _process_name(command: list[str]) -> str:
     """Return the name that multiprocessing gave the process ("SpawnProcess-3"), else the program's."""
     multiprocessing = sys.modules.get("multiprocessing.process")
-    if multiprocessing is not None and multiprocessing.parent_process() is not None:
-        return str(multiprocessing.current_process().name)
+    if multiprocessing is not None:
+        name = str(multiprocessing.current_process().name)
+        if name != "MainProcess":
+            return name
     return Path(command[0]).name if command and command[0] else "python"

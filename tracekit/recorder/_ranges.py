@@ -218,6 +218,22 @@ class StaleRange(Range):
         _active_class.end_here(self, t)
 
 
+class ForkedRange(StaleRange):
+    """A range that came into this process by a fork, and may be open: its end there must not be an end here."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Range:
+        enter_aside(self)
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.r:
+            exit_aside(self, _now())
+
+
 _active_class: type[Range] = Range
 
 
@@ -355,9 +371,10 @@ def set_mode(*, fresh: bool, forked: bool = False) -> None:
     for made in _known_ranges():
         if forked:
             made.pop = _nothing
+            made.r = {}
         if fresh or made.g != SESSION.generation:
-            made.__class__ = Range if _active_class is Range else StaleRange
-        elif type(made) is not StaleRange or _active_class is Range:
+            made.__class__ = Range if _active_class is Range else ForkedRange if forked else StaleRange
+        elif not isinstance(made, StaleRange) or _active_class is Range:
             made.__class__ = _active_class
 
 

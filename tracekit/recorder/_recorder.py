@@ -37,6 +37,7 @@ class Recorder:
         self._recording = False
         self._own_variable: str | None = None
         self._hooked = False
+        self._told_multiprocessing = False
 
     @property
     def recording(self) -> bool:
@@ -221,19 +222,17 @@ class Recorder:
 
     def _run(self) -> None:
         wait = PERIOD_S
-        while True:
-            begun = time.perf_counter()
-            stopping = self._wake.wait(wait)
-            # With many busy threads this one gets the interpreter late; then it asks earlier, so that no more than
-            # about 50 ms are ever unwritten.
-            late = time.perf_counter() - begun - wait
-            wait = max(SHORTEST_WAIT_S, PERIOD_S - max(0.0, late))
-            if stopping:
-                return
+        before = time.perf_counter()
+        while not self._wake.wait(wait):
             with self._writing:
                 self._flush()
             if self._log is None:
                 return
+            # Beside busy threads this one gets the interpreter late, after the wait and again after the write. What
+            # a round took beyond its wait, the next one waits less, twice: a kill loses a round and its write.
+            after = time.perf_counter()
+            wait = max(SHORTEST_WAIT_S, PERIOD_S - 2 * max(0.0, after - before - wait))
+            before = after
 
     def _rest(self) -> None:
         """Stop the flusher's thread; what it has begun it finishes."""
@@ -245,6 +244,11 @@ class Recorder:
     # Other processes, and the end of this one
 
     def _hook(self) -> None:
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and not self._told_multiprocessing:
+            # A child forgets its finalizers as it begins, and then calls this.
+            util.register_after_fork(self, Recorder._stop_with_multiprocessing)
+            self._told_multiprocessing = True
         if self._hooked:
             return
         self._hooked = True
@@ -293,10 +297,13 @@ class Recorder:
                 self._give_up(str(error))
                 return
             self._launch()
-            # A child of multiprocessing ends with os._exit, after its own finalizers: atexit is not called.
-            util = sys.modules.get("multiprocessing.util")
-            if util is not None:
-                util.Finalize(None, self.stop, exitpriority=0)
+            self._stop_with_multiprocessing()
+
+    def _stop_with_multiprocessing(self) -> None:
+        """Stop when a child of multiprocessing ends: by os._exit, after its own finalizers, so atexit is not called."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.stop, exitpriority=0)
 
     def _tell_children(self, target: str) -> None:
         """Let programs that this one starts record too, if they import the recorder (spawned workers do)."""
