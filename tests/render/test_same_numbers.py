@@ -172,6 +172,17 @@ def test_markdown_names_and_texts_are_no_marks(text: str) -> None:
     assert "".join(t.content for t in children).split() == f"x {visible(text)} x".split()
 
 
+@given(text=st.sampled_from((*HOSTILE, "1. x", "- x", "+ x", "12) x", "---", "- [ ] x")) | st.text(max_size=20))
+def test_markdown_list_items_hold_one_line_of_text(text: str) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(f"- {plain(text)}\n- end")
+    assert [t.type for t in tokens if t.type not in ("paragraph_open", "paragraph_close", "inline")] == [
+        "bullet_list_open", "list_item_open", "list_item_close", "list_item_open", "list_item_close",
+        "bullet_list_close",
+    ]  # fmt: skip
+    texts = ["".join(c.content for c in t.children or []) for t in tokens if t.type == "inline"]
+    assert [x.split() for x in texts if x.split()] == [x for x in (visible(text).split(), ["end"]) if x]
+
+
 def test_markdown_refuses_a_unit_that_is_none() -> None:
     with pytest.raises(UsageError, match="--unit h"):
         RENDERERS["markdown"].render(sample(), RenderOptions(time_unit="h"))

@@ -10,6 +10,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tracekit.errors import UsageError
 from tracekit.report import Cell, Column
@@ -130,11 +131,16 @@ def _widths(text: str) -> Iterator[int]:
     for char in text:
         if char == _EMOJI_STYLE:
             before = 1 if before == 1 else 0  # makes a narrow character wide
-        elif char in _JOINERS or unicodedata.category(char) in ("Mn", "Me"):
-            before = 0
         else:
-            before = 2 if unicodedata.east_asian_width(char) in "WF" else 1
+            before = _char_width(char)
         yield before
+
+
+@lru_cache(maxsize=1 << 12)
+def _char_width(char: str) -> int:
+    if char in _JOINERS or unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def head(text: str, width: int) -> str:

@@ -14,6 +14,7 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
+_LIST_MARK = re.compile(r"^([+-]|\d+[.)])")
 _CODE_BREAKS = re.compile(r"`|\\\||\\$")
 
 
@@ -62,7 +63,8 @@ def _row(cells: list[str]) -> str:
 
 def plain(text: str) -> str:
     """Return text that stands as it is: every mark, tag and entity escaped, in one line."""
-    return _MARKS.sub(r"\\\g<0>", visible(text)).strip()
+    marked = _MARKS.sub(r"\\\g<0>", visible(text)).strip()
+    return _LIST_MARK.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", marked)
 
 
 def code(text: str) -> str:
