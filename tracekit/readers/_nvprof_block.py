@@ -34,6 +34,11 @@ _CODE = {k: i for i, k in enumerate(_KINDS)}
 _KIND_TEXTS = pa.array(_KINDS, pa.string())
 
 
+def _scaled(values: F64, factor: int) -> F64:
+    with np.errstate(over="ignore"):
+        return values * float(factor)
+
+
 def plan_for(table: OpenTable) -> FastPlan | None:
     """Return how pyarrow can read the table's rows; None where only the row path can (units missing or unknown)."""
     columns = table.header.columns
@@ -84,17 +89,18 @@ class Block:
 
     def _floats(self, column: pa.Array) -> tuple[F64, Mask | None]:
         values = column.to_numpy(zero_copy_only=False)
-        return values, (np.isnan(values) if column.null_count else None)
+        # Not isnan: the text "nan" is no empty cell, and goes to the row path.
+        return values, (column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
 
     def time(self, name: str) -> tuple[I64, Mask | None]:
         """Return the ns of a column, 0 where there is none, and where there is none."""
         values, missing = self._floats(self.column(name))
-        product = values * float(10 ** TIME_EXPONENT[self.table.unit(name)])
+        product = _scaled(values, 10 ** TIME_EXPONENT[self.table.unit(name)])
         if missing is not None:
             product[missing] = 0.0
-        whole = np.rint(product)
-        self.exact |= ~((np.abs(product - whole) < 0.25) & (product < LIMIT) & (product >= 0.0))
         with np.errstate(invalid="ignore"):
+            whole = np.rint(product)
+            self.exact |= ~((np.abs(product - whole) < 0.25) & (product < LIMIT) & (product >= 0.0))
             return whole.astype(np.int64), missing
 
     def size(self, name: str) -> pa.Array | None:
@@ -103,12 +109,13 @@ class Block:
         if column is None or column.null_count == self.count:
             return None
         values, missing = self._floats(column)
-        product = values * float(BYTE_FACTOR[self.table.unit(name)])
+        product = _scaled(values, BYTE_FACTOR[self.table.unit(name)])
         if missing is not None:
             product[missing] = 0.0
-        whole = np.rint(product)
-        self.exact |= ~((0.5 - np.abs(product - whole) > product * 2.0**-51) & (product < LIMIT) & (product >= 0.0))
         with np.errstate(invalid="ignore"):
+            whole = np.rint(product)
+            near = 0.5 - np.abs(product - whole) > product * 2.0**-51
+            self.exact |= ~(near & (product < LIMIT) & (product >= 0.0))
             return pa.array(whole.astype(np.int64), mask=missing)
 
     def ids(self, name: str) -> pa.Array | None:
@@ -219,7 +226,7 @@ def _kinds(
         if block.check_quotes:
             block.exact |= calls & (api == _CODE[Kind.OTHER])
     columns["kind"] = pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), _KIND_TEXTS)
-    odd = np.array(['"' in t or "\0" in t or not t for t in texts])
+    odd = np.array(['"' in t or "\0" in t or not t or t != t.strip() for t in texts])
     if odd.any():
         block.exact |= odd[codes]
     if no_duration is not None:

@@ -55,7 +55,9 @@ def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
     if header.quoted and len(header.columns) < NARROW and '"' not in text:
         return False
     if header.table is Table.TRACE:
-        return len(header.columns) >= NARROW or bool(_NUMBER.match(cells["Start"]) and _NUMBER.match(cells["Duration"]))
+        if len(header.columns) >= NARROW:
+            return True
+        return bool(_NUMBER.match(cells["Start"])) and (not cells["Duration"] or bool(_NUMBER.match(cells["Duration"])))
     first = {Table.SUMMARY: "Time(%)", Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
     cell = cells.get(first[header.table], "")
     return bool(cell) if header.table is Table.PER_CALL else bool(_NUMBER.match(cell))

@@ -40,7 +40,10 @@ DELIMITERS = (",", ";", "\t")
 ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
 """`GeForce GTX 950 (0)`: name and number of a device."""
 
-_MAYBE_HEADER = re.compile(r'^[\s"]*(?:Start|Duration|Grid X|Time\(%\)|Type|Device|Kernel|Invocations|Count)["\s,;]')
+_MAYBE_HEADER = re.compile(
+    r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
+)
+"""Every header has one of these words between its delimiters."""
 _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
@@ -109,7 +112,7 @@ def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
 
 def find_header(line: str) -> Header | None:
     """Return the header that a line is, CSV or text, else None."""
-    if _MAYBE_HEADER.match(line) is None:
+    if _MAYBE_HEADER.search(line) is None:
         return None
     for delimiter in DELIMITERS:
         if delimiter in line:
@@ -127,6 +130,8 @@ def find_header(line: str) -> Header | None:
 
 def find_late_header(line: str) -> Header | None:
     """Return the CSV header that stands behind output of the program on one line."""
+    if line.lstrip().startswith('"'):
+        return None
     for start in ('"Start","Duration"', '"Time(%)","Time"', '"Type","Time(%)"'):
         at = line.find(start)
         if at > 0:

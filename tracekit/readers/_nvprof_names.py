@@ -19,8 +19,8 @@ from tracekit.schema import Kind
 I64 = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL)
-LAUNCH = re.compile(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL)
+SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)
+LAUNCH = re.compile(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL | re.ASCII)
 _COPY = re.compile(r"^\[(?:CUDA|Unified Memory) [Mm]emcpy (\w+)[^\]]*\]$")
 _RUNTIME = re.compile(r"^cuda[A-Z_]|^cudart")
 _DRIVER = re.compile(r"^cu[A-Z]")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tracekit.readers._nvprof_lines import MID_PREFIX, PREFIX, Header, find_header, find_late_header, units_of
+from tracekit.readers._nvprof_lines import PREFIX, Header, find_header, find_late_header, units_of
 from tracekit.readers._nvprof_session import Session
 from tracekit.readers._nvprof_state import State
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
@@ -110,10 +110,10 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     for number, raw in enumerate(lines):
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
-        header = find_header(line) or find_late_header(line)
+        header = find_late_header(line) or find_header(line)
         if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 2])):
             return Confidence.YES if header.is_text == text else Confidence.NO
-        own = own or bool(_OWN.match(line)) or bool(MID_PREFIX.search(line))
+        own = own or bool(_OWN.match(line))
     if not own:
         return Confidence.NO
     return Confidence.YES if head.name.lower().endswith(".csv") != text else Confidence.NO

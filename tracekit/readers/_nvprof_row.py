@@ -7,7 +7,7 @@ nvprof prints six decimals of KB or MB in CSV, five digits in text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -94,11 +94,11 @@ def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
 def whole(cell: str, decimal: str, limit: int) -> int:
     """Return a whole number. Raises: RowError."""
     try:
-        number = Decimal(plain_number(cell, decimal))
-        if number.is_finite() and abs(number) < limit and number == number.to_integral_value():
-            return int(number)
-    except ArithmeticError:
-        pass
+        number, unit = split_quantity(plain_number(cell, decimal))
+    except ValueError:
+        unit = "?"
+    if not unit and abs(number) < limit and number == number.to_integral_value():
+        return int(number)
     raise RowError("bad-number", f"{cell[:30]!r} is no whole number")
 
 
@@ -150,7 +150,8 @@ def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State) ->
         row["kind"], row["copy_kind"] = device_kind(name)
     row["correlation"] = correlation
     if row["kind"] is Kind.MEMCPY and "bytes" not in row and (cell := args.get("unified_memory")):
-        row["bytes"] = size_bytes(cell, "")
+        with suppress(RowError):  # a count or an address: it stands in args
+            row["bytes"] = size_bytes(cell, "")
     row["kind"] = str(row["kind"])
     if name:
         row["name"], row["raw_name"] = state.names.one(name)

@@ -120,7 +120,7 @@ class Session:
         elif (middle := lines.MID_PREFIX.search(text)) is not None:
             self._prefixed(middle[1], middle[2].rstrip(' \r,;\t"'))
             self.ledger.ignore("application-output")
-        elif (header := lines.find_header(text) or lines.find_late_header(text)) is not None:
+        elif (header := lines.find_late_header(text) or lines.find_header(text)) is not None:
             self._open(header, number)
             self.ledger.ignore("header")
         elif self.unread:
