@@ -14,7 +14,7 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
-_LIST_MARK = re.compile(r"^([+-]|\d+[.)])")
+_LIST_MARK = re.compile(r"^([+-](?=[\s-]|$)|\d+[.)](?=\s|$))")
 _CODE_BREAKS = re.compile(r"`|\\\||\\$")
 
 

@@ -207,7 +207,10 @@ def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
     """Raise UsageError where the key of --sort is a column of no table here; `columns` are those of this view."""
     key = options.sorted_by.removeprefix("-")
     if key and key not in columns and key not in SORT_KEYS:
-        raise UsageError(f"--sort {key}: no such column", hint=f"one of: {', '.join(columns)}")
+        others = [name for name in SORT_KEYS if name not in columns]
+        raise UsageError(
+            f"--sort {key}: no such column", hint=f"one of: {', '.join(columns)}; of other views: {', '.join(others)}"
+        )
 
 
 def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list[str]:
