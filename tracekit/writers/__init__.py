@@ -7,6 +7,7 @@ from importlib import import_module
 from tracekit.writers.base import Writer
 
 _MODULES: tuple[str, ...] = (
+    "chrome_trace",
     "csv",
     "jsonl",
     "parquet",

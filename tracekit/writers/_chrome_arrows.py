@@ -1,0 +1,128 @@
+"""Arrows: from launch calls to the device work they caused, and those that the input had itself.
+
+A viewer draws an arrow from the slice that holds "s" to the slice that holds "f"; name, cat and id together are its key
+in the whole file. Catapult looks for the slice with closed intervals: where another slice of the track ends just where
+ours starts, the point stands 1 ns inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.links import link
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+PENDING_LAUNCHES = 1 << 17
+"""Launches kept for device work that has not come yet; GPUs queue about a thousand a stream."""
+OPEN_FLOWS = 1 << 20
+
+HEAD = '"cat":"launch","name":"launch"'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrows:
+    """Arrows of a batch, in order of their device rows. row: the device row. track: that of the launch.
+
+    start, end: points in ns after the first event; identity: unique in the file.
+    """
+
+    row: I64
+    track: I64
+    start: I64
+    end: I64
+    identity: I64
+
+
+class Launches:
+    """Joins device work with launches before it by (source, pid, correlation), from batch to batch."""
+
+    def __init__(self) -> None:
+        # One row each: source, pid, is pid known, correlation, point, track.
+        self._pending = np.empty((0, 6), np.int64)
+        self.made = self.without = self.forgotten = self.launches = 0
+
+    def waiting(self) -> bool:
+        """Tell whether there is a launch that device work may follow."""
+        return len(self._pending) > 0
+
+    def match(self, launches: I64, work: I64, keys: I64, points: I64, tracks: I64) -> Arrows:
+        """Return the arrows of a batch.
+
+        launches, work: row numbers. keys: shape (n, 4), of all rows. points: shape (n,), where an arrow may touch the
+        row. tracks: shape (n,). Work that starts before its launch gets no arrow and is counted in `without`.
+        """
+        self.launches += len(launches)
+        new = np.column_stack((keys[launches], points[launches], tracks[launches]))
+        known = np.concatenate((self._pending, new)) if len(new) else self._pending
+        found = link(known[:, :4], keys[work]).launch
+        begin = np.where(found >= 0, known[np.maximum(found, 0), 4], 0) if len(known) else np.zeros(len(work), np.int64)
+        # Rows of this batch that are launches stand in order of rows: one after the work started later.
+        own = found - len(self._pending)
+        later = own >= 0
+        later[later] = launches[own[later]] > work[later]
+        good = np.flatnonzero((found >= 0) & ~later)
+        self.without += len(work) - len(good)
+        end = points[work[good]]
+        start = np.minimum(begin[good], end)
+        identity = np.arange(self.made + 1, self.made + 1 + len(good))
+        self.made += len(good)
+        track = known[found[good], 5]
+        self.forgotten += max(len(known) - PENDING_LAUNCHES, 0)
+        self._pending = known[-PENDING_LAUNCHES:]
+        return Arrows(work[good], track, start, end, identity)
+
+
+class Flows:
+    """Arrow points that were rows of kind "flow": which of them a viewer can take.
+
+    Perfetto reports an error for a point outside all slices and for a second start of an open arrow. Such a row is
+    written as an instant.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[tuple[Any, ...]] = set()
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def accept(self, phase: str, key: tuple[Any, ...], *, inside: bool, enclosing: bool) -> bool:
+        """Tell whether the point can be written. enclosing: an "f" that binds to the slice around it (bp "e")."""
+        if phase == "s":
+            if not inside or key in self._open or len(self._open) >= OPEN_FLOWS:
+                return False
+            self._open.add(key)
+            return True
+        if phase == "t":
+            return inside and key in self._open
+        if phase == "f" and key in self._open and (inside or not enclosing):
+            self._open.discard(key)
+            return True
+        return False
+
+    def number(self, source: int, correlation: int) -> int:
+        """Return an id as the viewers can hold it, not negative and below 2^53; inputs do not share ids."""
+        if source == 0 and 0 <= correlation < 1 << 52:
+            return correlation
+        return self._numbers.setdefault((source, correlation), (1 << 52) + len(self._numbers))
+
+
+def inside_points(starts: I64, durations: I64, tracks: I64, carried: I64) -> I64:
+    """Return where an arrow may touch each slice: its start, or 1 ns later where the one before ends there.
+
+    starts, durations, tracks: shape (n,), slices in order of start. carried: shape (number of tracks,), the last end
+    on each track before these rows.
+    """
+    order = np.argsort(tracks.astype(np.uint16) if carried.size <= 1 << 16 else tracks, kind="stable")
+    by_track, ends = tracks[order], (starts + durations)[order]
+    before = np.empty(len(order), np.int64)
+    before[1:] = ends[:-1]
+    begins = np.ones(len(order), np.bool_)
+    np.not_equal(by_track[1:], by_track[:-1], out=begins[1:])
+    before[begins] = carried[by_track[begins]]
+    touching = np.zeros(len(order), np.bool_)
+    touching[order] = before == starts[order]
+    return starts + (touching & (durations >= 2))
