@@ -8,6 +8,7 @@ from tracekit.render.base import Renderer
 
 _MODULES: tuple[str, ...] = (
     "csv",
+    "html",
     "json",
     "markdown",
     "text",

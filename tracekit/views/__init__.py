@@ -7,6 +7,7 @@ from importlib import import_module
 from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
+    "timeline",
     "overview",
     "device",
     "kernel",

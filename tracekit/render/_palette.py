@@ -1,0 +1,39 @@
+"""Colours of the page: one for each kind of event, and for the parts of a bar; mid tones that stand on white and dark.
+
+Kinds have colours whatever the trace holds, so that two reports can be laid side by side. Names vary the tone a
+little, so that neighbours on a lane can be told apart.
+"""
+
+from __future__ import annotations
+
+TONES = 3
+"""Tones of one colour: the name's number chooses, in the order of names."""
+
+IDLE = "#c9d0d8"
+
+_WORDS = {
+    "kernel": "#3b6fb6", "memcpy": "#2f9e7e", "memset": "#8d6cab", "communication": "#d9822b", "step": "#c2556e",
+    "user_range": "#c9788a", "user_range_native": "#d39aa7", "operator": "#5f8fae", "operator_inner": "#86a9c0",
+    "python_op": "#a89566", "runtime": "#8795a5", "driver": "#6f7d8d", "sync": "#c0a13a", "memory": "#5d9c9c",
+    "dataloader": "#7f9b45", "forward": "#4b8fa8", "backward": "#b76d50", "optimizer": "#93803a", "overhead": "#c25244",
+    "counter": "#a7a7a7", "mark": "#a7a7a7", "flow": "#a7a7a7", "other": "#9fa3a8",
+    "kernels": "#3b6fb6", "exposed copies": "#2f9e7e", "exposed memsets": "#8d6cab", "idle": IDLE,
+    "exposed communication": "#d9822b",
+}  # fmt: skip
+_OTHERS = ("#3b6fb6", "#d9822b", "#2f9e7e", "#8d6cab", "#c2556e", "#c0a13a", "#5d9c9c", "#6f7d8d")
+
+
+def color_of(word: str, place: int = 0) -> str:
+    """Return the colour of a kind or a part; a word that has none takes that of its place."""
+    return _WORDS.get(word, _OTHERS[place % len(_OTHERS)])
+
+
+def tones(color: str) -> list[str]:
+    """Return TONES tones of a colour "#rrggbb", itself first, then lighter ones.
+
+    >>> tones("#000000")
+    ['#000000', '#292929', '#525252']
+    """
+    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    steps = [i * 16 for i in range(TONES)]
+    return ["#" + "".join(f"{part + (255 - part) * step // 99:02x}" for part in parts) for step in steps]

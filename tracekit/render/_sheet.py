@@ -1,0 +1,175 @@
+"""Tables of a report as the templates want them: each cell with its text, its exact value and what lies behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tracekit.errors import UsageError
+from tracekit.render._cells import UNKNOWN, visible
+from tracekit.report import Cell, Column, ReportTable
+from tracekit.units import (
+    TIME_EXPONENT,
+    Unit,
+    format_bytes,
+    format_ns,
+    format_rate,
+    format_ratio,
+    format_span,
+)
+
+MOST_ROWS = 2000
+"""Rows of one table in a page; a browser lays out no more in a blink. The page says how many are left out."""
+DIGITS = 3
+_LONG = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Title of a column, its unit in small ("" for none), and how its cells stand and sort."""
+
+    title: str
+    unit: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SheetCell:
+    """text: what is read. exact: the value for sorting, "" for text. full: what the pointer shows, "" for no more.
+
+    share: percent of the cell's width behind a ratio; negative where there is no bar.
+    """
+
+    text: str
+    exact: str = ""
+    full: str = ""
+    share: float = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table ready for the template. row_head: which column names the row, -1 for none. cut: rows left out."""
+
+    title: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[SheetCell, ...], ...]
+    row_head: int
+    cut: str
+
+
+def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
+    """Return a table with its first MOST_ROWS rows. Raises: UsageError for an unknown unit of time."""
+    columns = [_column(column, time_unit) for column in table.columns]
+    heads = tuple(head for head, _ in columns)
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
+    named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
+    return Sheet(visible(table.title), heads, rows, named, _left_out(table))
+
+
+def _left_out(table: ReportTable) -> str:
+    shown = min(len(table), MOST_ROWS)
+    if (whole := len(table) + table.omitted) == shown:
+        return ""
+    why = "" if len(table) <= MOST_ROWS else "; tracekit summary --format csv has them all"
+    return f"the first {shown:,} of {whole:,} rows{why}; ratios are of all rows"
+
+
+def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
+    values = list(column.values[:MOST_ROWS])
+    title = visible(column.title)
+    words = column.unit is Unit.TEXT or (column.unit is Unit.ID and any(isinstance(v, str) for v in values))
+    if column.unit is Unit.NS:
+        unit = _time_unit(values, wanted)
+        return Head(title, unit, is_number=True), [_time(value, unit, exact=bool(wanted)) for value in values]
+    if column.unit is Unit.RATIO:
+        return Head(title, "%", is_number=True), [_ratio(value) for value in values]
+    if words:
+        return Head(title, "", is_number=False), [_text(value) for value in values]
+    return Head(title, "", is_number=True), [_number(value, column.unit) for value in values]
+
+
+def _time_unit(values: list[Cell], wanted: str) -> str:
+    """Return the unit in which three decimals say enough of the largest time of a column."""
+    if wanted:
+        if wanted not in TIME_EXPONENT:
+            raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
+        return wanted
+    largest = max((abs(int(v)) for v in values if v is not None), default=0)
+    return "us" if largest < 10**7 else "ms" if largest < 10**11 else "s"
+
+
+def _time(value: Cell, unit: str, *, exact: bool) -> SheetCell:
+    if value is None:
+        return SheetCell(UNKNOWN)
+    ns = int(value)
+    text = format_ns(ns, unit) if exact else rounded(ns, unit)
+    return SheetCell(text, str(ns), f"{ns:,} ns")
+
+
+def rounded(ns: int, unit: str, digits: int = DIGITS) -> str:
+    """Return ns in a unit with that many decimals, half to even; what is not 0 never reads as 0.
+
+    >>> rounded(1234567, "ms"), rounded(400, "ms")
+    ('1.235', '<0.001')
+    """
+    step = 10 ** max(TIME_EXPONENT[unit] - digits, 0)
+    whole, rest = divmod(abs(ns), step)
+    whole += 2 * rest > step or (2 * rest == step and whole % 2 == 1)
+    if ns and not whole:
+        return f"{'>-' if ns < 0 else '<'}{format_ns(step, unit)[: digits + 2]}"
+    text = format_ns(whole * step if ns >= 0 else -whole * step, unit)
+    cut = TIME_EXPONENT[unit] - digits
+    return text[:-cut] if cut > 0 else text
+
+
+def short_span(ns: int) -> str:
+    """Return a duration for a glance: three decimals of the unit in which it is at least 1, or ns.
+
+    >>> short_span(115702113)
+    '115.702 ms'
+    """
+    for unit in ("s", "ms", "us"):
+        if abs(ns) >= 10 ** TIME_EXPONENT[unit]:
+            return f"{rounded(ns, unit)} {unit}"
+    return format_span(ns)
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in percent with one decimal; neither "0.0" for some nor "100.0" for less than all.
+
+    >>> percent(175, 1000), percent(1, 10**6), percent(10**6 - 1, 10**6)
+    ('17.5', '<0.1', '>99.9')
+    """
+    tenths = (2000 * part + whole) // (2 * whole)
+    if part and not tenths:
+        return "<0.1"
+    if part < whole and tenths >= 1000:
+        return ">99.9"
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+def _ratio(value: Cell) -> SheetCell:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return SheetCell(UNKNOWN)
+    text = format_ratio(value)
+    return SheetCell(text, repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0))
+
+
+def _text(value: Cell) -> SheetCell:
+    if value is None:
+        return SheetCell(UNKNOWN)
+    text = visible(str(value))
+    return SheetCell(text, full=text if len(text) > _LONG else "")
+
+
+def _number(value: Cell, unit: Unit) -> SheetCell:
+    if value is None or isinstance(value, str) or not math.isfinite(value):
+        return SheetCell(UNKNOWN)
+    if unit is Unit.BYTES:
+        return SheetCell(format_bytes(int(value)), str(value), f"{int(value):,} bytes")
+    if unit is Unit.BYTES_PER_S:
+        return SheetCell(format_rate(value), repr(value), f"{value:,.0f} bytes/s")
+    if unit is Unit.ID:
+        return SheetCell(str(value), str(value))
+    text = f"{value:,}"
+    return SheetCell(text.removesuffix(".0") if isinstance(value, float) else text, repr(value))

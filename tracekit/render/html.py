@@ -1,0 +1,229 @@
+"""html: one page that opens offline: facts, device time, timeline, every table, and what became of each record.
+
+Style, script and Bokeh are in the page, which makes no request: its content security policy forbids them all, and lets
+no script run but those whose hashes stand in it. Text of the traces is hostile: jinja2 escapes all of it, JSON goes in
+without `<`, and report.js writes it as text nodes. The same report gives the same bytes. Without a timeline there is no
+Bokeh in the page, and it is small.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.render import _prose
+from tracekit.render._cells import visible
+from tracekit.render._palette import color_of
+from tracekit.render._picture import Picture, picture
+from tracekit.render._sheet import Sheet, percent, sheet, short_span
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.report import Bar, Column, Report, ReportTable, Section, Timeline
+from tracekit.units import Unit, format_bytes, format_span
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """One part of a bar: its share in percent as text and as width, its amount short and exact."""
+
+    label: str
+    color: str
+    share: str
+    width: str
+    amount: str
+    exact: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarBox:
+    """A bar with its title; the first part is what the large number says."""
+
+    title: str
+    whole: str
+    parts: tuple[BarPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A timeline with its legend (word, colour) and a sentence for those who do not see it."""
+
+    number: int
+    picture: Picture
+    legend: tuple[tuple[str, str], ...]
+    summary: str
+    thinning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One section of the page."""
+
+    title: str
+    anchor: str
+    drawings: tuple[Drawing, ...]
+    sheets: tuple[Sheet, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Page:
+    bars: list[BarBox] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    empty: list[tuple[str, str]] = field(default_factory=list)
+    drawings: int = 0
+
+
+def render(report: Report, options: RenderOptions) -> str:
+    """Return the page. Raises: UsageError for an unknown unit of time."""
+    page = _Page()
+    for section in report.sections:
+        _add(page, section, options)
+    folder = _templates()
+    script = _text(folder, "report.js")
+    bokeh = _bokeh() if page.drawings else ""
+    return _environment(folder).get_template("report.html.j2").render(
+        title=visible(report.title),
+        version=report.version,
+        facts=[(visible(key), visible(text)) for key, text in report.facts],
+        bars=page.bars,
+        parts=page.parts,
+        empty=page.empty,
+        ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
+        account=[line[:1].upper() + line[1:] for line in _prose.ledger_lines(report.ledgers)],
+        notes=list(map(visible, report.notes)),
+        style=_text(folder, "report.css"),
+        script=script,
+        bokeh=bokeh,
+        policy=_policy([script, bokeh] if bokeh else [script]),
+    )  # fmt: skip
+
+
+def _add(page: _Page, section: Section, options: RenderOptions) -> None:
+    title = visible(section.title)
+    notes = tuple(map(visible, section.notes))
+    if not (section.tables or section.figures):
+        page.empty.append((title, "; ".join(notes)))
+        return
+    page.bars += [_bar(figure) for figure in section.figures if isinstance(figure, Bar)]
+    drawings = []
+    for figure in section.figures:
+        if isinstance(figure, Timeline):
+            page.drawings += 1
+            drawings.append(_drawing(figure, page.drawings))
+    sheets = tuple(sheet(table, options.time_unit) for table in section.tables)
+    page.parts.append(Part(title, visible(section.view), tuple(drawings), sheets, notes))
+
+
+def _bar(bar: Bar) -> BarBox:
+    whole = sum(value for _, value in bar.parts)
+    parts = [
+        BarPart(
+            visible(label),
+            color_of(label, place),
+            percent(value, whole) if whole else "0.0",
+            f"{100 * value / whole if whole else 0:.4f}",
+            *_amounts(value, bar.unit),
+        )
+        for place, (label, value) in enumerate(bar.parts)
+    ]
+    return BarBox(visible(bar.title), _amounts(whole, bar.unit)[0], tuple(parts))
+
+
+def _amounts(value: int, unit: Unit) -> tuple[str, str]:
+    """Return an amount for a glance, and exact."""
+    if unit is Unit.NS:
+        return short_span(value), f"{value:,} ns"
+    if unit is Unit.BYTES:
+        return format_bytes(value), f"{value:,} bytes"
+    return f"{value:,}", f"{value:,}"
+
+
+def _drawing(figure: Timeline, number: int) -> Drawing:
+    drawn = len(figure.start_ns)
+    of = "" if drawn == figure.total else f" of {figure.total:,}"
+    lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
+    things = "rectangle" if figure.total == 1 else "rectangles"
+    summary = f"{drawn:,}{of} {things} on {lanes}, {format_span(figure.end_ns - figure.begin_ns)}"
+    legend = tuple((visible(kind.replace("_", " ")), color_of(kind, i)) for i, kind in enumerate(figure.kinds))
+    return Drawing(number, picture(figure), legend, summary, visible(figure.thinning))
+
+
+def _ledger(ledgers: Sequence[dict[str, Any]]) -> ReportTable:
+    """Return what became of the records of each input, as one more table."""
+
+    def counts(name: str) -> list[int]:
+        return [sum(v.values()) if isinstance(v := ledger.get(name) or 0, dict) else int(v) for ledger in ledgers]
+
+    words = {
+        "read": "Read", "kept": "Kept", "merged": "Merged", "facts": "Facts", "ignored": "Ignored",
+        "filtered": "Filtered", "dropped": "Dropped", "events_out": "Events", "totals_out": "Totals",
+    }  # fmt: skip
+    return ReportTable(
+        "ledger",
+        "Records",
+        (
+            Column("path", "Input", Unit.TEXT, [Path(str(ledger.get("path", ""))).name for ledger in ledgers]),
+            Column("format", "Format", Unit.TEXT, [str(ledger.get("format", "")) for ledger in ledgers]),
+            *(Column(name, title, Unit.COUNT, counts(name)) for name, title in words.items()),
+        ),
+    )
+
+
+def _bokeh() -> str:
+    """Return BokehJS: the core alone, without widgets, tables, typesetting and WebGL."""
+    from bokeh.resources import Resources
+
+    parts = Resources(mode="inline", components=["bokeh"], log_level="error").js_raw
+    return "\n".join(parts).replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _templates() -> Traversable:
+    """Return the folder of the templates: in the wheel beside the package, else at the top of the checkout."""
+    packed = importlib.resources.files("tracekit") / "_templates"
+    return packed if packed.is_dir() else Path(__file__).resolve().parents[2] / "templates"
+
+
+def _text(folder: Traversable, name: str) -> str:
+    return (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _environment(folder: Traversable) -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text(folder, name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    # Bokeh defines a model where it first stands and refers to it later: sorted keys would turn that around.
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
+    return environment
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return the content security policy: nothing from anywhere, and no script but these."""
+    return "; ".join(_directives(scripts))
+
+
+def _directives(scripts: Sequence[str]) -> Iterator[str]:
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    yield "default-src 'none'"
+    yield "script-src " + " ".join(f"'sha256-{each}'" for each in hashes)
+    yield "style-src 'unsafe-inline'"
+    yield "img-src data:"
+    yield "base-uri 'none'"
+    yield "form-action 'none'"
+
+
+RENDERER = Renderer(name="html", suffixes=(".html", ".htm"), render=render)
