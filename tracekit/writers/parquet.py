@@ -40,7 +40,16 @@ ROWS_PER_GROUP = 1 << 17
 MOST_TOTALS_TEXT = 48 << 20
 """Readers of Parquet refuse a footer whose single text is longer than some 100 MB."""
 
-DELTA = ("ts_ns", "dur_ns", "event_id", "correlation")
+ENCODINGS = {
+    "ts_ns": "DELTA_BINARY_PACKED",
+    "event_id": "DELTA_BINARY_PACKED",
+    "correlation": "DELTA_BINARY_PACKED",
+    # Not sorted, but of few significant bytes: split into byte columns they compress best (1.5 bytes against 2.1 as deltas).
+    "dur_ns": "BYTE_STREAM_SPLIT",
+    "bytes": "BYTE_STREAM_SPLIT",
+    "registers": "BYTE_STREAM_SPLIT",
+}
+"""How columns are packed that are no good dictionaries; measured on a million rows of an nvprof CSV."""
 FACT_KEYS = (
     "tracekit.schema", "tracekit.table", "tracekit.version", "tracekit.run", "tracekit.ledger", "tracekit.totals",
 )  # fmt: skip
@@ -108,14 +117,14 @@ def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
 
 
 def _open(sink: _Counted, columns: pa.Schema) -> pq.ParquetWriter:
-    plain = [name for name in DELTA if name in columns.names]
+    packed = {name: how for name, how in ENCODINGS.items() if name in columns.names}
     return pq.ParquetWriter(
         sink,
         columns.remove_metadata(),
         compression="zstd",
         compression_level=3,
-        use_dictionary=[name for name in columns.names if name not in plain],
-        column_encoding=dict.fromkeys(plain, "DELTA_BINARY_PACKED"),
+        use_dictionary=[name for name in columns.names if name not in packed],
+        column_encoding=packed,
         write_statistics=True,
         write_page_checksum=True,
     )
