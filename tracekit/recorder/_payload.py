@@ -17,18 +17,19 @@ from tracekit.recorder._session import SESSION
 class PayloadRange(Range):
     """A range with a payload: made for one call, for whatever thread or task enters it."""
 
-    __slots__ = ("opened", "payload")
+    __slots__ = ("base", "opened", "payload")
 
-    def __init__(self, name: str, kind: str | None, category: str | None, color: int | None, payload: object) -> None:
-        super().__init__(name, kind, category, color)
-        self.payload = payload
+    def __init__(self, base: Range, payload: object) -> None:
+        self.base, self.name, self.payload = base, base.name, payload
         self.opened: list[tuple[Range, Callable[[int], None]] | OpenRange | None] = []
 
     def __enter__(self) -> Range:
         if is_off():
             self.opened.append(None)
             return self
-        made = find_range(self.name, self.kind, self.category, self.color)
+        made = self.base
+        if made.g != SESSION.generation or made.t != threading.get_ident():
+            made = find_range(made.name, made.kind, made.category, made.color)
         if current_task() is not None:
             self.opened.append(begin_async(made, self.payload))
             return self
@@ -50,7 +51,8 @@ class PayloadRange(Range):
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         from tracekit.recorder._decorate import wrap
 
-        return wrap(function, self.name, self.kind, self.category, self.color, self.payload)
+        base = self.base
+        return wrap(function, base.name, base.kind, base.category, base.color, self.payload)
 
 
 def begin_at(made: Range, t: int | None, json: bytes | None, attributes: Any) -> None:

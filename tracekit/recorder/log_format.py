@@ -72,9 +72,8 @@ end      clean stop: `t`, `items` = number of items in all r, m, c, a and s line
 
 `p` (in r, m and a lines) = [[n, payload], ...]: item number n of this line (from 0; in r and a lines a begin) has
 this payload, any JSON value. An object's members become the event's args; any other value becomes the arg "payload".
-`u` (in r and a lines) = [n, ...]: the items n are ends that the recorder wrote itself, because the recording stopped,
-the thread was over, or the range would have crossed the one that encloses it: such ranges are *unfinished*, their
-true end is unknown.
+`u` (in r and a lines) = [n, ...]: the items n are ends that the recorder wrote itself, because the recording stopped or
+the range would have crossed the one that encloses it: such ranges are *unfinished*, their true end is unknown.
 
 **Records, for the ledger.** A record is
 - one item of an r, m, c, a or s line: a range's begin, a mark and a counter are *kept*, an end that finds its begin
