@@ -107,3 +107,14 @@ def ends_whole(cells: dict[str, str]) -> bool:
         return name.endswith("]")
     is_call = not cells.get("Device") and not cells.get("Grid X")
     return bool(LAUNCH.match(name) if is_call else SUFFIX.match(name))
+
+
+def begins_row(text: str, header: Header) -> bool:
+    """Whether a piece of a line is the beginning of a row of this table."""
+    if not header.is_text:
+        values = [v.strip() for v in split_cells(text, header.delimiter)[0]]
+        return (len(values) > 1 and bool(_SIX_DIGITS.match(values[0]))) or text.startswith('"')
+    first, *rest = re.split(r" {2,}", text.strip())
+    if header.table is Table.TRACE:
+        return bool(_TIME_CELL.match(first))
+    return bool(rest) and (first.isdecimal() or first.endswith(("%", ":")))

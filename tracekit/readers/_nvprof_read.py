@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tracekit.readers._nvprof_lines import PREFIX, Header, find_header, find_late_header, units_of
+from tracekit.readers._nvprof_lines import (
+    PREFIX,
+    Header,
+    Table,
+    find_header,
+    find_late_header,
+    split_cells,
+    units_of,
+)
 from tracekit.readers._nvprof_session import Session
 from tracekit.readers._nvprof_state import State
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
@@ -111,7 +119,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
         header = find_late_header(line) or find_header(line)
-        if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 2])):
+        if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 4])):
             return Confidence.YES if header.is_text == text else Confidence.NO
         own = own or bool(_OWN.match(line))
     if not own:
@@ -126,7 +134,14 @@ _OWN = re.compile(
 
 
 def _is_doubtful(header: Header, following: list[str]) -> bool:
-    """Whether any program could have written the header: few columns, without quotes, units or gaps."""
-    if header.is_text or header.quoted or len(header.columns) > 6:
+    """Whether any text could hold the header: no quotes, no row of units below it, no cell with a unit."""
+    if header.is_text or header.quoted:
         return False
-    return not following or units_of(following[0], header) is None
+    line = next((text for text in following if text.strip()), "")
+    if units_of(line, header) is not None:
+        return False
+    cells = split_cells(line, header.delimiter)[0]
+    return header.table is Table.TRACE or not any(_TIME.match(cell.strip()) for cell in cells)
+
+
+_TIME = re.compile(r"^\d+(?:[.,]\d+)?(?:ns|us|ms|s)$", re.ASCII)

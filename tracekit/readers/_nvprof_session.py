@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import _nvprof_lines as lines
 from tracekit.readers._nvprof_block import read_block
-from tracekit.readers._nvprof_cells import csv_cells, decimal_of, ends_whole, fitted, looks_cut, text_cells
+from tracekit.readers._nvprof_cells import begins_row, csv_cells, decimal_of, ends_whole, fitted, looks_cut, text_cells
 from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
 from tracekit.readers._nvprof_state import OpenTable, ProfiledRun, RowError, State
@@ -118,8 +118,11 @@ class Session:
             self._prefixed(prefix[1], (prefix[2] or "").rstrip(' \r,;\t"'))
             self.ledger.ignore("preamble")
         elif (middle := lines.MID_PREFIX.search(text)) is not None:
+            if self.table is not None and begins_row(text[: middle.start()], self.table.header):
+                self._drop("broken-row", number, "a line of another process stands in the middle of the row")
+            else:
+                self.ledger.ignore("application-output")
             self._prefixed(middle[1], middle[2].rstrip(' \r,;\t"'))
-            self.ledger.ignore("application-output")
         elif (header := lines.find_late_header(text) or lines.find_header(text)) is not None:
             self._open(header, number)
             self.ledger.ignore("header")
