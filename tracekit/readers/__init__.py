@@ -11,6 +11,7 @@ _MODULES: tuple[str, ...] = (
     "nvprof_csv",
     "nvprof_text",
     "parquet",
+    "recorder_log",
 )
 
 READERS: dict[str, Reader] = {

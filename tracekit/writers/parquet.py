@@ -44,7 +44,7 @@ ENCODINGS = {
     "ts_ns": "DELTA_BINARY_PACKED",
     "event_id": "DELTA_BINARY_PACKED",
     "correlation": "DELTA_BINARY_PACKED",
-    # Not sorted, but of few significant bytes: split into byte columns they compress best (1.5 bytes against 2.1 as deltas).
+    # Not sorted, but of few significant bytes: split into byte columns they compress best (1.5 bytes, as deltas 2.1).
     "dur_ns": "BYTE_STREAM_SPLIT",
     "bytes": "BYTE_STREAM_SPLIT",
     "registers": "BYTE_STREAM_SPLIT",
