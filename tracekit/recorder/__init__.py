@@ -33,6 +33,7 @@ from tracekit.recorder._api import (
     counter,
     end_range,
     mark,
+    on_batch,
     pop,
     push,
     set_step,
@@ -46,7 +47,7 @@ from tracekit.recorder._ranges import range_ as range
 
 __all__ = [
     "CrossedRangeError", "OpenRange", "Range", "counter", "end_range", "flush", "is_recording", "log_path", "mark",
-    "pop", "push", "range", "set_step", "start", "start_range", "step", "stop", "traced", "watch_loader",
+    "on_batch", "pop", "push", "range", "set_step", "start", "start_range", "step", "stop", "traced", "watch_loader",
 ]  # fmt: skip
 
 

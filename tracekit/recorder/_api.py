@@ -17,6 +17,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 OpenRange = _overlap.OpenRange
+ReadListener = Callable[[object, int, int], object]
 
 
 class CrossedRangeError(RuntimeError):
@@ -203,18 +204,42 @@ def traced(
     )
 
 
-class _WatchedIterator(Generic[T]):
-    __slots__ = ("_inner", "_name")
+def on_read(listener: ReadListener) -> Callable[[], None]:
+    """Call `listener(loader, begin_ns, end_ns)` for each item that a watched loader gives; return what ends that.
 
-    def __init__(self, inner: Iterator[T], name: str) -> None:
-        self._inner, self._name = inner, name
+    The times are `time.perf_counter_ns`. It is called whether or not anything is recorded, on the thread that reads; what
+    it raises is counted, and does not reach the program.
+    """
+    SESSION.read_listeners = (*SESSION.read_listeners, listener)
+
+    def remove() -> None:
+        SESSION.read_listeners = tuple(other for other in SESSION.read_listeners if other is not listener)
+
+    return remove
+
+
+class _WatchedIterator(Generic[T]):
+    __slots__ = ("_inner", "_loader", "_name")
+
+    def __init__(self, inner: Iterator[T], loader: object, name: str) -> None:
+        self._inner, self._loader, self._name = inner, loader, name
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
+        listeners = SESSION.read_listeners
+        begin = _clock.now() if listeners else 0
         with _ranges.range_(self._name, "dataloader"):
-            return next(self._inner)
+            item = next(self._inner)
+        if listeners:
+            end = _clock.now()
+            for listener in listeners:
+                try:
+                    listener(self._loader, begin, end)
+                except Exception:  # noqa: BLE001 - a listener's fault is not the training loop's
+                    SESSION.count("listener_failed")
+        return item
 
 
 class WatchedLoader(Generic[T]):
@@ -226,7 +251,7 @@ class WatchedLoader(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         with _ranges.range_(f"{self._name} (start)", "dataloader"):
             inner = iter(self._loader)
-        return _WatchedIterator(inner, self._name)
+        return _WatchedIterator(inner, self._name, self._loader)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
@@ -241,3 +266,12 @@ def watch_loader(iterable: Iterable[T], *, name: str = "dataloader") -> WatchedL
     The last `next`, which finds that there is no item left, is a range too: its time is spent.
     """
     return WatchedLoader(iterable, name)
+
+
+def on_batch(watcher: Callable[[object, int, int], None]) -> None:
+    """Call `watcher(loader, begin_ns, end_ns)` after each item that a watched loader gives, recording or not.
+
+    loader: what was handed to `watch_loader`; times: `time.perf_counter_ns`. The same watcher is called once.
+    """
+    if watcher not in SESSION.batch_watchers:
+        SESSION.batch_watchers.append(watcher)

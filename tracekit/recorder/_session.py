@@ -70,6 +70,8 @@ class Session:
         self.logging = False
         self.nvtx: NvtxDomain | None = None
         self.before_first: Callable[[], None] | None = None
+        self.read_listeners: tuple[Callable[[object, int, int], object], ...] = ()
+        self.batch_watchers: list[Callable[[object, int, int], None]] = []
         self.reset()
 
     def reset(self) -> None:
