@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ I64 = npt.NDArray[np.int64]
 SLICE, INSTANT, LONE_INSTANT, COUNTER, ASYNC, START, STEP, END, BOUND_END, LEFT_OUT = range(10)
 OPENING = {
     SLICE: '"ph":"X"', INSTANT: '"ph":"i","s":"t"', LONE_INSTANT: '"ph":"i","s":"p"', COUNTER: '"ph":"C"',
-    ASYNC: '"ph":"b"', START: '"ph":"s"', STEP: '"ph":"t"', END: '"ph":"f"', BOUND_END: '"ph":"f","bp":"e"',
+    LEFT_OUT: "", ASYNC: '"ph":"b"', START: '"ph":"s"', STEP: '"ph":"t"', END: '"ph":"f"',
+    BOUND_END: '"ph":"f","bp":"e"',
 }  # fmt: skip
 WITH_ID = frozenset({ASYNC, START, STEP, END, BOUND_END})
 SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
@@ -88,6 +90,7 @@ class Loader:
         self._written = written
         self._flows = Flows()
         self._assigner = LaneAssigner()
+        self._lane_ends = np.empty(0, np.int64)
         self._async = 0
 
     def load(self, table: pa.Table) -> Batch | None:
@@ -219,7 +222,7 @@ class Loader:
     def _place(self, batch: Batch, lane: I64) -> None:
         """Give each row its track; only slices need more than the first of a lane."""
         extra = np.zeros(batch.count, np.int64)
-        rows = batch.slices()
+        rows = self._meeting(batch, lane)
         extra[rows] = self._assigner.assign(lane[rows], batch.ts[rows], batch.dur[rows])
         moved = int(np.count_nonzero(extra))
         self.moved += moved
@@ -237,6 +240,35 @@ class Loader:
             grown = np.full(2 * len(self.lanes.tracks), -1, np.int64)
             grown[: len(self.ends)] = self.ends
             self.ends = grown
+
+    def _meeting(self, batch: Batch, lane: I64) -> I64:
+        """Return the slices that may meet others of their lane.
+
+        The others stand alone: what came before has ended, what comes next starts later. So do most kernels of a
+        stream, and looking for their track costs more than all else about them.
+        """
+        if len(self._lane_ends) < len(self.lanes.lanes):
+            grown = np.full(2 * len(self.lanes.lanes), -1, np.int64)
+            grown[: len(self._lane_ends)] = self._lane_ends
+            self._lane_ends = grown
+        rows = batch.slices()
+        lanes = lane[rows]
+        order = np.argsort(lanes.astype(np.uint16) if len(self._lane_ends) <= 1 << 16 else lanes, kind="stable")
+        lanes, starts = lanes[order], batch.ts[rows][order]
+        ends = starts + batch.dur[rows][order]
+        bounds = [0, *(np.flatnonzero(lanes[1:] != lanes[:-1]) + 1).tolist(), len(rows)]
+        alone = np.zeros(len(rows), np.bool_)
+        for start, end in pairwise(bounds):
+            if start == end:
+                continue
+            here = int(lanes[start])
+            latest = np.maximum.accumulate(np.concatenate((self._lane_ends[here : here + 1], ends[start:end])))
+            gap = latest[:-1] <= starts[start:end]
+            alone[start : end - 1] = gap[:-1] & gap[1:]  # what comes after the last one is not known yet
+            self._lane_ends[here] = latest[-1]
+        together = np.ones(len(rows), np.bool_)
+        together[order] = ~alone
+        return rows[together]
 
     def _choose_points(self, batch: Batch) -> None:
         """Make rows of kind "flow" arrow points where a viewer can take them; the others stay instants."""

@@ -146,19 +146,22 @@ class Rows:
             parts.append((has_own, 2))
         parts += [part(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
         codes, rows = agreeing(parts, batch.count)
-        escaped: dict[tuple[str, int], str] = {}
-        places = [self.loader.lanes.place(n) for n in range(len(tracks))] if len(rows) > len(tracks) else None
-        for row in rows.tolist():
-            phase = int(batch.phase[row])
-            track = int(batch.track[row])
-            own = {n: _quoted(batch, n, row, escaped) for n in batch.texts}
-            where = places[track] if places else self.loader.lanes.place(track)
-            line = f'{{{OPENING.get(phase, "")},"cat":{own["kind"]},"name":{own["name"] or EMPTY},{where},"args":{{'
+        phases, on = batch.phase[rows].tolist(), batch.track[rows].tolist()
+        followed = (more[rows] | has_own[rows]).tolist() if batch.own else more[rows].tolist()
+        middles = {n: f'{self.loader.lanes.place(n)},"args":{{' for n in set(on)}
+        lane_args = {n: _lane_args(tracks[n].lane) for n in set(on)}
+        kind, name, raw, copy = (_members(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
+        for i, (phase, track) in enumerate(zip(phases, on, strict=True)):
+            line = f'{{{OPENING[phase]},"cat":{kind[i]},"name":{name[i] or EMPTY},{middles[track]}'
             if phase != COUNTER:
-                args = _lane_args(tracks[track].lane)
-                args += "".join(f'"{n}":{own[n]},' for n in ("raw_name", "copy_kind") if own[n] is not None)
-                args += "" if own["name"] else '"name":null,'
-                line += args if more[row] or row in batch.own else args[:-1]
+                args = lane_args[track]
+                if raw[i]:
+                    args += f'"raw_name":{raw[i]},'
+                if copy[i]:
+                    args += f'"copy_kind":{copy[i]},'
+                if not name[i]:
+                    args += '"name":null,'
+                line += args if followed[i] else args[:-1]
             prefixes.append(line)
         if batch.own:  # a member of args is followed by a comma, unless it is the last
             bare = np.flatnonzero(has_own & ~more)
@@ -300,15 +303,14 @@ def _assembled(groups: list[_Group], prefixes: list[str], own: dict[int, str], c
         start = end
 
 
-def _quoted(batch: Batch, name: str, row: int, known: dict[tuple[str, int], str]) -> str | None:
-    """Return a text of a row as JSON, escaping each distinct text once."""
-    code = batch.code(name, row)
-    if code is None:
-        return None
-    text = known.get((name, code))
-    if text is None:
-        text = known[name, code] = quoted(batch.texts[name][code])
-    return text
+def _members(batch: Batch, name: str, rows: I64) -> list[str]:
+    """Return the JSON string of a text of each of the rows, "" for null; each distinct text is escaped once."""
+    col = batch.columns[name]
+    if col.none:
+        return [""] * len(rows)
+    codes = np.where(col.mask()[rows], col.values[rows], -1).tolist()
+    known = {code: quoted(batch.texts[name][code]) if code >= 0 else "" for code in set(codes)}
+    return [known[code] for code in codes]
 
 
 def _lane_args(lane: Lane) -> str:
