@@ -375,6 +375,26 @@ def test_a_watched_loader_is_the_loader_with_its_reads_timed(recorded: Finish) -
     assert {line["kind"] for line in log.names.values()} == {"dataloader"}
 
 
+def test_a_watcher_hears_of_each_batch_whether_or_not_it_is_recorded(recorded: Finish) -> None:
+    heard: list[tuple[object, int]] = []
+    numbers = [1, 2, 3]
+
+    def watcher(loader: object, begin: int, end: int) -> None:
+        heard.append((loader, end - begin))
+
+    remove = recorder.on_batch(watcher)
+    recorder.on_batch(watcher)
+    remove_broken = recorder.on_batch(lambda *_: 1 / 0)
+    assert list(recorder.watch_loader(numbers)) == numbers
+    assert recorded().notes == {"watcher_failed": 3}
+    assert list(recorder.watch_loader(numbers)) == numbers
+    remove_broken()
+    remove()
+    assert list(recorder.watch_loader(numbers)) == numbers
+    assert len(heard) == 6
+    assert all(loader is numbers and took >= 0 for loader, took in heard)
+
+
 def test_forgotten_names_get_new_ids_and_kept_ranges_go_on(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ranges, "MAX_NAMES", 10)
     monkeypatch.setattr(_session, "MAX_NAMES", 10)

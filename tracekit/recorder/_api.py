@@ -17,7 +17,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 OpenRange = _overlap.OpenRange
-ReadListener = Callable[[object, int, int], object]
+BatchWatcher = Callable[[object, int, int], object]
 
 
 class CrossedRangeError(RuntimeError):
@@ -204,20 +204,6 @@ def traced(
     )
 
 
-def on_read(listener: ReadListener) -> Callable[[], None]:
-    """Call `listener(loader, begin_ns, end_ns)` for each item that a watched loader gives; return what ends that.
-
-    The times are `time.perf_counter_ns`. It is called whether or not anything is recorded, on the thread that reads; what
-    it raises is counted, and does not reach the program.
-    """
-    SESSION.read_listeners = (*SESSION.read_listeners, listener)
-
-    def remove() -> None:
-        SESSION.read_listeners = tuple(other for other in SESSION.read_listeners if other is not listener)
-
-    return remove
-
-
 class _WatchedIterator(Generic[T]):
     __slots__ = ("_inner", "_loader", "_name")
 
@@ -228,17 +214,17 @@ class _WatchedIterator(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        listeners = SESSION.read_listeners
-        begin = _clock.now() if listeners else 0
+        watchers = SESSION.batch_watchers
+        begin = _clock.now() if watchers else 0
         with _ranges.range_(self._name, "dataloader"):
             item = next(self._inner)
-        if listeners:
+        if watchers:
             end = _clock.now()
-            for listener in listeners:
+            for watcher in watchers:
                 try:
-                    listener(self._loader, begin, end)
-                except Exception:  # noqa: BLE001 - a listener's fault is not the training loop's
-                    SESSION.count("listener_failed")
+                    watcher(self._loader, begin, end)
+                except Exception:  # noqa: BLE001 - a watcher's fault is not the training loop's
+                    SESSION.count("watcher_failed")
         return item
 
 
@@ -251,7 +237,7 @@ class WatchedLoader(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         with _ranges.range_(f"{self._name} (start)", "dataloader"):
             inner = iter(self._loader)
-        return _WatchedIterator(inner, self._name, self._loader)
+        return _WatchedIterator(inner, self._loader, self._name)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
@@ -268,10 +254,16 @@ def watch_loader(iterable: Iterable[T], *, name: str = "dataloader") -> WatchedL
     return WatchedLoader(iterable, name)
 
 
-def on_batch(watcher: Callable[[object, int, int], None]) -> None:
+def on_batch(watcher: BatchWatcher) -> Callable[[], None]:
     """Call `watcher(loader, begin_ns, end_ns)` after each item that a watched loader gives, recording or not.
 
-    loader: what was handed to `watch_loader`; times: `time.perf_counter_ns`. The same watcher is called once.
+    loader: what was handed to `watch_loader`; times: `time.perf_counter_ns`. The same watcher is called once, on the
+    thread that reads; what it raises is counted and does not reach the program. Returns a function that ends it.
     """
     if watcher not in SESSION.batch_watchers:
-        SESSION.batch_watchers.append(watcher)
+        SESSION.batch_watchers = (*SESSION.batch_watchers, watcher)
+
+    def remove() -> None:
+        SESSION.batch_watchers = tuple(other for other in SESSION.batch_watchers if other != watcher)
+
+    return remove

@@ -70,8 +70,7 @@ class Session:
         self.logging = False
         self.nvtx: NvtxDomain | None = None
         self.before_first: Callable[[], None] | None = None
-        self.read_listeners: tuple[Callable[[object, int, int], object], ...] = ()
-        self.batch_watchers: list[Callable[[object, int, int], None]] = []
+        self.batch_watchers: tuple[Callable[[object, int, int], object], ...] = ()
         self.reset()
 
     def reset(self) -> None:
