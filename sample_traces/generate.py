@@ -17,6 +17,7 @@ import _cuda_profile as cuda
 import _nvprof_counters as counters
 import _nvprof_csv as table
 import _nvprof_text as text
+import _recorder_log as recorder
 from _model import Event, api_calls, device_work, training_run
 from _nvprof_csv import COLUMNS_17, COLUMNS_20, COLUMNS_22, COLUMNS_PEERS, Units
 from _sheet import Sheet
@@ -116,10 +117,20 @@ def cuda_profile() -> Iterator[tuple[str, Sheet, bytes]]:
         yield name, sheet, sheet.text().encode()
 
 
+def recorder_log() -> Iterator[tuple[str, Sheet, bytes]]:
+    for name, sheet in (
+        ("train.rank0.pid4242.jsonl", recorder.training(0)),
+        ("train.rank1.pid4243.jsonl", recorder.training(1)),
+        ("killed.rank0.pid4242.jsonl", recorder.training(0).torn(30)),
+    ):
+        yield name, sheet, sheet.text().encode()
+
+
 FOLDERS: dict[str, Callable[[], Iterator[tuple[str, Sheet, bytes]]]] = {
     "nvprof-csv": nvprof_csv,
     "nvprof-text": nvprof_text,
     "cuda-profile": cuda_profile,
+    "recorder-log": recorder_log,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
-FOLDERS = ("nvprof-csv", "nvprof-text", "cuda-profile")
+FOLDERS = ("nvprof-csv", "nvprof-text", "cuda-profile", "recorder-log")
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
 NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 EXACT_NS = EXPECTED["nvprof-csv/gpu-trace-20-columns.csv"]["sum_dur_ns"]
