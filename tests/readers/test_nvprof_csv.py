@@ -439,6 +439,75 @@ def test_nul_padding_is_no_row_and_hides_none(tmp_path: Path) -> None:
     assert len(read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel() + "\0" * 99 + kernel()).events) == 2
 
 
+def test_a_trace_without_copies_has_no_unit_of_size_and_is_read_by_columns(tmp_path: Path) -> None:
+    table = PREAMBLE + GPU_20 + UNITS_20.replace("KB,GB/s", ",") + kernel() * 40
+    with mock.patch.object(Session, "line", autospec=True, side_effect=Session.line) as by_line:
+        got = read(tmp_path, table + copy(size="4.000000KB"))
+    assert by_line.call_count == 6
+    assert len(got.events) == 41
+    assert (got.events[0]["bytes"], got.events[40]["bytes"]) == (None, 4096)
+
+
+def test_cells_with_units_of_their_own_need_no_row_of_units(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE + API_3.replace("us,us,\n", "") + '1.5ms,2.5us,"cudaFree"\n' * 20)
+    assert {(r["ts_ns"], r["dur_ns"]) for r in got.events} == {(1500000, 2500)}
+    assert len(got.events) == 20
+
+
+def test_a_later_table_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
+    good = PREAMBLE + GPU_20 + UNITS_20 + kernel() * 20
+    again = "==4242== Profiling result:\n"
+    got = read(tmp_path, good + again + GPU_20.replace('"Duration",', "") + UNITS_20 + kernel() * 3)
+    assert len(got.events) == 20
+    assert got.ledger.ignored["other-table"] == 4
+    assert "Duration" in str(got.ledger.notes["tables-not-read"])
+    got = read(tmp_path, good + again + GPU_20 + kernel() * 3)
+    assert len(got.events) == 20
+    assert got.ledger.dropped == {"no-unit": 3}
+
+
+def test_a_row_that_was_cut_in_the_middle_of_the_file_is_counted(tmp_path: Path) -> None:
+    cut = "2.065168,0.027458,64" + PREAMBLE.replace("4242", "5")
+    got = read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel() * 20 + cut + GPU_20 + UNITS_20 + kernel() * 20)
+    assert got.ledger.dropped == {"broken-row": 1}
+    assert [got.column("pid").count(p) for p in (4242, 5)] == [20, 20]
+
+
+def test_a_progress_bar_before_a_header_or_a_row_hides_neither(tmp_path: Path) -> None:
+    bar = "\r 50%|##  |\r100%|####|"
+    text = PREAMBLE + bar + GPU_20 + UNITS_20 + kernel() * 20 + bar + "\r" + kernel("9.0") + kernel() * 20
+    got = read(tmp_path, text)
+    assert len(got.events) == 41
+    assert got.events[20]["ts_ns"] == 9000000
+
+
+def test_owners_of_two_tables_that_begin_together_are_not_guessed(tmp_path: Path) -> None:
+    begin = "".join(f"=={p}== NVPROF is profiling process {p}, command: ./a\n" for p in (1, 2))
+    begin += "==1== Profiling result:\n==2== Profiling result:\n"
+    got = read(tmp_path, begin + (GPU_20 + UNITS_20) * 2 + kernel("5.0") * 20 + kernel("1.0") * 20)
+    assert got.column("pid") == [None] * 40
+    assert got.ledger.notes["rows-mixed"].count == 40
+
+
+def test_runs_one_after_the_other_are_never_called_mixed(tmp_path: Path) -> None:
+    one = PREAMBLE + GPU_20 + UNITS_20 + kernel("5.0") * 20 + kernel("1.0") * 20
+    got = read(tmp_path, one + one.replace("4242", "5"))
+    assert [got.column("pid").count(p) for p in (4242, 5)] == [40, 40]
+    assert "rows-mixed" not in got.ledger.notes
+
+
+def test_pgprof_is_named_as_the_tool(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE.replace("NVPROF", "PGPROF") + GPU_20 + UNITS_20 + kernel())
+    assert got.run.sources[0].facts["tool"] == "pgprof"
+
+
+def test_an_imported_profile_has_no_pid(tmp_path: Path) -> None:
+    again = "======== Profiling result:\n" + API_3 + '1.0,2.0,"cudaFree"\n' * 20
+    got = read(tmp_path, again + again)
+    assert set(got.column("pid")) == {None}
+    assert [r["run"] for r in got.run.sources[0].facts["runs"]] == [0, 1]
+
+
 def test_a_last_line_without_end_keeps_what_is_sure(tmp_path: Path) -> None:
     head = PREAMBLE + GPU_20 + UNITS_20 + kernel(correlation=123)
     whole = read(tmp_path, head.rstrip("\n"))

@@ -289,6 +289,12 @@ def test_times_are_exactly_what_is_printed(rows: list[tuple[str, str, str]], tmp
     assert [(r["ts_ns"], r["dur_ns"], r["name"]) for r in got.events] == [(ns(a), ns(b), n) for a, b, n in rows]
 
 
+def test_cells_divided_by_one_blank_are_cut_under_the_header() -> None:
+    assert cut_cells("1.5ms    2us name of it", (5, 12, 24)) == ["1.5ms", "2us", "name of it"]
+    assert cut_cells("no row at all", (5, 12, 24)) is None
+    assert cut_cells("x" * 40, (5, 12, 24)) is None
+
+
 @given(st.lists(st.text(alphabet="ab(1)[", min_size=1, max_size=12), min_size=3, max_size=8), st.integers(2, 9))
 def test_cells_are_cut_at_gaps_and_the_last_is_the_rest(cells: list[str], gap: int) -> None:
     line = (" " * gap).join(cells) + "  and  more"

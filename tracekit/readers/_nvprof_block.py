@@ -46,11 +46,11 @@ def plan_for(table: OpenTable) -> FastPlan | None:
         return None
     if table.unit("Start") not in TIME_EXPONENT or table.unit("Duration") not in TIME_EXPONENT:
         return None
-    if any(c in columns and table.unit(c) not in BYTE_FACTOR for c in SIZES):
-        return None
     ids = TEXT if table.text_ids else pa.int64()
     types: dict[str, pa.DataType] = {"Start": pa.float64(), "Duration": pa.float64(), "Name": pa.string()}
-    types |= dict.fromkeys(INTEGERS, pa.int32()) | dict.fromkeys(SIZES, pa.float64())
+    types |= dict.fromkeys(INTEGERS, pa.int32())
+    # A column of sizes without unit is empty (a trace without copies), or its cells have units of their own.
+    types |= {c: pa.float64() if table.unit(c) in BYTE_FACTOR else pa.string() for c in SIZES}
     types |= {"Device": TEXT, "Context": ids, "Stream": ids, "Correlation_ID": pa.int64()}
     types = {c: t for c, t in types.items() if c in columns}
     rest = tuple(c for c in columns if c in ARGS or (c and c not in KNOWN))
@@ -107,6 +107,9 @@ class Block:
         """Return the whole bytes of a column, null where it is empty."""
         column = self.column(name)
         if column is None or column.null_count == self.count:
+            return None
+        if not pa.types.is_floating(column.type):
+            self.exact |= column.is_valid().to_numpy(zero_copy_only=False)
             return None
         values, missing = self._floats(column)
         product = _scaled(values, BYTE_FACTOR[self.table.unit(name)])
