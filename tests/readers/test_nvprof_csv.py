@@ -496,6 +496,26 @@ def test_runs_one_after_the_other_are_never_called_mixed(tmp_path: Path) -> None
     assert "rows-mixed" not in got.ledger.notes
 
 
+def test_a_run_without_a_table_does_not_unsettle_the_next(tmp_path: Path) -> None:
+    empty = PREAMBLE.replace("4242", "5")
+    table = PREAMBLE + GPU_20 + UNITS_20 + kernel() * 20
+    for text in (empty + table, empty + "No kernels were profiled.\n" + table.split("\n", 2)[2]):
+        got = read(tmp_path, text)
+        assert set(got.column("pid")) == {4242}
+        assert not got.ledger.notes
+
+
+def test_totals_of_mixed_processes_are_noted(tmp_path: Path) -> None:
+    begin = "".join(f"=={p}== NVPROF is profiling process {p}, command: ./a\n" for p in (1, 2))
+    begin += "==1== Profiling result:\n==2== Profiling result:\n"
+    head = '"Time(%)","Time","Calls","Avg","Min","Max","Name"\n%,us,,us,us,us,\n'
+    got = read(
+        tmp_path, begin + head + '100.0,2.5,1,2.5,2.5,2.5,"k(int)"\n' + head + '100.0,3.5,1,3.5,3.5,3.5,"k(int)"\n'
+    )
+    assert sorted(r["total_ns"] for r in got.totals) == [2500, 3500]
+    assert got.ledger.notes["totals-mixed"].count == 1
+
+
 def test_pgprof_is_named_as_the_tool(tmp_path: Path) -> None:
     got = read(tmp_path, PREAMBLE.replace("NVPROF", "PGPROF") + GPU_20 + UNITS_20 + kernel())
     assert got.run.sources[0].facts["tool"] == "pgprof"

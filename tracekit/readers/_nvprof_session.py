@@ -17,11 +17,14 @@ from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
 from tracekit.readers._nvprof_state import OpenTable, ProfiledRun, RowError, State
 from tracekit.readers._nvprof_totals import GPU, total_rows
-from tracekit.readers.builder import constant
 
 MIXED = (
     "rows of several processes are mixed line by line and do not say whose they are: their pid is left out "
     "(mpirun --tag-output, or nvprof --log-file %p.csv, keeps them apart)"
+)
+MIXED_TOTALS = (
+    "tables of several processes are mixed line by line: which run a row belongs to is uncertain "
+    "(mpirun --tag-output, or nvprof --log-file %p.log, keeps them apart)"
 )
 OTHER_TABLE = (
     "tables of nvprof that hold no calls, copies or counters (CPU samples, device clocks, critical path) were not read"
@@ -51,9 +54,9 @@ class Session:
     def block(self, data: bytes, line: int) -> list[pa.RecordBatch] | None:
         """Read whole lines at once; None when they are not all rows of the open table."""
         table = self.table
-        if table is None or table.header.table is not Table.TRACE or table.header.is_text or self.unread:
+        if table is None or table.header.table is not Table.TRACE or table.header.is_text:
             return None
-        if table.units is None:
+        if table.units is None or self.unread:
             return None
         if not table.decimal and table.header.delimiter != ",":
             table.decimal = decimal_of(data[:4096].decode("utf-8", "replace"), table.header.delimiter)
@@ -76,7 +79,7 @@ class Session:
         if count:
             table.last_start = int(batch.column("ts_ns")[-1].as_py())
         table.announced = len(self.announced)
-        out = [*self.state.take(), self._ranked(batch)]
+        out = [*self.state.take(), batch]
         if exact:
             rows = data.split(b"\n")
             for index in exact:
@@ -99,12 +102,6 @@ class Session:
                 return
         for index, text in enumerate(data):
             self.line(text.decode("utf-8", "replace"), line + index)
-
-    def _ranked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.rank is None:
-            return batch
-        at = batch.schema.get_field_index("rank")
-        return batch.set_column(at, batch.schema.field(at), constant(self.rank, pa.int32(), batch.num_rows))
 
     # One line
 
@@ -148,6 +145,8 @@ class Session:
             self.run.facts["cpu_page_faults"] = int(faults[1])
             self.ledger.facts += 1
         elif lines.MESSAGE.match(text):
+            if text.startswith("No ") and self.awaiting:
+                self.awaiting.pop()
             self.ledger.ignore("message")
         elif lines.LEGEND.match(text):
             self.ledger.ignore("legend")
@@ -171,6 +170,8 @@ class Session:
             pid = int(started[2]) if len(started[2]) < 19 else None
             self.state.facts["tool"] = started[1].lower()
             self._begin(pid, started[3])
+            # A program that begins after the result of another: tables that have not come by now will not come.
+            self.awaiting.clear()
         elif rest.startswith("Profiling result"):
             run = self.runs.get(pid)
             if run is None or run.has_result:
@@ -206,6 +207,8 @@ class Session:
     def _turn_to(self, pid: int | None, section: str) -> None:
         self.run = self.runs.get(pid) or self._begin(pid, None)
         self.section, self.nvtx, self.device = section, {}, ""
+        if self.awaiting:
+            self.awaiting = [self.run, *(r for r in self.awaiting if r is not self.run)]
 
     # Tables
 
@@ -232,8 +235,8 @@ class Session:
                 t for t in self.traces if t.run.pid != run.pid and t.may_go_on(run.pid, self.announced)
             )
             self.traces = [*[t for t in self.traces if t.run.pid != run.pid][-7:], table]
-            if unclear:
-                table.mix()
+        if unclear:
+            table.mix()
         if self.run is None:
             self.run = run
         self.table = table
@@ -311,6 +314,8 @@ class Session:
             rows = total_rows(cells, table, state)
             for row in rows:
                 state.totals.add(rank=self.rank, **row)
+            if table.mixed or any(run is not table.run for run in self.awaiting):
+                self.ledger.note("totals-mixed", MIXED_TOTALS, len(rows), where=f"line {number}")
             self.ledger.kept += 1
             return
         row = trace_row(cells, table, state, number)
