@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -101,17 +101,26 @@ def joined_args(payload: bytes | None, named: str, extras: Extras) -> str:
     >>> joined_args(b'{"id":1}', '{"color":"#fff"}', {"id": 7})
     '{"id":1,"color":"#fff","recorder_id":7}'
     """
-    mine: dict[str, Any] = (json.loads(named) if named else {}) | dict(extras)
-    inner, taken = "", set[str]()
+    inner = ""
+    taken: Container[str] = ()
+    keys, ours = _members(named)
     if payload is not None:
         text = payload.decode("utf-8")
         if not text.startswith("{"):
             text = f'{{"payload":{text}}}'
         inner = text[1:-1].strip()
-        if any(f'"{key}"' in text for key in mine) or "\\" in text:
-            taken = set(_OBJECT.decode(text))
-    ours = _json({(f"recorder_{key}" if key in taken else key): value for key, value in mine.items()})[1:-1]
-    return "{" + ",".join(part for part in (inner, ours) if part) + "}"
+        if "\\" in text or any(f'"{key}"' in text for key in (*keys, *extras)):
+            taken = _OBJECT.decode(text)
+    if extras or taken:
+        mine = (json.loads(named) if named else {}) | dict(extras)
+        ours = _json({(f"recorder_{key}" if key in taken else key): value for key, value in mine.items()})[1:-1]
+    return f"{{{inner},{ours}}}" if inner and ours else f"{{{inner or ours}}}"
+
+
+@lru_cache(maxsize=1024)
+def _members(named: str) -> tuple[tuple[str, ...], str]:
+    """Return the keys of the args that a name brings, and its members without the braces."""
+    return (tuple(json.loads(named)), named[1:-1]) if named else ((), "")
 
 
 def args_column(
