@@ -384,6 +384,8 @@ def test_marks_counters_memory_and_asynchronous_work(tmp_path: Path) -> None:
     seen = check_in_perfetto(path)
     assert seen["sum_dur_ns"] == 150
     assert [(t["name"], t["count"]) for t in seen["counter_tracks"]] == [("c value", 2)]
+    # What belongs to the process as a whole makes no thread.
+    assert [e["args"]["name"] for e in loaded(path)["traceEvents"] if e["name"] == "thread_name"] == ["thread 5"]
 
 
 def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

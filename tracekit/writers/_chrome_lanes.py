@@ -30,6 +30,7 @@ class Process:
     pid: int | None
     device: int | None
     order: int
+    place: str = ""
     told: tuple[str, int] | None = None
     contexts: set[int | None] = field(default_factory=set)
 
@@ -103,28 +104,30 @@ class Lanes:
         owner = self.tracks[track]
         return f'"pid":{owner.lane.process.number},"tid":{owner.number}'
 
-    def tell(self, track: int) -> list[str]:
-        """Return the M events that introduce a track and its process; only what is new or has changed."""
+    def tell(self, track: int, *, thread: bool) -> list[str]:
+        """Return the M events that introduce a track's process and, where asked, the track; only what is not told yet.
+
+        thread: the track holds slices or marks, not only what belongs to the process as a whole.
+        """
         owner = self.tracks[track]
-        process, place = owner.lane.process, self.place(track)
-        out: list[str] = []
-        for kind, now, before in (
-            ("process", (self.process_name(process), _process_order(process)), process.told),
-            ("thread", (self.track_name(owner), _track_order(owner)), owner.told),
-        ):
-            if before is None or now[0] != before[0]:
-                out.append(f'{{"ph":"M","name":"{kind}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
-            if before is None or now[1] != before[1]:
-                out.append(f'{{"ph":"M","name":"{kind}_sort_index",{place},"args":{{"sort_index":{now[1]}}}}},\n')
-            if kind == "process":
-                process.told = now
-            else:
-                owner.told = now
+        process = owner.lane.process
+        process.place = process.place or self.place(track)
+        now = (self.process_name(process), _order(process))
+        out = _changes("process", process.place, process.told, now)
+        process.told = now
+        if thread:
+            named = (self.track_name(owner), _track_order(owner))
+            out += _changes("thread", self.place(track), owner.told, named)
+            owner.told = named
         return out
 
     def tell_late(self) -> list[str]:
         """Return the M events of what has got another name since it was introduced."""
-        return [text for n, track in enumerate(self.tracks) if track.told is not None for text in self.tell(n)]
+        out: list[str] = []
+        for number, track in enumerate(self.tracks):
+            if track.lane.process.told is not None:
+                out += self.tell(number, thread=track.told is not None)
+        return out
 
     def process_name(self, process: Process) -> str:
         """Return the name of a process: its rank, its input where there are several, and what it is."""
@@ -181,7 +184,17 @@ class Lanes:
         ]  # fmt: skip
 
 
-def _process_order(process: Process) -> int:
+def _changes(what: str, place: str, before: tuple[str, int] | None, now: tuple[str, int]) -> list[str]:
+    """Return the M events of a name and a place in the order, where they differ from what was told before."""
+    out = []
+    if before is None or before[0] != now[0]:
+        out.append(f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
+    if before is None or before[1] != now[1]:
+        out.append(f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{now[1]}}}}},\n')
+    return out
+
+
+def _order(process: Process) -> int:
     """Rank by rank (input by input, where no rank is known): the host's processes, then GPU 0, 1, ..."""
     block = process.source if process.rank is None else process.rank
     within = 500 + min(max(process.device or 0, 0), 399) if process.on_device else 0

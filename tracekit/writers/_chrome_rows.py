@@ -23,6 +23,7 @@ from tracekit.writers._chrome_batch import (
     BOUND_END,
     COUNTER,
     LEFT_OUT,
+    LONE_INSTANT,
     NUMBERS,
     OPENING,
     SHAPES,
@@ -93,12 +94,19 @@ class Rows:
             grown = np.zeros(2 * len(lanes.tracks), np.bool_)
             grown[: len(self._introduced)] = self._introduced
             self._introduced = grown
-        tracks = batch.track[batch.phase == SLICE] if self._slices_only else batch.track
+        whole = np.isin(batch.phase, (LONE_INSTANT, COUNTER, ASYNC))
+        own = batch.phase == SLICE if self._slices_only else ~whole & (batch.phase != LEFT_OUT)
+        out = self._tell(batch.track[own], thread=True)
+        if not self._slices_only and whole.any():
+            out += self._tell(batch.track[whole], thread=False)
+        return out
+
+    def _tell(self, tracks: I64, *, thread: bool) -> list[str]:
         here = np.zeros(len(self._introduced), np.bool_)
         here[tracks] = True
         new = np.flatnonzero(here & ~self._introduced)
-        self._introduced[new] = True
-        return [text for track in new.tolist() for text in lanes.tell(track)]
+        self._introduced[new] |= thread
+        return [text for track in new.tolist() for text in self.loader.lanes.tell(track, thread=thread)]
 
     def _row_groups(self, batch: Batch, prefixes: list[str]) -> list[_Group]:
         """Return the lines of the rows themselves, in groups that have the same columns."""
