@@ -599,3 +599,12 @@ def peak_kilobytes(target: Path, batches: int) -> int:
 def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     small, large = (peak_kilobytes(tmp_path / "t.json", batches) for batches in (8, 40))
     assert large < 1.2 * small
+
+
+def test_an_unknown_context_is_no_second_context_and_a_device_known_by_name_has_it_once(tmp_path: Path) -> None:
+    batch = rows(2, ts_ns=np.arange(2), device=1 << 20, stream=7, context=pa.array([None, 1], pa.int64()))
+    run = Run(devices={(0, 1 << 20): "Tesla P4"}, ids={("device", 0, 1 << 20): "Tesla P4"})
+    written(tmp_path / "t.json", batch, run=run)
+    made = loaded(tmp_path / "t.json")["traceEvents"]
+    names = [e["args"]["name"] for e in made if e["name"].endswith("_name")]
+    assert sorted(names) == ["GPU Tesla P4", "stream 7", "stream 7"]

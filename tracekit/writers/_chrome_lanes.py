@@ -32,7 +32,7 @@ class Process:
     order: int
     place: str = ""
     told: tuple[str, int] | None = None
-    contexts: set[int | None] = field(default_factory=set)
+    contexts: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,8 @@ class Lanes:
                 process = Process(self._number(), on_device, source, rank, pid, device, self._seen[on_device])
                 self._seen[on_device] += 1
                 self._processes[of] = process
-            process.contexts.add(context)
+            if context is not None:
+                process.contexts.add(context)
             self.lanes.append(Lane(process, context, stream, tid, len(self.lanes), api))
         return known
 
@@ -141,9 +142,10 @@ class Lanes:
         pid = None if process.pid is None else run.ids.get(("pid", source, process.pid), str(process.pid))
         name = run.processes.get((source, process.pid), "")
         if process.on_device:
-            device = "GPU" if process.device is None else f"GPU {self._id('device', source, process.device)}"
+            number = "" if process.device is None else self._id("device", source, process.device)
             model = run.devices.get((source, process.device), "")
-            words.append(f"{device} {model}".rstrip() + (f" (process {pid})" if pid is not None else ""))
+            device = " ".join(filter(None, ("GPU", number if number != model else "", model)))
+            words.append(device + (f" (process {pid})" if pid is not None else ""))
         elif pid is None:
             words.append(name or "host, no process stated")
         else:
