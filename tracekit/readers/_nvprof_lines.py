@@ -112,7 +112,7 @@ def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
 
 def find_header(line: str) -> Header | None:
     """Return the header that a line is, CSV or text, else None."""
-    if _MAYBE_HEADER.search(line) is None:
+    if line.lstrip()[:1].isdigit() or _MAYBE_HEADER.search(line) is None:
         return None
     for delimiter in DELIMITERS:
         if delimiter in line:

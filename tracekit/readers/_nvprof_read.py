@@ -118,13 +118,14 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     for number, raw in enumerate(lines):
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
-        header = find_late_header(line) or find_header(line)
+        header = find_header(line) or (find_late_header(line) if own else None)
         if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 4])):
             return Confidence.YES if header.is_text == text else Confidence.NO
         own = own or bool(_OWN.match(line))
     if not own:
         return Confidence.NO
-    return Confidence.YES if head.name.lower().endswith(".csv") != text else Confidence.NO
+    name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
+    return Confidence.YES if name.endswith(".csv") != text else Confidence.NO
 
 
 _OWN = re.compile(

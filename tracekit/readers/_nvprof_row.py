@@ -92,7 +92,9 @@ def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
 
 
 def whole(cell: str, decimal: str, limit: int) -> int:
-    """Return a whole number. Raises: RowError."""
+    """Return a whole number below the limit. Raises: RowError."""
+    if cell.isascii() and cell.isdigit() and len(cell) < 10:
+        return int(cell)
     try:
         number, unit = split_quantity(plain_number(cell, decimal))
     except ValueError:

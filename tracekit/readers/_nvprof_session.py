@@ -71,7 +71,7 @@ class Session:
                 return None
         batch, exact = read
         count = batch.num_rows
-        if table.mixed:
+        if table.mixed and count:
             self.ledger.note("rows-mixed", MIXED, count, where=f"line {line}")
         self.ledger.read += count
         self.ledger.kept += count
@@ -114,7 +114,7 @@ class Session:
         elif (prefix := lines.PREFIX.match(text)) is not None:
             self._prefixed(prefix[1], (prefix[2] or "").rstrip(' \r,;\t"'))
             self.ledger.ignore("preamble")
-        elif (middle := lines.MID_PREFIX.search(text)) is not None:
+        elif "== " in text and (middle := lines.MID_PREFIX.search(text)) is not None:
             if self.table is not None and begins_row(text[: middle.start()], self.table.header):
                 self._drop("broken-row", number, "a line of another process stands in the middle of the row")
             else:
