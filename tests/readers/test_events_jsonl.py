@@ -132,11 +132,21 @@ def test_two_columns_are_enough(tmp_path: Path) -> None:
     path = lines_file(tmp_path / "a.jsonl", '{"ts_ns":5,"kind":"mark"}', "", '{"ts_ns":6,"kind":"mark","dur_ns":null}')
     trace = tracekit.read(path)
     assert trace.events.select(["ts_ns", "event_id", "source", "dur_ns"]).to_pylist() == [
-        {"ts_ns": 5, "event_id": 0, "source": 0, "dur_ns": None},
-        {"ts_ns": 6, "event_id": 1, "source": 0, "dur_ns": None},
+        {"ts_ns": 5, "event_id": 1, "source": 0, "dur_ns": None},
+        {"ts_ns": 6, "event_id": 3, "source": 0, "dur_ns": None},
     ]
     assert (trace.run.origin_ns, [s.format for s in trace.run.sources]) == (None, ["events-jsonl"])
     assert trace.ledgers[0].read == 2
+
+
+def test_an_event_without_its_own_number_has_that_of_its_line(tmp_path: Path) -> None:
+    lines = ['{"ts_ns":5,"kind":"mark"}'] * 3 + ['{"ts_ns":6,"kind":"mark","event_id":77}']
+    trace = tracekit.read(lines_file(tmp_path / "a.jsonl", *lines))
+    assert trace.events.column("event_id").to_pylist() == [1, 2, 3, 77]
+
+
+def test_padding_before_the_first_line_does_no_harm(tmp_path: Path) -> None:
+    assert tracekit.read(lines_file(tmp_path / "a.jsonl", "\0" * 9, ROW)).events.num_rows == 1
 
 
 def test_keys_and_kinds_that_are_none_of_ours_go_into_args(tmp_path: Path) -> None:

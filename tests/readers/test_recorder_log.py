@@ -207,6 +207,13 @@ def test_steps_count_for_all_threads_also_when_they_stand_late(file: Path) -> No
 # --- what goes wrong in real logs
 
 
+def test_a_payload_at_an_end_is_told(file: Path) -> None:
+    line = log.range_line(thread=0, items=[1, 5, -1, 9, 1, 11], payloads=[(1, {"a": 1}), (2, {"b": 2})])
+    trace = read(file, line, log.range_line(thread=0, items=[-1, 20]), end(4))
+    assert rows(trace, "ts_ns", "args") == [(5, None), (11, '{"b":2}')]
+    assert notes(trace) == {"payload-at-end": 1}
+
+
 def test_open_ranges_end_at_the_last_known_time(file: Path) -> None:
     trace = read(file, log.range_line(thread=0, items=[1, 100, 2, 200]), log.async_line(items=[3, 300, 1, 0]))
     assert rows(trace, "ts_ns", "dur_ns", "name") == [

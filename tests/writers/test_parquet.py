@@ -74,6 +74,21 @@ def test_totals_alone_are_the_table_of_the_file(tmp_path: Path) -> None:
     assert pq.read_table(path).column("calls").to_pylist() == [7]
 
 
+def test_totals_too_large_for_the_footer_are_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracekit.writers.parquet.MOST_TOTALS_TEXT", 100)
+    batch = totals_batch(3, {"source": 0, "run": 0, "section": "kernels", "order": np.arange(3)})
+    done = WRITER.write(Stream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())
+    assert (done.events, done.totals, done.left_out) == (1, 0, {"totals-too-large": 3})
+    assert "3 rows of totals" in done.notes[0]
+
+
+def test_facts_that_json_lacks_are_texts(tmp_path: Path) -> None:
+    facts = {"nan": float("nan"), "set": {1}, "big": 1 << 80}
+    path = write(tmp_path / "a.parquet", events(1), run=Run(sources=[SourceFacts("x", "y", facts=facts)]))
+    stored = json.loads(pq.read_metadata(path).metadata[b"tracekit.run"])["sources"][0]["facts"]
+    assert stored == {"nan": "nan", "set": "{1}", "big": 1 << 80}
+
+
 def test_same_rows_give_the_same_bytes_however_they_were_cut(tmp_path: Path) -> None:
     whole = [event_batch(6, {"ts_ns": np.arange(6), "event_id": np.arange(6), "kind": "mark", "source": 0,
                              "name": pa.array(["c", "a", None, "a", "b", "c"])})]  # fmt: skip

@@ -28,8 +28,8 @@ class OddRows:
         self._ledger = ledger
         self._rows: dict[str, list[Row]] = {"totals": [], "events": []}
 
-    def add(self, line: bytes, where: str, *, torn: bool) -> None:
-        """Take one line without its newline. torn: it had none, because the file ends there."""
+    def add(self, line: bytes, number: int, *, torn: bool) -> None:
+        """Take one line without its newline. number: from 1. torn: it had none, because the file ends there."""
         ledger = self._ledger
         text = line.strip(b"\0 \t\r")
         if not text:
@@ -37,7 +37,7 @@ class OddRows:
                 ledger.read += 1
                 ledger.ignore("padding")
             return
-        number = ledger.read
+        where = f"line {number}"
         ledger.read += 1
         try:
             values = _OBJECT.decode(text)

@@ -8,9 +8,9 @@ A record is a line; an empty line is none. Lines of EVENTS and, with "table":"to
 and the end line are facts; lines of NULs and blanks (a disk's padding) are ignored. A line that is no JSON object, or
 whose values do not fit their columns, is dropped with its reason and costs itself alone.
 
-Files of others need no header: `ts_ns` and `kind` are enough. Without `event_id` a line has its own number, without
-`source` it is of this input; a kind that is none of ours becomes "other"; it and every key that is no column go into
-`args`. The ledgers of the conversion that made the file are facts of its sources ("archived_ledgers").
+Files of others need no header: `ts_ns` and `kind` are enough. Without `event_id` an event has its line's number,
+without `source` it is of this input; a kind that is none of ours becomes "other"; it and every key that is no column
+go into `args`. The ledgers of the conversion that made the file are facts of its sources ("archived_ledgers").
 
 Not supported: several of our files joined by `cat` (name them all instead).
 """
@@ -54,12 +54,17 @@ _FAILS = (pa.ArrowException, msgspec.DecodeError, RecursionError, ValueError, Ty
 
 
 def _sniff(head: Head) -> Confidence:
-    first = next((line.strip(b" \t\0") for line in head.lines() if line.strip(b" \t\0")), b"")
+    first = _first_line(head)
     if first.startswith(HEAD):
         return Confidence.YES
     if first.startswith(b"{") and b'"ts_ns"' in first and b'"kind"' in first:
         return Confidence.YES if _looks_like_event(first) else Confidence.MAYBE
     return Confidence.NO
+
+
+def _first_line(head: Head) -> bytes:
+    """Return the first line that holds something; NULs at its ends are a disk's padding."""
+    return next((line for line in (line.strip(b" \t\0") for line in head.lines()) if line), b"")
 
 
 def _looks_like_event(line: bytes) -> bool:
@@ -71,8 +76,8 @@ def _looks_like_event(line: bytes) -> bool:
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    first = next((line for line in source.head().lines() if line.strip()), b"")
-    if not first.lstrip().startswith(b"{"):
+    first = _first_line(source.head())
+    if not first.startswith(b"{"):
         raise ParseError(source.name, "line 1", "no JSON object", hint="each line is one event: `tracekit formats`")
     reading = _Reading(source.name, options, ledger)
     if first.startswith(HEAD):
@@ -187,7 +192,7 @@ class _Reading:
             if self._version != schema.VERSION:
                 raise ValueError("columns of an older version")
             lines = block.data.count(NEWLINE) + block.torn
-            columns, count = _columns(block.data, lines, self._ledger.read)
+            columns, count = _columns(block.data, lines, block.line)
             batch = conform("events", columns, count, self._options.source)
         except _FAILS:
             yield from self._odd_rows(block)
@@ -208,7 +213,7 @@ class _Reading:
             if line.startswith(FACTS):
                 self._fact_line(line, where, torn=torn)
             else:
-                rows.add(line, where, torn=torn)
+                rows.add(line, block.line + place, torn=torn)
         for table, columns, count in rows.take():
             self._seen[table] += count
             yield conform(table, upgraded(table, columns, self._version), count, self._options.source)

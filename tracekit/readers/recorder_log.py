@@ -5,10 +5,11 @@
     {"k":"r","t":0,"x":[1,1000001000,2,1000002000,-2,1000009000]}
 
 A record is an item of a line (a begin, an end, a mark, a counter, a step number), or a line of another kind; what
-becomes of each is said there. Times stay the log's own: `ts_ns` is the process's monotonic clock, and Run.origin_ns
-is what the first anchor says of it. How far the wall clock drifted from that is a fact of the source. The kind of a
-name that is none of ours goes into `args`, as do category and colour; an async range has no `tid`, its handle is
-`id` in `args`, beside the `tid` where it began. `"unfinished": true` marks a range whose true end is unknown.
+becomes of each is said there. `event_id` counts records from 1. Times stay the log's own: `ts_ns` is the process's
+monotonic clock, and Run.origin_ns is what the first anchor says of it. How far the wall clock drifted from that is a
+fact of the source. The kind of a name that is none of ours goes into `args`, as do category and colour; an async range
+has no `tid`, its handle is `id` in `args`, beside the `tid` where it began. `"unfinished": true` marks a range whose
+true end is unknown.
 
 The step of an event is known only when all step lines have been read, since those of other threads may come later: a
 first pass over the file takes them. Ranges are given when they have ended, so rows do not come by start.
@@ -180,7 +181,7 @@ class _Reading:
 
     def _take(self, line: Line, where: str) -> None:
         ledger = self._ledger
-        record = ledger.read
+        record = ledger.read + 1
         count = line.count() if isinstance(line, Items) else 1
         ledger.read += count
         if not self._log.add(line, record):
