@@ -119,9 +119,9 @@ def cuda_profile() -> Iterator[tuple[str, Sheet, bytes]]:
 
 def recorder_log() -> Iterator[tuple[str, Sheet, bytes]]:
     for name, sheet in (
-        ("train.rank0.pid4242.jsonl", recorder.training(0)),
-        ("train.rank1.pid4243.jsonl", recorder.training(1)),
-        ("killed.rank0.pid4242.jsonl", recorder.training(0).torn(30)),
+        ("rank0.jsonl", recorder.training(0)),
+        ("rank1.jsonl", recorder.training(1)),
+        ("killed.jsonl", recorder.training(0).torn(30)),
     ):
         yield name, sheet, sheet.text().encode()
 
