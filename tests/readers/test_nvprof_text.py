@@ -180,6 +180,21 @@ def test_metrics_belong_to_the_device_and_kernel_above_them(tmp_path: Path) -> N
     assert json.loads(row["args"]) == {"event": "branch", "total": 26}
 
 
+def test_device_and_kernel_on_one_line_are_both_taken(tmp_path: Path) -> None:
+    text = (
+        "==1== Event result:\nInvocations        Event Name         Min         Max         Avg\n"
+        'Device "Tesla T4 (0)"    Kernel: mm$_omp_fn$0\n'
+        "          2            branch          12          14          13\n"
+    )
+    row = read(tmp_path, text).totals[0]
+    assert (row["name"], row["device"], row["value_avg"]) == ("mm$_omp_fn$0", 0, 13)
+
+
+def test_the_command_is_taken_from_where_it_still_stands(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE.split("\n", 1)[1] + TRACE + COPY)
+    assert got.run.sources[0].facts["command"] == "./train --lr 0.1, --steps 3"
+
+
 def test_a_row_with_a_line_of_another_process_in_it_is_dropped_not_lost(tmp_path: Path) -> None:
     text = (
         "==1== Metric result:\nInvocations     Metric Name    Metric Description         Min         Max         Avg\n"

@@ -26,11 +26,12 @@ UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency 
 
 PAGE_FAULTS = re.compile(r"^\s*Total CPU Page faults: (\d+)\s*$")
 MESSAGE = re.compile(
-    r"^(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
+    r'^(?:"[^"]*",")?'
+    r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
     r'Replaying kernel "|\s*No (?:NVTX|OpenACC|OpenMP)[ \w/]* profiled)'
 )
 LEGEND = re.compile(r"^\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): ")
-DEVICE_LINE = re.compile(r'^\s*Device "(.*)"\s*$')
+DEVICE_LINE = re.compile(r'^\s*Device "(.*?)"(?:\s+Kernel: (.*))?\s*$', re.DOTALL)
 KERNEL_LINE = re.compile(r"^\s+Kernel: (.*)$", re.DOTALL)
 
 NARROW = 8

@@ -153,7 +153,7 @@ class Session:
         elif (device := lines.DEVICE_LINE.match(text)) is not None:
             self.device = device[1]
             if table is not None:
-                table.device, table.kernel = device[1], ""
+                table.device, table.kernel = device[1], (device[2] or "").strip()
             self.ledger.ignore("group")
         elif table is not None and table.header.is_text and (kernel := lines.KERNEL_LINE.match(text)) is not None:
             table.kernel = kernel[1].strip()
@@ -172,6 +172,8 @@ class Session:
             self._begin(pid, started[3])
             # A program that begins after the result of another: tables that have not come by now will not come.
             self.awaiting.clear()
+        elif rest.startswith("Profiling application:"):
+            self.state.facts.setdefault("command", rest.partition(":")[2].strip())
         elif rest.startswith("Profiling result"):
             run = self.runs.get(pid)
             if run is None or run.has_result:
