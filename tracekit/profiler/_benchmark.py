@@ -1,0 +1,256 @@
+"""The timer of Paddle's profiler: what loading a batch costs, what a step costs, how many go through a second.
+
+An iteration ends with `step()` and began with the one before, or with `begin()`; its batch cost holds all its time,
+loading included. Its reader cost is the time inside the `next` of loaders wrapped by `tracekit.recorder.watch_loader`.
+A reader of another data set pauses the timing (evaluation inside of training) until the first one comes back.
+
+The summary skips the first SKIPPED iterations, unless there are no others. Its figures are right by default: each is
+over the iterations that are counted, and over all of them. `compat="paddle"` gives the figures that Paddle prints,
+bit for bit: its sums of batches begin one iteration early and are divided by a count without it, and a value that
+raises a maximum is not looked at as a minimum. Source: python/paddle/profiler/timer.py, Paddle 2.3 to 3.0.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SKIPPED: Final = 10
+STEPS: Final = "steps/s"
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """avg, max and min of one quantity; spread: (p50, p95, p99, std), None where Paddle prints none."""
+
+    avg: float
+    max: float
+    min: float
+    spread: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Perf:
+    """What the summary says. Costs in s, ips in `unit`, ratio in percent; reader is None without a watched loader."""
+
+    reader: Figures | None
+    batch: Figures
+    ips: Figures
+    ratio: float
+    unit: str
+    iterations: int
+    skipped: int
+
+
+class _Upstream:
+    """Paddle's own sums, kept beside the right ones because they cannot be made from these afterwards."""
+
+    __slots__ = ("max_value", "min_value", "total")
+
+    def __init__(self) -> None:
+        self.max_value, self.min_value, self.total = 0.0, math.inf, 0.0
+
+    def add(self, value: float) -> None:
+        if value > self.max_value:
+            self.max_value = value
+        elif value < self.min_value:
+            self.min_value = value
+        self.total += value
+
+
+class Timing:
+    """One timing, from begin to end: costs by iteration in ns, 8 bytes each."""
+
+    def __init__(self) -> None:
+        self.reader_ns, self.batch_ns = array("q"), array("q")
+        self.samples = array("d")
+        self.unit = "samples/s"
+        self.by_samples = True
+        self.source: object = None
+        self.paused = False
+        self._reading_ns = 0
+        self._since_info = [0, 0, 0, 0, 0.0]  # reads, ns in reads, steps, ns in steps, samples
+        self._old_reader, self._old_batch, self._old_speed = _Upstream(), _Upstream(), _Upstream()
+        self._old_samples = 0.0
+
+    def read(self, cost_ns: int) -> None:
+        """Take one `next` of a loader. Nothing at all is no cost."""
+        if cost_ns <= 0:
+            return
+        self._reading_ns += cost_ns
+        self._since_info[0] += 1
+        self._since_info[1] += cost_ns
+        if len(self.batch_ns) >= SKIPPED:
+            self._old_reader.add(cost_ns / 1e9)
+
+    def step(self, cost_ns: int, samples: float | None) -> None:
+        """Take one iteration."""
+        if samples is None:
+            self.by_samples, self.unit = False, STEPS
+        self.reader_ns.append(self._reading_ns)
+        self.batch_ns.append(cost_ns)
+        self.samples.append(samples or 0.0)
+        self._reading_ns = 0
+        self._since_info[2] += 1
+        self._since_info[3] += cost_ns
+        self._since_info[4] += samples or 0.0
+        if len(self.batch_ns) >= SKIPPED:
+            cost = cost_ns / 1e9
+            self._old_batch.add(cost)
+            amount = float(samples or 0.0) if self.by_samples else 1.0
+            self._old_samples += amount if self.by_samples else 0.0
+            self._old_speed.add(amount / cost if cost else math.inf)
+
+    def info(self, unit: str | None) -> str:
+        """Return the averages since the last call as Paddle's line."""
+        reads, read_ns, steps, steps_ns, samples = self._since_info
+        self._since_info = [0, 0, 0, 0, 0.0]
+        text = ""
+        if reads and read_ns:
+            text += f" reader_cost: {read_ns / 1e9 / reads:.5f} s"
+        if not steps or not steps_ns:
+            return text
+        self.unit = f"{unit or 'samples'}/s" if self.by_samples else STEPS
+        text += f" batch_cost: {steps_ns / 1e9 / steps:.5f} s"
+        amount = samples if self.by_samples else steps
+        return text + (f" ips: {amount / (steps_ns / 1e9):.3f} {self.unit}" if amount else "")
+
+    def perf(self, compat: str = "") -> Perf | None:
+        """Return the summary, None where there is nothing to say."""
+        return self._perf_as_paddle() if compat == "paddle" else self._perf()
+
+    def _perf(self) -> Perf | None:
+        count = len(self.batch_ns)
+        if not count:
+            return None
+        skipped = SKIPPED if count > SKIPPED else 0
+        batch = list(self.batch_ns[skipped:])
+        reader = list(self.reader_ns[skipped:])
+        amounts = list(self.samples[skipped:]) if self.by_samples else [1.0] * len(batch)
+        speeds = [amount * 1e9 / ns for amount, ns in zip(amounts, batch, strict=True) if ns > 0]
+        spent = sum(batch)
+        batch_s = figures([ns / 1e9 for ns in batch], spent / 1e9 / len(batch))
+        ips = figures(speeds, sum(amounts) * 1e9 / spent if spent else math.nan)
+        loading = [ns / 1e9 for ns in reader if ns]
+        loaded = figures(loading, sum(reader) / 1e9 / len(loading)) if loading else None
+        ratio = 100 * sum(reader) / spent if spent else 0.0
+        return Perf(loaded, batch_s, ips, ratio, self.unit, count, skipped)
+
+    def _perf_as_paddle(self) -> Perf | None:
+        count = len(self.batch_ns)
+        if count <= SKIPPED:
+            return None
+        rest = float(count - SKIPPED)
+        old_reader, old_batch, old_speed = self._old_reader, self._old_batch, self._old_speed
+        reader_avg, batch_avg = old_reader.total / rest, old_batch.total / rest
+        amount = self._old_samples if self.by_samples else rest
+        speed = amount / old_batch.total if old_batch.total else math.nan
+        return Perf(
+            Figures(reader_avg, old_reader.max_value, old_reader.min_value) if reader_avg else None,
+            Figures(batch_avg, old_batch.max_value, old_batch.min_value),
+            Figures(speed, old_speed.max_value, old_speed.min_value),
+            (reader_avg / batch_avg) * 100 if batch_avg else 0.0,
+            self.unit,
+            count,
+            SKIPPED,
+        )
+
+
+def figures(values: Sequence[float], avg: float) -> Figures:
+    """Return max, min, percentiles (nearest rank) and the standard deviation (n - 1) of values, beside their average.
+
+    >>> figures([4.0, 2.0, 3.0], 3.0)
+    Figures(avg=3.0, max=4.0, min=2.0, spread=(3.0, 4.0, 4.0, 1.0))
+    """
+    if not values:
+        return Figures(avg, math.nan, math.nan, (math.nan,) * 4)
+    ranked = sorted(values)
+    p50, p95, p99 = (ranked[math.ceil(share * len(ranked) / 100) - 1] for share in (50, 95, 99))
+    mean = math.fsum(ranked) / len(ranked)
+    several = len(ranked) > 1
+    std = math.sqrt(math.fsum((x - mean) ** 2 for x in ranked) / (len(ranked) - 1)) if several else 0.0
+    return Figures(avg, ranked[-1], ranked[0], (p50, p95, p99, std))
+
+
+def perf_text(perf: Perf) -> str:
+    """Return the Perf Summary as Paddle lays it out; with columns and remarks of our own where there is a spread."""
+    lines = ["Perf Summary".center(100, "=")]
+    if perf.ratio:
+        lines.append(f"Reader Ratio: {perf.ratio:.3f}%")
+    lines.append(f"Time Unit: s, IPS Unit: {perf.unit}")
+    spread = ["p50", "p95", "p99", "std"] if perf.batch.spread is not None else []
+    lines.append(_row("", "avg", "max", "min", *spread))
+    for name, found in (("reader_cost", perf.reader), ("batch_cost", perf.batch), ("ips", perf.ips)):
+        if found is not None:
+            values = (found.avg, found.max, found.min, *(found.spread or ()))
+            lines.append(_row(name, *(f"{value:.5f}" for value in values)))
+    if perf.batch.spread is not None:
+        if perf.skipped:
+            lines.append(f"Over {perf.iterations - perf.skipped} steps; the first {perf.skipped} are skipped.")
+        else:
+            few = "the only step" if perf.iterations == 1 else f"all {perf.iterations} steps"
+            lines.append(f"Warning: over {few}: none is skipped, because there are no more than {SKIPPED}.")
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.center(15) for cell in cells) + " |"
+
+
+class Benchmark:
+    """The timings of the process: one for each begin without its end, the newest of them running."""
+
+    def __init__(self, clock: Clock = time.perf_counter_ns) -> None:
+        self._clock = clock
+        self._timings: list[Timing] = []
+        self._start_ns = 0
+
+    @property
+    def current(self) -> Timing | None:
+        """The timing that runs, if one does."""
+        return self._timings[-1] if self._timings else None
+
+    def begin(self) -> Timing:
+        """Begin a timing inside of the one that runs."""
+        timing = Timing()
+        self._timings.append(timing)
+        self._start_ns = self._clock()
+        return timing
+
+    def on_read(self, loader: object, begin_ns: int, end_ns: int) -> None:
+        """Take the time of one `next`; the recorder calls it for each loader that is watched."""
+        timing = self.current
+        if timing is None:
+            return
+        source = getattr(loader, "dataset", loader)
+        if timing.source is None:
+            timing.source = source
+        if timing.source is not source:
+            timing.paused = True
+            return
+        if timing.paused:
+            timing.paused = False
+            self._start_ns = begin_ns
+        timing.read(end_ns - begin_ns)
+
+    def step(self, samples: float | None) -> None:
+        """End an iteration."""
+        timing = self.current
+        if timing is None or timing.paused:
+            return
+        timing.step(self._clock() - self._start_ns, samples)
+        self._start_ns = self._clock()
+
+    def end(self, timing: Timing) -> None:
+        """End a timing, and those begun inside of it that nobody ended; the one around it goes on from now."""
+        if timing in self._timings:
+            del self._timings[self._timings.index(timing) :]
+            self._start_ns = self._clock()
+
+
+BENCHMARK: Final = Benchmark()

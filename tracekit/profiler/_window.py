@@ -1,0 +1,263 @@
+"""Windows: what a face records, from a start to a stop, as files that tracekit reads.
+
+A window has a log of its own. Where the program records already (TRACEKIT_LOG, `recorder.start`), that recording goes
+on, and the window's log is the part of its log between the two moments, with the lines that define names and threads;
+a range that was open when the window began is not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, Final
+
+from tracekit import recorder
+from tracekit.profiler import _cupti
+from tracekit.profiler._cpu import CpuReading, CpuUse, read_cpu, use_between
+from tracekit.profiler._gpu_rows import write_rows
+from tracekit.profiler._say import tell
+from tracekit.recorder import log_format
+
+if TYPE_CHECKING:
+    from tracekit import Trace
+
+SAMPLE_NS: Final = 50_000_000
+"""Processors are looked at no more often than this: a look costs some 30 us."""
+PROCESS_CPU: Final = "Process Cpu Utilization"
+SYSTEM_CPU: Final = "System Cpu Utilization"
+_DEFINES: Final = tuple(f'{{"k":"{kind}"'.encode() for kind in (log_format.NAME, log_format.THREAD, log_format.CLOCK))
+_HAS_ITEMS: Final = tuple(f'{{"k":"{kind}"'.encode() for kind in log_format.ITEM_LENGTH)
+
+
+class LogFolder:
+    """Where logs lie. A temporary one goes with the last object that uses it, or with the process."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Make the folder, a temporary one without a path. Raises: OSError."""
+        if path is not None:
+            self.path = Path(path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            return
+        self.path = Path(tempfile.mkdtemp(prefix="tracekit-profiler-"))
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(folder: Path, pid: int) -> None:
+    """Remove temporary logs, in the process that made them: forked children have their parent's finalizers."""
+    if os.getpid() == pid:
+        rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was recorded from a start to a stop. number: from 0; steps: (first, last) recorded; cpu: of all its time."""
+
+    number: int
+    folder: LogFolder
+    stem: str
+    steps: tuple[int, int] | None
+    first_cpu: CpuReading
+    last_cpu: CpuReading
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def cpu(self) -> CpuUse:
+        """How busy the processors were."""
+        return use_between(self.first_cpu, self.last_cpu)
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """The files of this window: a log for each process (forked workers have their own), one for the GPUs."""
+        found = (path for path in self.folder.path.iterdir() if path.name.startswith(f"{self.stem}."))
+        return tuple(sorted(found))
+
+    def read(self) -> Trace:
+        """Return the window as a trace. Raises: TracekitError."""
+        return read_windows([self])
+
+    def save(self, path: str | os.PathLike[str], format: str = "json") -> None:
+        """Write the window as a Chrome trace ("json") or in Paddle's protobuf ("pb"); a file there is replaced.
+
+        Raises: ValueError for another format; TracekitError.
+        """
+        save_windows([self], path, format)
+
+
+WRITERS: Final = {"json": "chrome", "pb": "paddle-pb", "fluid": "fluid-pb"}
+
+
+def read_windows(windows: list[Window]) -> Trace:
+    """Return windows as one trace. Raises: TracekitError."""
+    from tracekit import pipeline
+
+    failures: list[Any] = []
+    trace = pipeline.read(_logs(windows), failures=failures)
+    _tell_failures(failures)
+    return trace
+
+
+def _logs(windows: list[Window]) -> list[Path]:
+    return [log for window in windows for log in window.logs]
+
+
+def _tell_failures(failures: Iterable[Any]) -> None:
+    """Say which files of a window cannot be read: a worker may have been killed before its first line."""
+    for failure in failures:
+        tell(f"left out: {failure.error}")
+
+
+def save_windows(windows: list[Window], path: str | os.PathLike[str], format: str) -> None:
+    """Write windows into one file of a format of WRITERS; its folder is made. Raises: ValueError, TracekitError."""
+    if format not in WRITERS:
+        raise ValueError(f"format {format!r} is not one of 'json', 'pb'")
+    from tracekit import pipeline
+
+    target = Path(path)
+    with contextlib.suppress(OSError):  # what is wrong with the folder, the writer says
+        target.parent.mkdir(parents=True, exist_ok=True)
+    failures: list[Any] = []
+    pipeline.convert(_logs(windows), target, to=WRITERS[format], force=True, failures=failures)
+    _tell_failures(failures)
+
+
+class SharedLog:
+    """The log of a recording that is not ours: what it defined so far, and what it gained since a moment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.begin = 0
+        self._known: list[bytes] = []
+        self._known_to = 0
+
+    def mark(self) -> None:
+        """Say that a window begins now."""
+        self.begin = self._flushed()
+        with self.path.open("rb") as file:
+            file.seek(self._known_to)
+            for line in _lines(file, self.begin - self._known_to):
+                if line.startswith((log_format.HEAD_PREFIX, *_DEFINES)):
+                    self._known.append(line)
+        self._known_to = self.begin
+
+    def cut(self, target: Path) -> None:
+        """Write the log of the window that began with `mark` and ends now."""
+        end = self._flushed()
+        items = 0
+        with self.path.open("rb") as file, target.open("wb") as out:
+            out.writelines(self._known)
+            file.seek(self.begin)
+            for line in _lines(file, end - self.begin):
+                items += _items_in(line)
+                out.write(line)
+            out.write(log_format.encode(log_format.end_line(perf_ns=time.perf_counter_ns(), items=items)))
+
+    def _flushed(self) -> int:
+        recorder.flush()
+        return self.path.stat().st_size
+
+
+def _lines(file: Any, length: int) -> Iterator[bytes]:
+    while length > 0 and (line := file.readline()):
+        length -= len(line)
+        yield line
+
+
+def _items_in(line: bytes) -> int:
+    if not line.startswith(_HAS_ITEMS):
+        return 0
+    parsed = json.loads(line)
+    return len(parsed["x"]) // log_format.ITEM_LENGTH[parsed["k"]]
+
+
+@dataclass(slots=True)
+class WindowRecording:
+    """A window while it is recorded. gpu: kernels, copies and CUDA calls too, through CUPTI."""
+
+    folder: LogFolder
+    stem: str
+    number: int
+    gpu: bool = False
+    shared: SharedLog | None = None
+    active: bool = False
+    _own: bool = False
+    _nvtx_again: bool = False
+    _collector: _cupti.Collector | None = None
+    _first: CpuReading = field(default_factory=read_cpu)
+    _sampled: CpuReading = field(default_factory=read_cpu)
+    _remarks: list[str] = field(default_factory=list)
+
+    def start(self) -> bool:
+        """Begin; return whether something is recorded. It does not raise: a guest says what it cannot do."""
+        try:
+            self._start_log()
+        except OSError as error:
+            tell(f"not recording: {error}")
+            return False
+        if self.gpu:
+            try:
+                self._collector = _cupti.Collector(_cupti.load(), api=True)
+                self._collector.start()
+            except _cupti.CuptiUnavailableError as error:
+                self._collector = None
+                self._remarks.append(f"no GPU work is recorded: {error}")
+        self._first = self._sampled = read_cpu()
+        self.active = True
+        return True
+
+    def _start_log(self) -> None:
+        if recorder.is_recording():
+            path = recorder.log_path()
+            if path is not None:
+                if self.shared is None or self.shared.path != path:
+                    self.shared = SharedLog(path)
+                self.shared.mark()
+                return
+            self._nvtx_again = True
+        self.shared = None
+        recorder.start(self.folder.path / f"{self.stem}{log_format.SUFFIX}")
+        self._own = True
+
+    def sample(self, *, last: bool = False) -> None:
+        """Record how busy the processors were since the last sample, unless that was just now."""
+        if not self.active or (not last and time.perf_counter_ns() - self._sampled.elapsed_ns < SAMPLE_NS):
+            return
+        now = read_cpu()
+        use = use_between(self._sampled, now)
+        self._sampled = now
+        for name, share in ((PROCESS_CPU, use.process), (SYSTEM_CPU, use.system)):
+            if share is not None:
+                recorder.counter(name, share)
+
+    def stop(self, steps: tuple[int, int] | None) -> Window | None:
+        """End; return the window, None where nothing was recorded. It does not raise."""
+        if not self.active:
+            return None
+        self.sample(last=True)
+        self.active = False
+        last = read_cpu()
+        collected = self._collector.stop() if self._collector is not None else None
+        try:
+            self._stop_log()
+            if collected is not None:
+                write_rows(collected, self.folder.path / f"{self.stem}.gpu{log_format.SUFFIX}")
+                self._remarks += [f"GPU: {count:,} {what} are lost" for what, count in collected.lost.items()]
+        except OSError as error:
+            tell(f"a window is incomplete: {error}")
+            self._remarks.append(f"incomplete: {error}")
+        return Window(self.number, self.folder, self.stem, steps, self._first, last, tuple(self._remarks))
+
+    def _stop_log(self) -> None:
+        if self._own:
+            recorder.stop()
+            if self._nvtx_again:
+                recorder.start(None)
+        elif self.shared is not None:
+            self.shared.cut(self.folder.path / f"{self.stem}.shared{log_format.SUFFIX}")

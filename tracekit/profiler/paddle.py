@@ -1,0 +1,432 @@
+"""`paddle.profiler` over tracekit's recorder: the same names, states, errors and files, for any framework.
+
+    import tracekit.profiler.paddle as profiler
+
+    with profiler.Profiler(scheduler=(2, 10), on_trace_ready=profiler.export_chrome_tracing("./log")) as prof:
+        for batch in watch_loader(loader):              # tracekit.recorder.watch_loader: reader_cost
+            with profiler.RecordEvent("forward", profiler.TracerEventType.Forward):
+                loss = model(batch)
+            prof.step(num_samples=len(batch))
+    prof.summary()
+
+What differs from Paddle, on purpose: all windows are kept (`prof.windows`; `summary(window="all")`, `window="each"` or
+a number); an unknown `time_unit` or `format` raises; the Perf Summary's figures are right (`compat="paddle"` prints
+Paddle's); an unfinished directory or a full disk costs the window, not the training; `stop()` may be called anywhere,
+also inside of `on_trace_ready`. Operators of a framework are not seen unless something records them
+(`tracekit.recorder.torch.watch`), so `record_shapes`, `profile_memory` and `with_flops` are noted and have no effect.
+NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
+
+Source: python/paddle/profiler/profiler.py and utils.py, Paddle 2.3 to 3.0.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+import socket
+import weakref
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+from warnings import warn
+
+from tracekit import recorder
+from tracekit.errors import TracekitError
+from tracekit.profiler import _cupti
+from tracekit.profiler._benchmark import BENCHMARK, Timing, perf_text
+from tracekit.profiler._say import Once, show, tell
+from tracekit.profiler._schedule import ProfilerState, Scheduler, make_scheduler, scheduler_of
+from tracekit.profiler._summary import TIME_UNITS, SortedKeys, SummaryView, summary_text, wanted_views
+from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
+
+if TYPE_CHECKING:
+    from tracekit import Trace
+
+__all__ = [
+    "Profiler", "ProfilerState", "ProfilerTarget", "RecordEvent", "SortedKeys", "SummaryView", "TracerEventType",
+    "Window", "export_chrome_tracing", "export_protobuf", "load_profiler_result", "make_scheduler",
+]  # fmt: skip
+
+
+class ProfilerTarget(Enum):
+    """What is profiled: the program's own ranges, or the kernels and copies on GPUs too."""
+
+    CPU = 0
+    GPU = 1
+    XPU = 2
+    CUSTOM_DEVICE = 3
+
+
+class TracerEventType(Enum):
+    """What a range is."""
+
+    Operator = 0
+    Dataloader = 1
+    ProfileStep = 2
+    CudaRuntime = 3
+    Kernel = 4
+    Memcpy = 5
+    Memset = 6
+    UserDefined = 7
+    OperatorInner = 8
+    Forward = 9
+    Backward = 10
+    Optimization = 11
+    Communication = 12
+    PythonOp = 13
+    PythonUserDefined = 14
+
+
+_KINDS: Final = {
+    TracerEventType.Dataloader: "dataloader",
+    TracerEventType.ProfileStep: "step",
+    TracerEventType.Forward: "forward",
+    TracerEventType.Backward: "backward",
+    TracerEventType.Optimization: "optimizer",
+    TracerEventType.PythonOp: "python_op",
+    TracerEventType.PythonUserDefined: "user_range",
+}
+"""The types that a program may record, and the kinds of tracekit that they are."""
+
+_once: Final = Once()
+_running: Final[weakref.WeakSet[Profiler]] = weakref.WeakSet()
+
+
+def supported_targets() -> list[ProfilerTarget]:
+    """Return the targets that can be profiled here."""
+    return [ProfilerTarget.CPU, ProfilerTarget.GPU] if _cupti.is_available() else [ProfilerTarget.CPU]
+
+
+class RecordEvent:
+    """A range of the program: context manager, decorator, or `begin()` and `end()`. Nothing while none is recorded.
+
+    `end()` without `begin()` does nothing; a second `begin()` ends the range of the first.
+    """
+
+    def __init__(self, name: str, event_type: TracerEventType = TracerEventType.PythonUserDefined) -> None:
+        self.name, self.event_type = name, event_type
+        self._open: recorder.Range | None = None
+
+    def begin(self) -> None:
+        """Begin the range."""
+        if not recorder.is_recording() and not _running:
+            return
+        kind = _KINDS.get(self.event_type)
+        self.end()
+        if kind is None:
+            allowed = ", ".join(f"TracerEventType.{kind.name}" for kind in _KINDS)
+            warn(f"Only TracerEvent Type in [{allowed}] can be recorded.", stacklevel=2)
+            return
+        self._open = recorder.range(self.name, kind if kind != "user_range" else None)
+        self._open.__enter__()
+
+    def end(self) -> None:
+        """End the range, if one is open."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened.__exit__(None, None, None)
+
+    def __enter__(self) -> RecordEvent:
+        self.begin()
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a function so that each of its runs is such a range."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with RecordEvent(self.name, self.event_type):
+                return function(*args, **kwargs)
+
+        return run
+
+
+def export_chrome_tracing(dir_name: str, worker_name: str | None = None) -> Callable[[Profiler], None]:
+    """Return a function for `on_trace_ready` that writes the newest window into `dir_name` as a Chrome trace.
+
+    The file: `<worker>_time_<YYYY_MM_DD_HH_MM_SS_microseconds>.paddle_trace.json`, worker `host_<hostname>pid_<pid>`
+    unless named. Raises: RuntimeError when the directory cannot be made.
+    """
+    return _exporter(dir_name, worker_name, "json")
+
+
+def export_protobuf(dir_name: str, worker_name: str | None = None) -> Callable[[Profiler], None]:
+    """Return a function for `on_trace_ready` as `export_chrome_tracing` does, for Paddle's protobuf (.pb)."""
+    return _exporter(dir_name, worker_name, "pb")
+
+
+def _exporter(dir_name: str, worker_name: str | None, format: str) -> Callable[[Profiler], None]:
+    try:
+        Path(dir_name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"Can not create directory '{dir_name}' for saving profiling results.") from error
+
+    def export(profiler: Profiler) -> None:
+        worker = worker_name or f"host_{socket.gethostname()}pid_{os.getpid()}"
+        now = datetime.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
+        path = Path(dir_name) / f"{worker}_time_{now}.paddle_trace.{format}"
+        try:
+            profiler.export(str(path), format)
+        except (TracekitError, OSError) as error:
+            tell(f"nothing is exported: {error}")  # it runs inside the program's own step
+
+    return export
+
+
+def load_profiler_result(filename: str) -> Trace:
+    """Return what an exported file holds: Paddle's protobuf, or what tracekit reads else. Raises: TracekitError."""
+    from tracekit import pipeline
+
+    return pipeline.read(filename)
+
+
+class Profiler:
+    """Paddle's profiler; see the module. Keyword arguments as Paddle's.
+
+    compat: "paddle" for the Perf Summary's published figures. log_dir: where the windows' logs go and stay; else they
+    lie in a temporary folder as long as this object lives.
+    """
+
+    def __init__(
+        self,
+        *,
+        targets: Iterable[ProfilerTarget] | None = None,
+        scheduler: Scheduler | tuple[int, int] | list[int] | None = None,
+        on_trace_ready: Callable[[Profiler], object] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        timer_only: bool = False,
+        emit_nvtx: bool = False,  # noqa: ARG002 - a tool that listens always hears
+        custom_device_types: Iterable[str] = (),
+        with_flops: bool = False,
+        compat: str = "",
+        log_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if compat not in ("", "paddle"):
+            raise ValueError(f"compat {compat!r} is not '' or 'paddle'")
+        self.targets = _targets(targets)
+        self.scheduler = scheduler_of(scheduler)
+        self.on_trace_ready = on_trace_ready or export_chrome_tracing("./profiler_log/")
+        self.timer_only = timer_only
+        self.compat = compat
+        self.step_num = 0
+        self.previous_state = ProfilerState.CLOSED
+        self.current_state = self.scheduler(0)
+        self.windows: tuple[Window, ...] = ()
+        self._log_dir = log_dir
+        self._folder: LogFolder | None = None
+        self._timing: Timing | None = None
+        self._recording: WindowRecording | None = None
+        self._shared: SharedLog | None = None
+        self._first_step = 0
+        self._made = 0
+        self._step: Any = None
+        self._started = False
+        told = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_flops": with_flops}
+        for name in (name for name, value in told.items() if value):
+            _once(f"{name} has no effect: the recorder does not see what operators compute on")
+        if list(custom_device_types):
+            _once("custom_device_types has no effect: CPUs and CUDA devices are profiled")
+
+    @property
+    def profiler_result(self) -> Window | None:
+        """The newest window, None before the first."""
+        return self.windows[-1] if self.windows else None
+
+    def __enter__(self) -> Profiler:
+        self.start()
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with the step `step_num` (0 at first), in its state. Without effect while it runs."""
+        if self._started:
+            return
+        self._started = True
+        recorder.on_batch(BENCHMARK.on_read)
+        self._timing = BENCHMARK.begin()
+        if self.timer_only:
+            return
+        _running.add(self)
+        if self.current_state in (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN):
+            self._begin_window()
+        self._begin_step()
+
+    def stop(self) -> None:
+        """End: print the Perf Summary, then hand a window that is being recorded to `on_trace_ready`.
+
+        Called again, or inside of `on_trace_ready`, it does nothing more; steps after it record nothing.
+        """
+        if not self._started:
+            return
+        self._started = False
+        timing, self._timing = self._timing, None
+        if timing is not None:
+            BENCHMARK.end(timing)
+            perf = timing.perf(self.compat)
+            if perf is not None:
+                show(perf_text(perf))
+        if self.timer_only:
+            return
+        _running.discard(self)
+        is_begun = self._step is not None
+        self._end_step()
+        if self.current_state is ProfilerState.READY:
+            warn(
+                "Improper Profiler state transform: READY->CLOSED, profiler will start and stop without saving data",
+                stacklevel=2,
+            )
+        if not is_begun:  # inside of on_trace_ready, between two windows: the new one holds nothing yet
+            self._drop_window()
+        elif self._recording is not None:
+            self._end_window(last_step=self.step_num)
+            self._ready()
+
+    def step(self, num_samples: float | None = None) -> None:
+        """Say that a step is over and the next one begins. num_samples: what went through it, for ips."""
+        if not self._started:
+            return
+        if self._timing is not None and BENCHMARK.current is self._timing:
+            BENCHMARK.step(num_samples)
+        if self.timer_only:
+            return
+        self._end_step()
+        if self._recording is not None:
+            self._recording.sample()
+        self.previous_state = self.current_state
+        self.step_num += 1
+        self.current_state = self.scheduler(self.step_num)
+        self._act()
+        if self._started:
+            self._begin_step()
+
+    def _act(self) -> None:
+        """Do what the transition from the previous state to this one asks for."""
+        before, now = self.previous_state, self.current_state
+        records = now in (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
+        if before is ProfilerState.READY and now is ProfilerState.CLOSED:
+            warn("Improper schedule: READY->CLOSED, profiler will start and stop without saving data", stacklevel=3)
+        elif before is ProfilerState.RECORD and not records:
+            lost = "will not saving data" if now is ProfilerState.CLOSED else "will stop and re-prepare"
+            warn(f"Improper schedule: RECORD->{now.name}, profiler {lost}", stacklevel=3)
+            self._drop_window()
+        elif before is ProfilerState.RECORD_AND_RETURN:
+            self._end_window(last_step=self.step_num - 1)
+            if records:
+                self._begin_window()
+            self._ready()
+        elif before is not ProfilerState.RECORD and records:
+            self._begin_window()
+
+    def _ready(self) -> None:
+        if self.on_trace_ready is not None and self.windows:
+            self.on_trace_ready(self)
+
+    def _begin_step(self) -> None:
+        if self._recording is not None:
+            self._step = recorder.step(self.step_num, name=f"ProfileStep#{self.step_num}")
+            self._step.__enter__()
+
+    def _end_step(self) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.__exit__(None, None, None)
+
+    def _begin_window(self) -> None:
+        folder = self._folder_of_logs()
+        if folder is None:
+            return
+        number = self._made
+        stem = f"window{number}" if self._log_dir is None else f"window{number}-{id(self):x}"
+        gpu = ProfilerTarget.GPU in self.targets
+        recording = WindowRecording(folder, stem, number, gpu=gpu, shared=self._shared)
+        if recording.start():
+            self._made += 1
+            self._recording = recording
+            self._first_step = self.step_num
+            self._shared = recording.shared
+
+    def _end_window(self, *, last_step: int) -> None:
+        recording, self._recording = self._recording, None
+        window = recording.stop((self._first_step, last_step)) if recording is not None else None
+        if window is not None:
+            self.windows += (window,)
+
+    def _drop_window(self) -> None:
+        recording, self._recording = self._recording, None
+        window = recording.stop(None) if recording is not None else None
+        for log in window.logs if window is not None else ():
+            log.unlink(missing_ok=True)
+
+    def _folder_of_logs(self) -> LogFolder | None:
+        if self._folder is None:
+            try:
+                self._folder = LogFolder(self._log_dir)
+            except OSError as error:
+                tell(f"not recording: {error}")
+        return self._folder
+
+    def step_info(self, unit: str | None = None) -> str:
+        """Return averages since the last call: " reader_cost: R s batch_cost: B s ips: I U/s", parts of 0 left out."""
+        return self._timing.info(unit) if self._timing is not None else ""
+
+    def export(self, path: str = "", format: str = "json") -> None:
+        """Write the newest window: "json" a Chrome trace, "pb" Paddle's protobuf. Without a window it does nothing.
+
+        Raises: ValueError for another format; TracekitError.
+        """
+        if format not in ("json", "pb"):
+            raise ValueError(f"format {format!r} is not 'json' or 'pb'")
+        window = self.profiler_result
+        if window is not None:
+            window.save(path, format)
+
+    def summary(
+        self,
+        sorted_by: SortedKeys = SortedKeys.CPUTotal,
+        op_detail: bool = True,  # noqa: ARG002 - concerns the operator table, which this version does not have
+        thread_sep: bool = False,
+        time_unit: str = "ms",
+        views: SummaryView | Iterable[SummaryView] | None = None,
+        window: int | str = -1,
+    ) -> None:
+        """Print the tables of a window: the newest, the one of a number, "each", or "all" as one.
+
+        time_unit: s, ms, us or ns. Without a window it does nothing.
+        Raises: ValueError, TypeError, IndexError for arguments that name nothing; TracekitError.
+        """
+        if time_unit not in TIME_UNITS:
+            raise ValueError(f"time_unit {time_unit!r} is not one of {', '.join(TIME_UNITS)}")
+        chosen = wanted_views(views)
+        for group in self._windows_of(window):
+            show(summary_text(group, views=chosen, sorted_by=sorted_by, thread_sep=thread_sep, time_unit=time_unit))
+
+    def _windows_of(self, window: int | str) -> list[tuple[Window, ...]]:
+        if isinstance(window, str) and window not in ("all", "each"):
+            raise ValueError(f"window {window!r} is not a number, 'each' or 'all'")
+        if not self.windows:
+            return []
+        if window == "all":
+            return [self.windows]
+        return [(one,) for one in self.windows] if isinstance(window, str) else [(self.windows[window],)]
+
+
+def _targets(targets: Iterable[ProfilerTarget] | None) -> set[ProfilerTarget]:
+    asked = list(targets or ())
+    supported = supported_targets()
+    for target in asked:
+        if target not in supported:
+            warn(f"Profiling {target} is not supported in current context.", stacklevel=3)
+    return {target for target in asked if target in supported} if asked else set(supported)
