@@ -28,7 +28,7 @@ MAY: dict[str, set[str]] = {
         "readers", "writers", "views", "render", "inputs", "inventory", "run", "selection", "trace", "schema", "report",
         "units", "errors", "_version",
     },
-    "profiler": {"recorder", "pipeline", "report", "render.base", "views.base", "units", "errors"},
+    "profiler": {"recorder", "pipeline", "trace", "report", "render.base", "views.base", "units", "errors"},
     "cli": {
         "pipeline", "inputs", "selection", "readers", "writers", "views", "render", "report", "trace", "units",
         "errors", "_version",

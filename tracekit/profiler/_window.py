@@ -27,7 +27,7 @@ from tracekit.profiler._say import tell
 from tracekit.recorder import log_format
 
 if TYPE_CHECKING:
-    from tracekit import Trace
+    from tracekit.trace import Trace
 
 SAMPLE_NS: Final = 50_000_000
 """Processors are looked at no more often than this: a look costs some 30 us."""

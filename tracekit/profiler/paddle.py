@@ -22,10 +22,8 @@ Source: python/paddle/profiler/profiler.py and utils.py, Paddle 2.3 to 3.0.
 from __future__ import annotations
 
 import datetime
-import functools
 import os
 import socket
-import weakref
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
@@ -37,13 +35,14 @@ from tracekit import recorder
 from tracekit.errors import TracekitError
 from tracekit.profiler import _cupti
 from tracekit.profiler._benchmark import BENCHMARK, Timing, perf_text
+from tracekit.profiler._record_event import RUNNING, RecordEvent, TracerEventType
 from tracekit.profiler._say import Once, show, tell
 from tracekit.profiler._schedule import ProfilerState, Scheduler, make_scheduler, scheduler_of
 from tracekit.profiler._summary import TIME_UNITS, SortedKeys, SummaryView, summary_text, wanted_views
 from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
 
 if TYPE_CHECKING:
-    from tracekit import Trace
+    from tracekit.trace import Trace
 
 __all__ = [
     "Profiler", "ProfilerState", "ProfilerTarget", "RecordEvent", "SortedKeys", "SummaryView", "TracerEventType",
@@ -60,93 +59,12 @@ class ProfilerTarget(Enum):
     CUSTOM_DEVICE = 3
 
 
-class TracerEventType(Enum):
-    """What a range is."""
-
-    Operator = 0
-    Dataloader = 1
-    ProfileStep = 2
-    CudaRuntime = 3
-    Kernel = 4
-    Memcpy = 5
-    Memset = 6
-    UserDefined = 7
-    OperatorInner = 8
-    Forward = 9
-    Backward = 10
-    Optimization = 11
-    Communication = 12
-    PythonOp = 13
-    PythonUserDefined = 14
-
-
-_KINDS: Final = {
-    TracerEventType.Dataloader: "dataloader",
-    TracerEventType.ProfileStep: "step",
-    TracerEventType.Forward: "forward",
-    TracerEventType.Backward: "backward",
-    TracerEventType.Optimization: "optimizer",
-    TracerEventType.PythonOp: "python_op",
-    TracerEventType.PythonUserDefined: "user_range",
-}
-"""The types that a program may record, and the kinds of tracekit that they are."""
-
 _once: Final = Once()
-_running: Final[weakref.WeakSet[Profiler]] = weakref.WeakSet()
 
 
 def supported_targets() -> list[ProfilerTarget]:
     """Return the targets that can be profiled here."""
     return [ProfilerTarget.CPU, ProfilerTarget.GPU] if _cupti.is_available() else [ProfilerTarget.CPU]
-
-
-class RecordEvent:
-    """A range of the program: context manager, decorator, or `begin()` and `end()`. Nothing while none is recorded.
-
-    `end()` without `begin()` does nothing; a second `begin()` ends the range of the first.
-    """
-
-    def __init__(self, name: str, event_type: TracerEventType = TracerEventType.PythonUserDefined) -> None:
-        self.name, self.event_type = name, event_type
-        self._open: recorder.Range | None = None
-
-    def begin(self) -> None:
-        """Begin the range."""
-        if not recorder.is_recording() and not _running:
-            return
-        kind = _KINDS.get(self.event_type)
-        self.end()
-        if kind is None:
-            allowed = ", ".join(f"TracerEventType.{kind.name}" for kind in _KINDS)
-            warn(f"Only TracerEvent Type in [{allowed}] can be recorded.", stacklevel=2)
-            return
-        self._open = recorder.range(self.name, kind if kind != "user_range" else None)
-        self._open.__enter__()
-
-    def end(self) -> None:
-        """End the range, if one is open."""
-        opened, self._open = self._open, None
-        if opened is not None:
-            opened.__exit__(None, None, None)
-
-    def __enter__(self) -> RecordEvent:
-        self.begin()
-        return self
-
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end()
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function so that each of its runs is such a range."""
-
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with RecordEvent(self.name, self.event_type):
-                return function(*args, **kwargs)
-
-        return run
 
 
 def export_chrome_tracing(dir_name: str, worker_name: str | None = None) -> Callable[[Profiler], None]:
@@ -259,7 +177,7 @@ class Profiler:
         self._timing = BENCHMARK.begin()
         if self.timer_only:
             return
-        _running.add(self)
+        RUNNING.add(self)
         if self.current_state in (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN):
             self._begin_window()
         self._begin_step()
@@ -280,7 +198,7 @@ class Profiler:
                 show(perf_text(perf))
         if self.timer_only:
             return
-        _running.discard(self)
+        RUNNING.discard(self)
         is_begun = self._step is not None
         self._end_step()
         if self.current_state is ProfilerState.READY:
