@@ -1,7 +1,8 @@
 "use strict";
 // Sorting and filtering of tables; what the timeline says in words. Text of a trace goes in as text nodes alone.
 (() => {
-  const SHOWN = 15;
+  const SHOWN = 15; // rows of a long table until one asks for all
+  const LONG = 20;
   document.documentElement.classList.add("script");
 
   function element(tag, attributes, text) {
@@ -39,7 +40,7 @@
     const heads = [...table.tHead.rows[0].cells];
     let rows = [...body.rows];
     let words = "";
-    let all = rows.length <= SHOWN;
+    let all = rows.length <= LONG;
     let count = null;
     let more = null;
 
@@ -71,7 +72,7 @@
         show();
       });
     });
-    if (rows.length > SHOWN) {
+    if (rows.length > LONG) {
       const tools = element("div", { className: "tools" });
       more = element("button", { type: "button" });
       more.addEventListener("click", () => { all = !all; show(); });
@@ -125,7 +126,7 @@
   function tooltip(texts, source, index) {
     const data = (name) => source.data[name];
     const box = element("div", {});
-    Object.assign(box.style, { maxWidth: "440px", font: "12px/1.45 system-ui, sans-serif", overflowWrap: "anywhere", whiteSpace: "normal" });
+    Object.assign(box.style, { color: "#1c2733", maxWidth: "440px", font: "12px/1.45 system-ui, sans-serif", overflowWrap: "anywhere", whiteSpace: "normal" });
     const line = (text, style) => { const made = element("div", {}, text); Object.assign(made.style, style ?? {}); box.append(made); };
     if (data("share")) {
       const [left, right] = [data("left")[index], data("right")[index]];
@@ -143,6 +144,8 @@
     return box;
   }
 
+  const widths = new Map(); // the room that each plot asks for its labels on a wide page
+
   function dress(doc, box) {
     const style = getComputedStyle(document.documentElement);
     const [text, line] = [style.getPropertyValue("--muted").trim(), style.getPropertyValue("--fg").trim()];
@@ -150,8 +153,11 @@
     for (const axis of [...plot.below, ...plot.above, ...plot.left]) axis.major_label_text_color = text;
     for (const label of plot.center.filter((each) => each.name === "group")) label.text_color = text;
     for (const renderer of plot.renderers) if (renderer.hover_glyph) renderer.hover_glyph.line_color = { value: line };
-    const ticker = doc.get_model_by_name("times").ticker;
-    ticker.desired_num_ticks = box.clientWidth < 640 ? 3 : 8;
+    const narrow = box.clientWidth < 640;
+    doc.get_model_by_name("times").ticker.desired_num_ticks = narrow ? 3 : 8;
+    for (const axis of plot.left) axis.major_label_text_font_size = narrow ? "9px" : "11px";
+    widths.set(plot, widths.get(plot) ?? plot.min_border_left);
+    plot.min_border_left = narrow ? 40 : widths.get(plot);
   }
 
   async function draw(box) {

@@ -9,15 +9,13 @@ from __future__ import annotations
 TONES = 3
 """Tones of one colour: the name's number chooses, in the order of names."""
 
-IDLE = "#c9d0d8"
-
 _WORDS = {
     "kernel": "#3b6fb6", "memcpy": "#2f9e7e", "memset": "#8d6cab", "communication": "#d9822b", "step": "#c2556e",
     "user_range": "#c9788a", "user_range_native": "#d39aa7", "operator": "#5f8fae", "operator_inner": "#86a9c0",
     "python_op": "#a89566", "runtime": "#8795a5", "driver": "#6f7d8d", "sync": "#c0a13a", "memory": "#5d9c9c",
     "dataloader": "#7f9b45", "forward": "#4b8fa8", "backward": "#b76d50", "optimizer": "#93803a", "overhead": "#c25244",
     "counter": "#a7a7a7", "mark": "#a7a7a7", "flow": "#a7a7a7", "other": "#9fa3a8",
-    "kernels": "#3b6fb6", "exposed copies": "#2f9e7e", "exposed memsets": "#8d6cab", "idle": IDLE,
+    "kernels": "#3b6fb6", "exposed copies": "#2f9e7e", "exposed memsets": "#8d6cab",
     "exposed communication": "#d9822b",
 }  # fmt: skip
 _OTHERS = ("#3b6fb6", "#d9822b", "#2f9e7e", "#8d6cab", "#c2556e", "#c0a13a", "#5d9c9c", "#6f7d8d")
@@ -26,6 +24,12 @@ _OTHERS = ("#3b6fb6", "#d9822b", "#2f9e7e", "#8d6cab", "#c2556e", "#c0a13a", "#5
 def color_of(word: str, place: int = 0) -> str:
     """Return the colour of a kind or a part; a word that has none takes that of its place."""
     return _WORDS.get(word, _OTHERS[place % len(_OTHERS)])
+
+
+def place_of(word: str) -> int:
+    """Return where a kind stands in a legend: devices first, then steps and operators, then calls."""
+    words = list(_WORDS)
+    return words.index(word) if word in words else len(words)
 
 
 def tones(color: str) -> list[str]:

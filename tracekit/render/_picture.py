@@ -23,6 +23,7 @@ NAME_SHOWN = 2000
 """Characters of a name in a tooltip; a longer one says how long it is. Tables have all of it."""
 LABEL_CELLS = 28
 _TALLEST, _LOWEST, _ROOM = 15, 6, 900
+_BUSY_COLOR = "#8fb0dc"
 _LANE_GAP, _GROUP_TITLE, _BUSY, _BUSY_GAP = 7, 20, 38, 9
 
 
@@ -62,6 +63,9 @@ def _rows(figure: Timeline) -> _Rows:
         y += lane.depth * line + _LANE_GAP
         # A lane of one thin line still needs room for its label.
         y += max(0, 13 - lane.depth * line - _LANE_GAP)
+    if len(figure.utilization) > 1:
+        groups.append((y + 4, "utilization"))
+        y += _GROUP_TITLE
     y += 6 if figure.utilization else 0
     busy = []
     for _ in figure.utilization:
@@ -89,7 +93,7 @@ def picture(figure: Timeline) -> Picture:
 
     rows = _rows(figure)
     span = max(figure.end_ns - figure.begin_ns, 1)
-    x_range = Range1d(0, span, bounds=(0, span), min_interval=min(span, 20))
+    x_range = Range1d(0, float(span), bounds=(0, float(span)), min_interval=min(span, 20))
     plot = plot_of(
         x_range=x_range,
         y_range=Range1d(rows.height, 0),
@@ -103,10 +107,11 @@ def picture(figure: Timeline) -> Picture:
         background_fill_color=None,
         border_fill_color=None,
         outline_line_color=None,
-        lod_threshold=None,
+        lod_threshold=10_000,
+        lod_factor=4,
     )
     plot.toolbar.logo = None
-    plot.grid.visible = False
+    plot.ygrid.visible = False
 
     palette = [tone for i, kind in enumerate(figure.kinds) for tone in tones(color_of(kind, i))]
     source = ColumnDataSource(_rectangles(figure, rows), name="rectangles")
@@ -119,8 +124,8 @@ def picture(figure: Timeline) -> Picture:
     if figure.utilization:
         shares = ColumnDataSource(_shares(figure, rows, span), name="utilization")
         bars = plot.quad(
-            left="left", right="right", top="top", bottom="bottom", source=shares, fill_color=color_of("kernel"),
-            fill_alpha=0.5, line_color=color_of("kernel"), line_alpha=0.5, line_width=0.5,
+            left="left", right="right", top="top", bottom="bottom", source=shares, fill_color=_BUSY_COLOR,
+            line_color=_BUSY_COLOR, line_width=1,
         )  # fmt: skip
         hover.renderers = [quads, bars]
         plot.hspan(y=rows.busy, line_color="#8a95a1", line_alpha=0.5, line_width=1)
@@ -137,14 +142,18 @@ def picture(figure: Timeline) -> Picture:
     axis.ticker = FixedTicker(ticks=sorted(labels), minor_ticks=[])
     # PlainText: a label between "$$" would make Bokeh fetch a typesetter from the network.
     axis.major_label_overrides = {y: PlainText(text=_label(text)) for y, text in sorted(labels.items())}
-    times.ticker = BasicTicker(desired_num_ticks=8, num_minor_ticks=0, mantissas=[1, 2, 5])
+    times.ticker = BasicTicker(desired_num_ticks=8, num_minor_ticks=0, mantissas=[1, 2, 5], min_interval=1)
     times.name = "times"
+    plot.xgrid.ticker = times.ticker
+    plot.xgrid.grid_line_color = "#8a95a1"
+    plot.xgrid.grid_line_alpha = 0.2
     above = LinearAxis(ticker=times.ticker, name="times-above")
     plot.add_layout(above, "above")
     for each in (axis, times, above):
         each.axis_line_color = None
         each.major_tick_line_color = None if each is axis else "#8a95a1"
         each.minor_tick_line_color = None
+        each.major_tick_in, each.major_tick_out = 0, 4
         each.major_label_text_color = "#66727f"
         each.major_label_text_font_size = "11px"
         each.major_label_text_font = "system-ui, sans-serif"

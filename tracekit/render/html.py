@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.render import _prose
 from tracekit.render._cells import visible
-from tracekit.render._palette import color_of
+from tracekit.render._palette import color_of, place_of
 from tracekit.render._picture import Picture, picture
 from tracekit.render._sheet import Sheet, percent, sheet, short_span
 from tracekit.render.base import Renderer, RenderOptions
@@ -127,7 +127,7 @@ def _bar(bar: Bar) -> BarBox:
     parts = [
         BarPart(
             visible(label),
-            color_of(label, place),
+            "var(--idle)" if label == "idle" else color_of(label, place),
             percent(value, whole) if whole else "0.0",
             f"{100 * value / whole if whole else 0:.4f}",
             *_amounts(value, bar.unit),
@@ -152,8 +152,11 @@ def _drawing(figure: Timeline, number: int) -> Drawing:
     lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
     things = "rectangle" if figure.total == 1 else "rectangles"
     summary = f"{drawn:,}{of} {things} on {lanes}, {format_span(figure.end_ns - figure.begin_ns)}"
-    legend = tuple((visible(kind.replace("_", " ")), color_of(kind, i)) for i, kind in enumerate(figure.kinds))
-    return Drawing(number, picture(figure), legend, summary, visible(figure.thinning))
+    legend = [
+        (place_of(kind), visible(kind.replace("_", " ")), color_of(kind, i)) for i, kind in enumerate(figure.kinds)
+    ]
+    words = tuple((word, color) for _, word, color in sorted(legend))
+    return Drawing(number, picture(figure), words, summary, visible(figure.thinning))
 
 
 def _ledger(ledgers: Sequence[dict[str, Any]]) -> ReportTable:

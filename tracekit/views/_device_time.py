@@ -20,8 +20,8 @@ from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups
-from tracekit.views._lanes import device_label
-from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.views._lanes import device_label, owner_labels
+from tracekit.views._sources import spans, synthetic_sources
 
 BINS = 500
 BARS = 8
@@ -72,7 +72,8 @@ def device_time(trace: Trace, shift: dict[int, int], begin: int, end: int) -> De
         span = whole[groups.labels[0][g]]
         parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
-        bars.append(_bar(f"Time of {names[g]}", parts))
+        model = trace.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
+        bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
     if not sum(totals):
         return DeviceTime(notes=("all device work took no time at all: there is no share to show",))
     notes = []
@@ -123,15 +124,10 @@ def _number(cell: Cell) -> int:
 
 
 def _names(trace: Trace, groups: _groups.Groups) -> list[str]:
-    """Return what each device is called, with its input and rank where there are several."""
+    """Return what each device is called, with its rank or input where there are several."""
     sources, ranks, devices = groups.labels
-    labels = source_labels(trace)
-    out = []
-    for source, rank, device in zip(sources, ranks, devices, strict=True):
-        parts = [source_label(labels, _number(source))] if len(set(sources)) > 1 else []
-        if len(set(ranks)) > 1 and rank is not None:
-            parts.append(f"rank {rank}")
-        name = trace.run.devices.get((source, device), "")
-        parts.append(f"{device_label(device)} {name}".rstrip())
-        out.append(" · ".join(parts))
-    return out
+    owners = owner_labels(trace, zip(map(_number, sources), ranks, strict=True))
+    return [
+        " · ".join(filter(None, (owners[_number(source), rank], device_label(device))))
+        for source, rank, device in zip(sources, ranks, devices, strict=True)
+    ]

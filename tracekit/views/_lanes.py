@@ -34,9 +34,13 @@ class Place:
     tid: Cell
 
     def order(self) -> tuple[object, ...]:
-        """Return the key under which lanes stand: process by process, devices before the host, by number."""
+        """Return the key under which lanes stand: process by process, devices before the host, by number.
+
+        Device work of which the file names no process comes before all processes.
+        """
+        shared = self.on_device and self.pid is None
         own = (self.device, self.context, self.stream, self.tid)
-        return (self.source, *map(_last, (self.rank, self.pid)), not self.on_device, *map(_last, own))
+        return (self.source, _last(self.rank), not shared, _last(self.pid), not self.on_device, *map(_last, own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +146,37 @@ def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
 
 def _group_labels(trace: Trace, places: list[Place]) -> list[str]:
     """Return for each lane what its process is called; the words that all lanes share are left out."""
-    names = source_labels(trace)
-    several_sources = len({p.source for p in places}) > 1
-    several_ranks = len({p.rank for p in places}) > 1
-    pids = _distinct(((p.source, p.rank), p.pid) for p in places)
+    owners = owner_labels(trace, [(p.source, p.rank) for p in places])
+    pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)
     with_host = {(p.source, p.rank, p.pid) for p in places if not p.on_device}
     labels = []
     for p in places:
-        parts = [source_label(names, p.source)] if several_sources else []
-        if several_ranks:
-            parts.append("no rank named" if p.rank is None else f"rank {p.rank}")
-        if len(pids[p.source, p.rank]) > 1:
+        parts = [owners[p.source, p.rank]]
+        if len(pids.get((p.source, p.rank), ())) > 1:
             if p.pid is not None:
                 name = trace.run.processes.get((p.source, p.pid), "")
                 parts.append(f"process {_own_id(trace.run, 'pid', p.source, p.pid)} {name}".rstrip())
             else:
                 parts.append("no process named" if (p.source, p.rank, p.pid) in with_host else "devices")
-        labels.append(" · ".join(parts))
+        labels.append(" · ".join(filter(None, parts)))
     return labels
+
+
+def owner_labels(trace: Trace, owners: Iterable[tuple[int, Cell]]) -> dict[tuple[int, Cell], str]:
+    """Return a word for each (source, rank), "" where there is one alone: "rank 3", the input's label, or both."""
+    found = set(owners)
+    sources, ranks = {source for source, _ in found}, {rank for _, rank in found}
+    names = source_labels(trace)
+    out = {}
+    for source, rank in found:
+        parts = []
+        # Where each input is one rank of its own, the rank says it all.
+        if len(sources) > 1 and (None in ranks or len(ranks) < len(found) or len(sources) < len(found)):
+            parts.append(source_label(names, source))
+        if len(ranks) > 1:
+            parts.append("no rank named" if rank is None else f"rank {rank}")
+        out[source, rank] = " · ".join(parts)
+    return out
 
 
 def _distinct(pairs: Iterable[tuple[Hashable, Cell]]) -> dict[Hashable, set[Cell]]:

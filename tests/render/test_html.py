@@ -1,0 +1,533 @@
+"""html: one page that opens offline, holds every number, and does nothing that a trace's text asks for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+import json
+import os
+import re
+import subprocess
+import sys
+from decimal import ROUND_HALF_EVEN, Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from render.reports import HOSTILE, ledger, reports, sample
+from support import ROOT
+from viewers import PageResult, chromium_page
+
+from tracekit.errors import UsageError
+from tracekit.render import RENDERERS
+from tracekit.render._cells import UNKNOWN, visible
+from tracekit.render._palette import TONES, color_of, tones
+from tracekit.render._picture import picture
+from tracekit.render._sheet import MOST_ROWS, percent, rounded, sheet, short_span
+from tracekit.render.base import RenderOptions
+from tracekit.report import Bar, Column, Lane, Report, ReportTable, Section, Timeline
+from tracekit.units import TIME_EXPONENT, Unit
+from tracekit.views import VIEWS
+
+ATTACKS = (
+    "<img src=x onerror='window.pwned=1'>", "</script><script>window.pwned=2</script>", "<!--<script>", "{{7*7}}",
+    "@{name} @color", "$name $index", "$$\\frac{1}{2}$$", "</style><script>window.pwned=3</script>", "]]>", "&lt;b&gt;",
+    "\"><svg onload='window.pwned=4'>", "\u2028\u2029", "javascript:window.pwned=5",
+)  # fmt: skip
+
+
+def rendered(report: Report, **options: Any) -> str:
+    return RENDERERS["html"].render(report, RenderOptions(**options))
+
+
+def a_timeline(names: tuple[str, ...] = ("gemm", "relu"), *, far: int = 1, lanes: tuple[str, ...] = ()) -> Timeline:
+    """A lane for each label, each with one rectangle for each name, 100 ns apart times `far`."""
+    labels = lanes or ("GPU 0 stream 7", "host thread 9")
+    count = len(labels) * len(names)
+    start = [far * 100 * (i % len(names)) for i in range(count)]
+    return Timeline(
+        lanes=tuple(Lane(label, "", 1) for label in labels),
+        names=names,
+        kinds=("kernel", "runtime"),
+        lane=[i // len(names) for i in range(count)],
+        level=[0] * count,
+        start_ns=start,
+        dur_ns=[far * 90 + 1] * count,
+        kind=[i // len(names) % 2 for i in range(count)],
+        name=[i % len(names) for i in range(count)],
+        begin_ns=1 << 60,
+        end_ns=(1 << 60) + far * 100 * len(names),
+        total=count,
+        utilization=(("GPU 0", [0.5, 0.0, 1.0]),),
+    )
+
+
+def a_table(rows: int, name: str = "kernels") -> ReportTable:
+    return ReportTable(
+        name,
+        "Kernels",
+        (
+            Column("name", "Name", Unit.TEXT, [f"k{i}" for i in range(rows)]),
+            Column("total", "Total", Unit.NS, [None if i == 1 else (i * 37) % 101 * 10**i for i in range(rows)]),
+            Column("ratio", "Ratio", Unit.RATIO, [i / rows for i in range(rows)]),
+        ),
+    )
+
+
+def page_of(*sections: Section, **more: Any) -> Report:
+    return Report("run.csv", "0.0.0", sections=sections, **more)
+
+
+class Page(HTMLParser):
+    """Scripts, and for each table its header texts and cells: (text, data-v, title)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tables: list[list[list[tuple[str, str | None, str | None]]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.meta: dict[str, str] = {}
+        self.text = ""
+        self.tags: list[str] = []
+        self._into: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        found = dict(attrs)
+        assert not any(name.startswith("on") for name in found), (tag, found)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append(("", found.get("data-v"), found.get("title")))
+            self._into = tag
+        elif tag in ("script", "style"):
+            self.scripts.append((found, "")) if tag == "script" else None
+            self._into = tag
+        elif tag == "meta" and (key := found.get("http-equiv") or found.get("name")):
+            self.meta[key] = found.get("content") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._into:
+            self._into = None
+
+    def handle_data(self, data: str) -> None:
+        if self._into in ("td", "th"):
+            text, *rest = self.tables[-1][-1][-1]
+            self.tables[-1][-1][-1] = (text + data, *rest)  # type: ignore[assignment]
+        if self._into == "script":
+            attrs, text = self.scripts[-1]
+            self.scripts[-1] = (attrs, text + data)
+        elif self._into != "style":
+            self.text += data
+
+
+def test_the_same_report_gives_the_same_bytes_again_and_in_any_process() -> None:
+    text = rendered(sample())
+    assert rendered(sample()) == text
+    code = (
+        "import sys, hashlib; sys.path.insert(0, 'tests'); from render.reports import sample;"
+        "from tracekit.render import RENDERERS; from tracekit.render.base import RenderOptions;"
+        "from bokeh.models import Range1d; [Range1d() for _ in range(50)];"
+        "print(hashlib.sha256(RENDERERS['html'].render(sample(), RenderOptions()).encode()).hexdigest())"
+    )
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        found = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+        )
+        assert found.stdout.strip() == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_page_without_a_timeline_is_light_and_has_no_bokeh() -> None:
+    text = rendered(page_of(Section("kernel", "Kernels", (a_table(3),))))
+    assert len(text) < 30_000
+    assert "BEGIN bokeh" not in text
+    assert "BEGIN bokeh.min.js" in rendered(page_of(Section("timeline", "Timeline", figures=(a_timeline(),))))
+
+
+def test_only_the_core_of_bokeh_is_in_the_page() -> None:
+    text = rendered(page_of(Section("timeline", "Timeline", figures=(a_timeline(),))))
+    assert len(text) < 1_450_000
+    for bundle in ("bokeh-widgets", "bokeh-tables", "bokeh-mathjax", "bokeh-gl"):
+        assert f"BEGIN {bundle}" not in text
+
+
+def test_the_policy_names_the_scripts_by_hash_and_allows_nothing_else() -> None:
+    page = Page(rendered(page_of(Section("timeline", "Timeline", figures=(a_timeline(),)))))
+    policy = dict(part.split(" ", 1) for part in page.meta["Content-Security-Policy"].split("; "))
+    run = [text for attrs, text in page.scripts if attrs.get("type") != "application/json"]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run]
+    assert set(policy.pop("script-src").split()) == {f"'sha256-{each}'" for each in hashes}
+    assert policy == {
+        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:", "base-uri": "'none'",
+        "form-action": "'none'",
+    }  # fmt: skip
+
+
+@given(report=reports())
+@settings(max_examples=100)
+def test_every_cell_of_any_report_is_in_the_page_exactly(report: Report) -> None:
+    text = rendered(report)
+    text.encode()
+    page = Page(text)
+    tables = [table for section in report.sections for table in section.tables]
+    shown = page.tables[: len(tables)]
+    assert len(shown) == len(tables)
+    for table, (heads, *rows) in zip(tables, shown, strict=True):
+        assert len(heads) == len(table.columns)
+        assert len(rows) == (len(table) if table.columns else 0)
+        for wanted, row in zip(table.rows(), rows, strict=True):
+            for column, value, (cell, exact, full) in zip(table.columns, wanted, row, strict=True):
+                if value is None:
+                    assert (cell, exact) == (UNKNOWN, None)
+                elif isinstance(value, str):
+                    assert cell == visible(value)
+                elif column.unit is Unit.NS:
+                    assert (exact, full) == (str(value), f"{value:,} ns")
+                elif exact is not None:
+                    assert float(exact) == float(value)
+                elif column.unit is not Unit.ID:
+                    assert cell == UNKNOWN  # no number
+
+
+@given(report=reports())
+def test_text_of_a_report_makes_no_element_and_no_attribute(report: Report) -> None:
+    page = Page(rendered(report))
+    allowed = {
+        "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "dl", "div", "dt", "dd", "main",
+        "section", "table", "thead", "tbody", "tr", "th", "td", "small", "i", "span", "p", "ul", "li", "footer",
+        "script",
+    }  # fmt: skip
+    assert set(page.tags) <= allowed
+    assert len(page.scripts) == 1
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *ATTACKS])
+def test_names_of_a_timeline_cannot_leave_their_script_block(name: str) -> None:
+    page = Page(rendered(page_of(Section("timeline", "Timeline", figures=(a_timeline((name,), lanes=(name,)),)))))
+    (data,) = [text for attrs, text in page.scripts if attrs.get("type") == "application/json"]
+    assert not re.search("[<>&'\u2028\u2029]", data)
+    texts = json.loads(data)["texts"]
+    assert texts["names"] == [visible(name)]
+    assert texts["lanes"] == [visible(name)]
+    assert len(page.scripts) == 3
+
+
+def test_very_long_names_are_cut_in_the_tooltip_with_their_length_and_whole_in_the_table() -> None:
+    long = "k" * 70_000
+    figure = a_timeline((long,))
+    (name,) = picture(figure).texts["names"]
+    assert name == f"{'k' * 2000}… (70,000 characters in all)"
+    table = ReportTable("t", "T", (Column("name", "Name", Unit.TEXT, [long]),))
+    assert long in Page(rendered(page_of(Section("kernel", "Kernels", (table,))))).tables[0][1][0][0]
+
+
+def test_ledger_notes_facts_and_empty_views_are_told() -> None:
+    text = Page(rendered(sample())).text
+    for words in (
+        "Read 76 records: 61 kept, 3 facts, 11 ignored (header 1, preamble 10), nothing filtered",
+        "the last row is cut (first at line 76)", "python train.py --lr 0.1", "needs API call events",
+        "p50 is by nearest rank", "the first 3 of 5 rows; ratios are of all rows", "tracekit 0.0.0",
+        "1 of 9 rectangles on 1 lane, 5 ns: the longest of each.",
+    ):  # fmt: skip
+        assert words.replace(", nothing filtered", "") in text
+    assert "1 dropped (torn-row 1)" in text
+
+
+def test_records_of_several_inputs_are_a_table() -> None:
+    inputs = tuple(ledger(f"dir/{i}.csv", read=10 + i, kept=9 + i, ignored={"header": 1}) for i in range(3))
+    page = Page(rendered(page_of(ledgers=inputs)))
+    ((heads, *rows),) = page.tables
+    assert [h[0] for h in heads[:4]] == ["Input", "Format", "Read", "Kept"]
+    assert [[c[0] for c in row][:4] for row in rows] == [
+        [f"{i}.csv", "nvprof-csv", f"{10 + i}", f"{9 + i}"] for i in range(3)
+    ]
+    assert rows[0][6][1] == "1"
+
+
+def test_rows_beyond_the_most_are_cut_and_told() -> None:
+    values = list(range(MOST_ROWS + 7))
+    made = sheet(ReportTable("t", "T", (Column("n", "N", Unit.COUNT, values),), omitted=3))
+    assert len(made.rows) == MOST_ROWS
+    assert made.cut.startswith("the first 2,000 of 2,010 rows; tracekit summary --format csv has them all")
+
+
+def test_a_chosen_unit_shows_every_digit_and_an_unknown_one_is_refused() -> None:
+    section = Section("kernel", "Kernels", (a_table(4),))
+    text = [row[1][0] for row in Page(rendered(page_of(section), time_unit="s")).tables[0][1:]]
+    assert text == ["0.000000000", UNKNOWN, "0.000007400", "0.000010000"]
+    with pytest.raises(UsageError, match="no unit of time"):
+        rendered(page_of(section), time_unit="h")
+
+
+@given(ns=st.integers(-(1 << 63), (1 << 63) - 1), unit=st.sampled_from(["s", "ms", "us", "ns"]))
+def test_shown_times_are_rounded_half_to_even_and_never_to_nothing(ns: int, unit: str) -> None:
+    text = rounded(ns, unit)
+    exact = Decimal(ns).scaleb(-TIME_EXPONENT[unit])
+    right = exact.quantize(Decimal("0.001") if unit != "ns" else Decimal(1), ROUND_HALF_EVEN)
+    if ns and not right:
+        assert text == ("<0.001" if ns > 0 else ">-0.001")
+    else:
+        assert Decimal(text.replace(",", "")) == right
+
+
+@given(part=st.integers(0, 1 << 62), rest=st.integers(0, 1 << 62))
+def test_shares_neither_hide_a_part_nor_round_it_to_all(part: int, rest: int) -> None:
+    if not (whole := part + rest):
+        return
+    text = percent(part, whole)
+    if text == "<0.1":
+        assert 0 < 2000 * part < whole
+    elif text == ">99.9":
+        assert 0 < 2000 * rest <= whole
+    else:
+        assert abs(Decimal(text) / 100 - Decimal(part) / whole) <= Decimal("0.0005000001")
+        assert (text == "0.0") <= (part == 0)
+        assert (text == "100.0") <= (rest == 0)
+
+
+def test_short_spans_read_well() -> None:
+    assert [short_span(ns) for ns in (0, 999, 1000, 684_372_939, 12_345_678_901)] == [
+        "0 ns", "999 ns", "1.000 us", "684.373 ms", "12.346 s",
+    ]  # fmt: skip
+
+
+def test_bars_of_nothing_and_of_other_units_are_drawn() -> None:
+    bars = (
+        Bar("Nothing", Unit.NS, (("kernels", 0), ("idle", 0))),
+        Bar("Memory", Unit.BYTES, (("used", 3 << 20), ("free", 1 << 20))),
+        Bar("Calls", Unit.COUNT, (("a", 2), ("<b>", 1))),
+    )
+    text = Page(rendered(page_of(Section("x", "X", figures=bars)))).text
+    assert "0.0 % kernels" in re.sub(r"\s+", " ", text)
+    assert "75.0 %" in text
+    assert "66.7 %" in text
+
+
+def test_a_bar_large_number_is_its_first_part() -> None:
+    bar = Bar("Time of GPU 0", Unit.NS, (("kernels", 1), ("idle", 3)))
+    text = re.sub(r"\s+", " ", Page(rendered(page_of(Section("x", "X", figures=(bar,))))).text)
+    assert "25.0 % kernels" in text
+    assert "Time of GPU 0: 4 ns" in text
+
+
+def test_every_kind_and_part_has_a_colour() -> None:
+    colors = [color_of(word, 1) for word in ("kernel", "memcpy", "never heard of")]
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors)
+    assert len(set(tones(colors[0]))) == TONES
+
+
+def test_templates_know_no_view_by_name() -> None:
+    for file in sorted((ROOT / "templates").glob("*.j2")):
+        words = set(re.findall(r"\w+", re.sub(r"{#.*?#}|class=\"[^\"]*\"", "", file.read_text(encoding="utf-8"))))
+        assert not words & (set(VIEWS) - {"timeline", "device"}), file.name
+
+
+def test_templates_in_the_package_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packed = tmp_path / "_templates"
+    packed.mkdir()
+    for file in (ROOT / "templates").iterdir():
+        text = file.read_text(encoding="utf-8")
+        (packed / file.name).write_text(text.replace("Nothing to show", "Packed"), encoding="utf-8", newline="\r\n")
+    monkeypatch.setattr(importlib.resources, "files", lambda _: tmp_path)
+    text = rendered(sample())
+    assert "Packed" in text
+    assert "\r" not in text
+
+
+def test_models_are_numbered_in_order_and_references_stay_true() -> None:
+    ids: list[str] = []
+    references: list[str] = []
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            if "id" in part:
+                (ids if "type" in part else references).append(part["id"])
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    walk(picture(a_timeline()).document)
+    assert len(ids) == len(set(ids)) > 20
+    assert set(references) <= set(ids)
+
+
+# In a browser
+
+HELP = """
+const deep = (root, what, out = []) => { for (const e of root.querySelectorAll('*')) {
+  if (e.matches(what)) out.push(e); if (e.shadowRoot) deep(e.shadowRoot, what, out); } return out; };
+const rest = (ms) => new Promise((done) => setTimeout(done, ms));
+const point = async (x, y) => {
+  const plot = Bokeh.documents[0].roots()[0];
+  const view = [...Bokeh.documents[0].views_manager][0];
+  const box = deep(document, '.bk-events')[0].getBoundingClientRect();
+  const at = { clientX: box.left + view.frame.x_scale.compute(x), clientY: box.top + view.frame.y_scale.compute(y) };
+  deep(document, '.bk-events')[0].dispatchEvent(new PointerEvent('pointermove',
+    { ...at, pointerType: 'mouse', bubbles: true, composed: true, isPrimary: true }));
+  await rest(150);
+  return deep(document, '.bk-tooltip-content').flatMap((e) => [...e.querySelectorAll('div')])
+    .filter((e) => !e.children.length).map((e) => e.textContent);
+};
+"""
+
+
+def opened(tmp_path: Path, report: Report, script: str = "", **more: Any) -> PageResult:
+    file = tmp_path / "report.html"
+    file.write_bytes(rendered(report).encode())
+    found = chromium_page(file, script=f"(async () => {{ {HELP} {script} }})()" if script else None, **more)
+    assert (found.console, found.page_errors, found.requests) == ([], [], [])
+    assert found.overflow_px == 0
+    return found
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("width", [1300, 420])
+def test_the_page_opens_without_error_request_or_overflow(tmp_path: Path, width: int) -> None:
+    sections = (
+        Section("timeline", "Timeline", figures=(Bar("Time", Unit.NS, (("kernels", 5), ("idle", 9))), a_timeline())),
+        Section("kernel", "Kernels", (a_table(9), *sample().sections[0].tables)),
+    )
+    report = Report("run.csv", "0", sample().facts, sections, sample().ledgers, ("n" * 400,))
+    found = opened(tmp_path, report, "return deep(document, 'canvas').length", width=width)
+    assert found.value > 0
+    assert found.title == "run.csv – tracekit report"
+
+
+@pytest.mark.viewer
+def test_a_page_without_a_timeline_opens_too(tmp_path: Path) -> None:
+    assert opened(tmp_path, page_of(Section("kernel", "Kernels", (a_table(3),)))).html.count("<tr") == 4
+
+
+@pytest.mark.viewer
+def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path) -> None:
+    table = ReportTable("t", ATTACKS[0], (Column("name", ATTACKS[1], Unit.TEXT, list(ATTACKS)),))
+    figure = a_timeline(ATTACKS, lanes=ATTACKS)
+    bar = Bar(ATTACKS[0], Unit.NS, tuple((name, 1) for name in ATTACKS))
+    report = Report(
+        ATTACKS[1], "0", tuple((name, name) for name in ATTACKS),
+        (Section(ATTACKS[0], ATTACKS[1], (table,), (bar, figure), ATTACKS), Section("e", ATTACKS[0], notes=ATTACKS)),
+        (ledger(ATTACKS[0], read=2, kept=1, dropped={ATTACKS[1]: 1}),), ATTACKS,
+    )  # fmt: skip
+    script = """
+      const said = [];
+      for (let i = 0; i < 13; i++) said.push((await point(100 * i + 40, 12))[0]);
+      return { pwned: window.pwned ?? null, images: deep(document, 'img, svg[onload]').length, said,
+        cells: [...document.querySelectorAll('tbody .t')].map((cell) => cell.textContent) };
+    """
+    found = opened(tmp_path, report, script)
+    assert found.value["pwned"] is None
+    assert found.value["images"] == 0
+    assert found.value["cells"] == [visible(name) for name in ATTACKS]
+    assert found.value["said"] == [visible(name) for name in ATTACKS]
+
+
+@pytest.mark.viewer
+def test_the_pointer_shows_whole_name_kind_lane_and_exact_times(tmp_path: Path) -> None:
+    report = page_of(Section("timeline", "Timeline", figures=(a_timeline(far=1_234_567),)))
+    found = opened(tmp_path, report, "return [await point(123456700 + 50000, 12), await point(10000, 12)]")
+    assert found.value == [
+        ["relu", "kernel · GPU 0 stream 7", "duration 111.111031 ms", "start 123.4567 ms"],
+        ["gemm", "kernel · GPU 0 stream 7", "duration 111.111031 ms", "start 0 ns"],
+    ]
+
+
+@pytest.mark.viewer
+def test_times_beyond_the_whole_numbers_of_javascript_stay_exact(tmp_path: Path) -> None:
+    report = page_of(Section("timeline", "Timeline", figures=(a_timeline(far=(1 << 54) + 1),)))
+    found = opened(tmp_path, report, f"return await point({100 * ((1 << 54) + 1) + (1 << 59)}, 12)")
+    start, length = ((1 << 54) + 1) * 100, ((1 << 54) + 1) * 90 + 1
+    seconds = [f"{Decimal(ns).scaleb(-9).normalize():,f} s" for ns in (length, start)]
+    assert found.value[2:] == [f"duration {seconds[0]}", f"start {seconds[1]}"]
+
+
+@pytest.mark.viewer
+def test_utilization_is_told_under_the_pointer(tmp_path: Path) -> None:
+    figure = a_timeline()
+    report = page_of(Section("timeline", "Timeline", figures=(figure,)))
+    height = picture(figure).height
+    found = opened(tmp_path, report, f"return await point(20, {height - 14})")
+    assert found.value == ["GPU 0", "kernels ran 50.0 % of the time", "from 0 ns to 66 ns"]
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize(("far", "last"), [(1, "200 ns"), (1000, "200 us"), (10**6, "200 ms"), (10**9, "200.0 s")])
+def test_the_time_axis_speaks_in_the_unit_of_its_times(tmp_path: Path, far: int, last: str) -> None:
+    report = page_of(Section("timeline", "Timeline", figures=(a_timeline(far=far),)))
+    script = """
+      const axis = Bokeh.documents[0].get_model_by_name('times');
+      const view = [...Bokeh.documents[0].views_manager][0].axis_views.find((v) => v.model === axis);
+      return view.compute_labels(view.tick_coords.major[0]).items.map((item) => item.text);
+    """
+    texts = opened(tmp_path, report, script).value
+    assert texts[0] == "0"
+    assert texts[-1].rstrip() in (last, last.replace(".0", ""))
+
+
+@pytest.mark.viewer
+def test_a_click_sorts_by_value_and_unknown_stays_last(tmp_path: Path) -> None:
+    script = """
+      const heads = [...document.querySelectorAll('thead th')];
+      const cells = (column) => [...document.querySelectorAll('tbody tr')].map((row) => row.cells[column].textContent);
+      const seen = [];
+      for (const [column, clicks] of [[1, 1], [1, 1], [0, 1]]) {
+        heads[column].querySelector('button').click();
+        seen.push([cells(1), cells(0), heads.map((head) => head.getAttribute('aria-sort'))]);
+      }
+      return seen;
+    """
+    table = a_table(6)
+    down, up, by_name = opened(tmp_path, page_of(Section("kernel", "Kernels", (table,))), script).value
+    totals = [(v, n) for v, n in zip(table.columns[1].values, table.columns[0].values, strict=True) if v is not None]
+    assert down[1] == [n for _, n in sorted(totals, key=lambda pair: -int(pair[0]))] + ["k1"]  # type: ignore[arg-type]
+    assert up[1] == [n for _, n in sorted(totals)] + ["k1"]  # type: ignore[type-var]
+    assert (down[2], up[2]) == ([None, "descending", None], [None, "ascending", None])
+    assert by_name[1] == sorted(f"k{i}" for i in range(6))
+
+
+@pytest.mark.viewer
+def test_numbers_that_floats_cannot_tell_apart_are_sorted_by_their_digits(tmp_path: Path) -> None:
+    values = [(1 << 62) + 1, (1 << 62) + 3, 1 << 62, (1 << 62) + 2]
+    table = ReportTable("t", "T", (Column("n", "N", Unit.COUNT, values),))
+    script = """
+      document.querySelector('thead button').click();
+      return [...document.querySelectorAll('tbody td')].map((cell) => cell.dataset.v);
+    """
+    found = opened(tmp_path, page_of(Section("x", "X", (table,))), script).value
+    assert found == [str(v) for v in sorted(values, reverse=True)]
+
+
+@pytest.mark.viewer
+def test_long_tables_show_some_rows_all_on_demand_and_those_that_match(tmp_path: Path) -> None:
+    names = [f"Kernel_{i % 7}_{i}" for i in range(40)]
+    table = ReportTable("t", "T", (Column("name", "Name", Unit.TEXT, names), Column("n", "N", Unit.COUNT, range(40))))
+    script = """
+      const seen = [], shown = () => [...document.querySelectorAll('tbody tr')].filter((row) => !row.hidden).length;
+      const button = document.querySelector('.tools button'), filter = document.querySelector('.tools input');
+      seen.push(shown(), button.textContent);
+      button.click();
+      seen.push(shown(), button.textContent);
+      filter.value = 'kernel_3'; filter.dispatchEvent(new Event('input'));
+      seen.push(shown(), document.querySelector('.tools [role=status]').textContent);
+      filter.value = 'nothing'; filter.dispatchEvent(new Event('input'));
+      seen.push(shown());
+      return seen;
+    """
+    found = opened(tmp_path, page_of(Section("x", "X", (table,))), script).value
+    matching = sum("kernel_3" in name.lower() for name in names)
+    assert found == [15, "show all 40 rows", 40, "show 15 rows", matching, f"{matching} of 40 rows match", 0]
+
+
+@pytest.mark.viewer
+def test_an_instant_alone_is_drawn(tmp_path: Path) -> None:
+    lone = Timeline((Lane("GPU 0", "", 1),), ("k",), ("kernel",), [0], [0], [0], [0], [0], [0], 1 << 60, 1 << 60, 1)
+    assert opened(tmp_path, page_of(Section("timeline", "Timeline", figures=(lone,))), "return 1").value == 1
