@@ -12,7 +12,7 @@ from typing import Self
 import pyarrow as pa
 
 from tracekit import run as runs
-from tracekit.errors import AllInputsError, InputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.errors import AllInputsError, InputError, ParseError, TracekitError, UnknownFormatError, UsageError
 from tracekit.readers import READERS
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.sniff import identify
@@ -197,6 +197,8 @@ class Inputs:
             return
         for each in opened.ledgers:
             each.check()
+        if (err := _nothing_read(ledger)) is not None:
+            self._fail(item, err)
         for facts in opened.run.sources if self._choice.fingerprint else ():
             facts.sha256 = facts.sha256 or source.sha256()
 
@@ -223,3 +225,14 @@ class Inputs:
                 yield from stream
         if run is not opened[0].run:
             runs.joined_runs(run, [o.run for o in opened])
+
+
+def _nothing_read(ledger: Ledger) -> TracekitError | None:
+    """Return the error of an input that has records, none of which could be read."""
+    if ledger.kept or ledger.merged or ledger.filtered or not ledger.dropped:
+        return None
+    reasons = "; ".join(str(ledger.notes[code]) for code in ledger.dropped if code in ledger.notes)
+    return ParseError(ledger.path, "", f"no record of it can be read: {reasons}", hint=_DAMAGED)
+
+
+_DAMAGED = "is the file whole, and is it what its first lines say? --from NAME reads it as another format"

@@ -52,6 +52,13 @@ def split_quantity(text: str) -> tuple[Decimal, str]:
         raise ValueError(f"not a number with a unit: {text[:40]!r}") from err
 
 
+def _decimal(number: str | Decimal) -> Decimal:
+    try:
+        return Decimal(number)
+    except InvalidOperation as err:
+        raise ValueError(f"not a number: {str(number)[:40]!r}") from err
+
+
 def to_ns(number: str | Decimal, unit: str) -> int:
     """Return number x unit in ns, exact; what lies below 1 ns is rounded half to even.
 
@@ -62,7 +69,7 @@ def to_ns(number: str | Decimal, unit: str) -> int:
     """
     if unit not in TIME_EXPONENT:
         raise ValueError(f"not a unit of time: {unit!r}")
-    value = Decimal(number) if isinstance(number, str) else number
+    value = _decimal(number)
     if not value.is_finite() or value.adjusted() > 20:
         raise ValueError(f"not a time: {str(number)[:40]!r}")
     ns = int(value.scaleb(TIME_EXPONENT[unit]).to_integral_value())
@@ -88,7 +95,7 @@ def to_bytes(number: str | Decimal, unit: str) -> int:
     """
     if unit not in BYTE_FACTOR:
         raise ValueError(f"not a unit of size: {unit!r}")
-    value = Decimal(number) if isinstance(number, str) else number
+    value = _decimal(number)
     if not value.is_finite() or value.adjusted() > 20:
         raise ValueError(f"not a size: {str(number)[:40]!r}")
     return int((value * BYTE_FACTOR[unit]).to_integral_value())

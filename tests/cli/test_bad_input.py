@@ -57,9 +57,19 @@ def test_what_is_no_trace(name: str, data: bytes, fragment: str, tmp_path: Path)
     left(tmp_path, name)
 
 
-def test_a_header_without_rows_is_a_trace_without_events(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [b"", b"ms,us,,,,,\n", b'ms,us,,,,,\n-1.0,2.0,1,"GPU (0)","1","7","k"\n'])
+def test_a_header_without_a_row_that_can_be_read(more: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_bytes(HEADER)
+    path.write_bytes(HEADER + more)
+    refused(run("convert", path, "-o", tmp_path / "out.json"), "no record" if b"-1" in more else "header without rows")
+    left(tmp_path, "x.csv")
+
+
+def test_a_run_without_kernels_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(
+        "==1== NVPROF is profiling process 1, command: x\n==1== Profiling result:\nNo kernels were profiled.\n"
+    )
     result = run("convert", path, "-o", tmp_path / "out.json")
     assert result.exit_code == 0, result.stderr
     assert "no events" in result.stderr

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit._version import __version__
-from tracekit.errors import AllInputsError, TracekitError, UsageError
+from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.inputs import Failure
@@ -138,6 +138,18 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
                 raise
             print_error(TracekitError(f"{err.filename or 'the system'}: {err.strerror or err}"))
+            raise typer.Exit(EXIT_FAILED) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except MemoryError:
+            print_error(
+                TracekitError("out of memory", hint="convert streams; summary and report hold the columns they show")
+            )
+            raise typer.Exit(EXIT_FAILED) from None
+        except Exception as err:  # the last door: a bug of ours must not become a traceback either
+            if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
+                raise
+            print_error(SchemaError(f"tracekit failed: {type(err).__name__}: {err}"))
             raise typer.Exit(EXIT_FAILED) from None
 
     return wrapper

@@ -42,22 +42,22 @@ def inspect(
 
 def _text(entry: dict[str, Any]) -> str:
     ledger = entry["ledger"]
-    lines = [printable(entry["path"]), f"  format    {entry['format']}"]
+    lines = [printable(entry["path"]), f"  {'format':<16} {entry['format']}"]
     for key, value in entry["facts"].items():
         if isinstance(value, (str, int, float)) and str(value):
-            lines.append(f"  {printable(str(key))[:9]:<9} {printable(str(value))[:400]}")
+            lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")
     if entry["devices"]:
-        lines.append(f"  devices   {printable(', '.join(entry['devices']))[:400]}")
+        lines.append(f"  devices          {printable(', '.join(entry['devices']))[:400]}")
     rows = [f"{entry[what]:,} {what}" for what in ("events", "totals") if entry[what]]
-    lines.append(f"  holds     {' and '.join(rows) or 'no events'}")
+    lines.append(f"  holds            {' and '.join(rows) or 'no events'}")
     if entry["first_ns"] is not None:
         lines.append(
-            f"  times     {entry['first_ns']:,} ns to {entry['last_ns']:,} ns, "
+            f"  times            {entry['first_ns']:,} ns to {entry['last_ns']:,} ns, "
             f"{format_span(entry['last_ns'] - entry['first_ns'])} in all"
         )
     for kind, counts in entry["by_kind"].items():
         lines.append(f"    {kind:<18} {counts['events']:>12,} events {counts['dur_ns']:>20,} ns")
-    lines.append(f"  ledger    {ledger['read']:,} records read")
+    lines.append(f"  ledger           {ledger['read']:,} records read")
     for name in ("kept", "merged", "facts", "filtered"):
         if ledger[name]:
             lines.append(f"    {name:<30} {ledger[name]:>12,}")
@@ -66,5 +66,5 @@ def _text(entry: dict[str, Any]) -> str:
     for note in ledger["notes"]:
         where = f" (first at {', '.join(note['places'])})" if note["places"] else ""
         count = f", {note['count']:,} times" if note["count"] > 1 else ""
-        lines.append(f"  note      {printable(note['text'])}{count}{printable(where)}")
+        lines.append(f"  note             {printable(note['text'])}{count}{printable(where)}")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from importlib import import_module
 from tracekit.readers.base import Reader
 
 _MODULES: tuple[str, ...] = (
+    "cuda_profile",
     "events_jsonl",
     "nvprof_csv",
     "nvprof_text",

@@ -1,4 +1,4 @@
-"""A small program that demangles names under limits of memory and CPU time; `_names.py` starts it, no other file uses it.
+"""A small program that demangles names under limits of memory and CPU time; `_names.py` alone starts it.
 
     python -I -S _demangle_child.py NAME_OF_THE_CXX_LIBRARY
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tracekit.errors import ParseError
 from tracekit.readers._nvprof_lines import (
     PREFIX,
     Header,
@@ -45,6 +46,11 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
             else:
                 yield from _block(block, sessions[None])
             yield from state.take()
+        if state.ledger.ignored.get("header") and not state.ledger.kept and not state.ledger.dropped:
+            raise ParseError(
+                state.ledger.path, "", "a table header without rows",
+                hint="nvprof writes its rows when the program ends: was it killed before?",
+            )  # fmt: skip
         if not state.ledger.kept and not state.ledger.dropped:
             state.ledger.note(
                 "no-rows", "the file has no row: nvprof recorded nothing, or what it recorded was removed"

@@ -312,15 +312,10 @@ def _encoding(head: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    if b"\0" in head:
-        # A text log padded with NUL after a crash is text still.
-        head = head.rstrip(b"\0")
-        if b"\0" in head:
-            return False
-    if not head:
-        return True
-    bad = head.decode("utf-8", "replace").count("\ufffd")
-    return bad <= 1 + len(head) // 20
+    # A text log padded with NUL after a crash is text still.
+    head = head.rstrip(b"\0")
+    bad = head.count(b"\0") + head.decode("utf-8", "replace").count("\ufffd")
+    return bad <= 2 + len(head) // 20
 
 
 def _as_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from tracekit.writers.base import Writer
 _MODULES: tuple[str, ...] = (
     "chrome_trace",
     "csv",
+    "cuda_profile",
     "jsonl",
     "parquet",
 )

@@ -1,0 +1,180 @@
+"""Logs of the CUDA command line profiler: real files, our samples, and what can be wrong with a log."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus, sample
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.pipeline import inspect
+from tracekit.trace import Trace
+
+HEAD = b"# CUDA_PROFILE_LOG_VERSION 2.0\n# CUDA_DEVICE 0 Tesla C2050\n# CUDA_CONTEXT 1\n"
+
+
+def log(tmp_path: Path, text: bytes) -> Trace:
+    path = tmp_path / "cuda_profile_0.log"
+    path.write_bytes(text)
+    return tracekit.read(path)
+
+
+def column(trace: Trace, name: str) -> list[object]:
+    return list(trace.events.column(name).to_pylist())
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "kernels", "kernel_ns", "copies", "copy_ns"),
+    [
+        ("szabar_kv.log", 2, 4_742_336, 2, 548_256),
+        ("matrixpowers_csv.log", 342, 2_592_984_577, 54, 1_380_416_474),
+        ("rtx2080_gridsize3d_csv.log", 1, 3_296, 0, 0),
+    ],
+)
+def test_real_logs_give_the_figures_that_were_checked_by_hand(
+    name: str, kernels: int, kernel_ns: int, copies: int, copy_ns: int
+) -> None:
+    kinds = inspect(corpus(f"cuda_cmdline_profiler/{name}"))["inputs"][0]["by_kind"]
+    assert kinds["kernel"] == {"events": kernels, "dur_ns": kernel_ns}
+    assert kinds.get("memcpy", {"events": 0, "dur_ns": 0}) == {"events": copies, "dur_ns": copy_ns}
+
+
+@pytest.mark.corpus
+def test_a_short_row_keeps_its_shape_and_its_other_columns() -> None:
+    (row,) = tracekit.read(corpus("cuda_cmdline_profiler/rtx2080_gridsize3d_csv.log")).events.to_pylist()
+    assert [row[c] for c in ("grid_x", "grid_y", "grid_z", "block_x", "stream", "registers")] == [64, 1, 1, 128, 1, 16]
+    assert (row["name"], row["raw_name"]) == ("kernel(unsigned long*)", "_Z6kernelPm")
+    assert orjson.loads(row["args"]) == {
+        "cputime_ns": 73355, "occupancy": 1.0, "cacheconfigexecuted": 0, "cacheconfigrequested": 0, "active_warps": 0,
+        "active_cycles": 0,
+    }  # fmt: skip
+
+
+def test_time_stamps_are_ns_of_the_epoch_and_their_difference_the_duration() -> None:
+    trace = tracekit.read(sample("cuda-profile/kvp-timestamps.log"))
+    assert trace.run.origin_ns == 0
+    assert column(trace, "ts_ns")[0] == 0x13E224F5BD69F44F
+    assert column(trace, "dur_ns")[0] == 0x13E224F5BD70B70F - 0x13E224F5BD69F44F
+    assert column(trace, "copy_kind")[0] == "HtoD"
+    assert trace.ledgers[0].notes == {}
+
+
+def test_rows_without_stamps_are_laid_end_to_end_for_each_stream_and_the_user_is_told() -> None:
+    trace = tracekit.read(sample("cuda-profile/kvp-streamid.log"))
+    assert trace.run.sources[0].synthetic_time
+    assert "synthetic-times" in trace.ledgers[0].notes
+    for stream in set(column(trace, "stream")):
+        rows = [r for r in trace.events.to_pylist() if r["stream"] == stream]
+        rows.sort(key=lambda r: r["event_id"])
+        assert rows[0]["ts_ns"] == 0
+        assert all(a["ts_ns"] + a["dur_ns"] == b["ts_ns"] for a, b in pairwise(rows))
+
+
+def test_version_1_stamps_are_the_hosts_and_say_so() -> None:
+    trace = tracekit.read(sample("cuda-profile/kvp-version-1.log"))
+    assert trace.run.origin_ns is None
+    assert column(trace, "ts_ns")[0] == 391_794_283
+    assert "host-timestamps" in trace.ledgers[0].notes
+
+
+def test_two_forms_of_one_run_read_the_same() -> None:
+    one, two = (tracekit.read(sample(f"cuda-profile/{name}-timestamps.log")) for name in ("kvp", "csv"))
+    drop = ["event_id"]
+    assert one.events.drop_columns(drop).to_pylist() == two.events.drop_columns(drop).to_pylist()
+
+
+def test_odd_cells_take_the_exact_way_and_lose_nothing(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD + b"method,gputime,cputime,gridsizeX,regperthread,weird\n"
+        b"method=[ a ] gputime=[ 1.2345 ] cputime=[ 1e1 ] gridsizeX=[ 7.0 ] regperthread=[ many ] weird=[ x y ] \n"
+        b"method=[ foo [lambda(int)] ] gputime=[ 2 ] weird=[ 0x1F ]\n"
+        b"method=[ b ] gputime=[ 3.5 ] gridsizeX=[ 4294967296 ]\n",
+    )
+    rows = sorted(trace.events.to_pylist(), key=lambda r: r["event_id"])
+    assert [r["dur_ns"] for r in rows] == [1234, 2000, 3500]
+    assert [r["name"] for r in rows] == ["a", "foo [lambda(int)]", "b"]
+    assert orjson.loads(rows[0]["args"]) == {
+        "cputime_ns": 10000, "gputime_ns": 1234, "regperthread": "many", "weird": "x y",
+    } or orjson.loads(rows[0]["args"]) == {"cputime_ns": 10000, "regperthread": "many", "weird": "x y"}  # fmt: skip
+    assert rows[0]["grid_x"] == 7
+    assert orjson.loads(rows[2]["args"]) == {"gridsizeX": 4294967296}
+
+
+def test_bad_rows_cost_themselves_with_line_and_reason(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD + b"method,gputime\nmethod=[ a ] gputime=[ 1.000 ]\nhello\nmethod=[ b ] gputime=[ -1.0 ]\n"
+        b"gputime=[ 1.0 ]\nmethod=[ c ]\nmethod=[ d ] gputime=[ 1e30 ]\n\n\0\0\nmethod=[ e ] gputime=[ 2.000 ]\n",
+    )
+    assert column(trace, "name") == ["a", "e"]
+    (ledger,) = trace.ledgers
+    assert ledger.dropped == {"bad-row": 5}
+    assert ledger.ignored == {"column-line": 1, "blank": 2}
+    assert ledger.notes["bad-row"].places[0] == "line 6"
+
+
+def test_a_torn_last_row_costs_that_row(tmp_path: Path) -> None:
+    for tail in (b"method=[ b ] gputime=[ 12", b"method=[ b ] gputi"):
+        trace = log(tmp_path, HEAD + b"method,gputime\nmethod=[ a ] gputime=[ 1.000 ] \n" + tail)
+        assert column(trace, "name") == ["a"]
+        assert trace.ledgers[0].dropped == {"torn-row": 1}
+    trace = log(tmp_path, HEAD + b"# CUDA_PROFILE_CSV 1\nmethod,gputime\na,1.000\nb,2.0")
+    assert column(trace, "name") == ["a"]
+
+
+def test_logs_of_several_contexts_in_one_file_keep_apart(tmp_path: Path) -> None:
+    one = sample("cuda-profile/two-contexts_0.log").read_bytes()
+    two = sample("cuda-profile/two-contexts_1.log").read_bytes()
+    trace = log(tmp_path, one + two)
+    assert set(column(trace, "device")) == {0, 1}
+    assert trace.events.num_rows == sum(
+        tracekit.read(sample(f"cuda-profile/two-contexts_{n}.log")).events.num_rows for n in (0, 1)
+    )
+    assert len(trace.run.devices) == 2
+
+
+def test_a_second_context_may_have_no_rows(tmp_path: Path) -> None:
+    assert log(tmp_path, HEAD + b"method,gputime,cputime,occupancy\n").events.num_rows == 0
+
+
+def test_a_log_without_its_head_is_read_from_its_rows(tmp_path: Path) -> None:
+    trace = log(tmp_path, b"method=[ a ] gputime=[ 1.000 ] cputime=[ 2.000 ]\n")
+    assert column(trace, "name") == ["a"]
+    assert "no-column-line" in trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ("method,cputime", "neither gputime"),
+        ("gputime,cputime", "no column method"),
+        ("method,gputime,gputime", "twice"),
+    ],
+)
+def test_a_wrong_column_line_costs_the_file(columns: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match=f"line 4: .*{reason}"):
+        log(tmp_path, HEAD + columns.encode() + b"\na,1.0\n")
+
+
+@given(st.data())
+def test_damage_anywhere_is_a_row_or_a_sentence(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["kvp-timestamps", "csv-many-columns", "kvp", "csv-short-rows"]))
+    text = bytearray(sample(f"cuda-profile/{name}.log").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
+    path = tmp_path_factory.mktemp("d") / "x"
+    path.write_bytes(bytes(text))
+    try:
+        trace = tracekit.read(path, format="cuda-profile")
+    except TracekitError:
+        return
+    assert trace.ledgers[0].read == trace.ledgers[0].accounted()
