@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from html.parser import HTMLParser
 from pathlib import Path
@@ -250,6 +251,46 @@ def test_records_of_several_inputs_are_a_table() -> None:
         [f"{i}.csv", "nvprof-csv", f"{10 + i}", f"{9 + i}"] for i in range(3)
     ]
     assert rows[0][6][1] == "1"
+
+
+def test_a_path_is_not_changed_to_begin_a_sentence() -> None:
+    inputs = (ledger("dir/a.csv", read=1, kept=1), ledger("read me.csv", read=1, kept=1))
+    text = Page(rendered(page_of(ledgers=inputs))).text
+    assert "dir/a.csv: read 1 record: 1 kept" in text
+    assert "Read 1 record: 1 kept" in Page(rendered(page_of(ledgers=inputs[:1]))).text
+
+
+def test_a_ratio_that_is_not_nothing_does_not_read_so() -> None:
+    values = [0.0, 1e-9, -1e-9, 0.00005, 1.0, float("nan")]
+    made = sheet(ReportTable("t", "T", (Column("r", "R", Unit.RATIO, values),)))
+    assert [row[0].text for row in made.rows] == ["0.00", "<0.01", ">-0.01", "0.01", "100.00", UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([], "us"), ([None, 0], "us"), ([9_999_999], "us"), ([10_000_000], "ms"), ([10**11], "s"), ([-(10**11)], "s"),
+        ([391_204_000, 36_000, 2_000], "us"), ([391_204_000, 100_000, 2_000], "ms"), ([10**11, 5_000, 3_000], "us"),
+        ([10**11, 10**7, 10**6], "ms"),
+    ],
+)  # fmt: skip
+def test_a_column_of_times_has_the_unit_in_which_most_of_it_can_be_read(values: list[int | None], unit: str) -> None:
+    made = sheet(ReportTable("t", "T", (Column("total", "Total", Unit.NS, values),)))
+    assert made.heads[0].unit == unit
+
+
+def test_lanes_of_several_processes_and_devices_have_titles_and_no_work_no_utilization() -> None:
+    figure = a_timeline()
+    grouped = replace(
+        figure,
+        lanes=tuple(Lane("host", f"process {i}", 1) for i in range(2)),
+        utilization=(("GPU 0", [0.5]), ("GPU 1", [0.0])),
+    )
+    without = replace(figure, utilization=())
+    labels = [json.dumps(picture(each).document) for each in (figure, grouped, without)]
+    assert [text.count('"Label"') for text in labels] == [0, 3, 0]
+    assert picture(without).height < picture(figure).height < picture(grouped).height
+    assert "utilization" not in labels[2]
 
 
 def test_rows_beyond_the_most_are_cut_and_told() -> None:

@@ -74,9 +74,10 @@ def test_device_time_is_parted_and_adds_up_to_the_span() -> None:
     assert sum(parts.values()) == 100
 
 
-@given(rows=event_rows())
-def test_device_time_agrees_with_the_view_of_devices_and_with_a_slow_oracle(rows: list[Row]) -> None:
-    made = trace(*rows, run=runs(3))
+@given(rows=event_rows(), apart=st.booleans())
+def test_device_time_agrees_with_the_view_of_devices(rows: list[Row], apart: bool) -> None:
+    run = runs(3, origin=None, facts={"runs": [{}, {}]}) if apart else runs(3)
+    made = trace(*rows, run=run)
     found = bars(view(made))
     table = VIEWS["device"].compute(made, ViewOptions())
     if not table.tables:
@@ -344,6 +345,26 @@ def test_inputs_without_a_common_clock_begin_at_zero_each() -> None:
     of_all = bars(found)["Time of all 2 devices"]
     assert of_all == {"kernels": 34, "idle": 137 - 34}
     assert [sum(shares) for _, shares in figure(found).utilization] == [20, 14]
+
+
+def test_runs_of_one_file_begin_at_zero_each_and_have_bars_of_their_own() -> None:
+    rows = (
+        {"ts_ns": 700, "dur_ns": 10, "device": 0, "pid": 5},
+        {"ts_ns": 790, "dur_ns": 10, "device": 0, "pid": 5},
+        {"ts_ns": 300, "dur_ns": 20, "device": 0, "pid": 6},
+    )
+    found = view(trace(*rows, run=runs(1, origin=None, facts={"runs": [{"pid": 5}, {"pid": 6}]})))
+    assert sorted(zip(figure(found).lane, figure(found).start_ns, strict=True)) == [(0, 0), (0, 90), (1, 0)]
+    assert [lane.group for lane in figure(found).lanes] == ["process 5", "process 6"]
+    assert bars(found) == {
+        "Time of all 2 devices": {"kernels": 40, "idle": 80},
+        "Time of process 5 · GPU 0": {"kernels": 20, "idle": 80},
+        "Time of process 6 · GPU 0": {"kernels": 20, "idle": 0},
+    }
+    assert [(label, sum(shares)) for label, shares in figure(found).utilization] == [
+        ("process 5 · GPU 0", 20), ("process 6 · GPU 0", 20),
+    ]  # fmt: skip
+    assert any("share no clock" in note for note in found.notes)
 
 
 def test_made_up_starts_give_no_shares_of_time() -> None:

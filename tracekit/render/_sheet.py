@@ -89,13 +89,19 @@ def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
 
 
 def _time_unit(values: list[Cell], wanted: str) -> str:
-    """Return the unit in which three decimals say enough of the largest time of a column."""
+    """Return the unit in which three decimals say enough of most times of a column."""
     if wanted:
         if wanted not in TIME_EXPONENT:
             raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
         return wanted
-    largest = max((abs(int(v)) for v in values if v is not None), default=0)
-    return "us" if largest < 10**7 else "ms" if largest < 10**11 else "s"
+    sizes = sorted(abs(int(v)) for v in values if v)
+    if not sizes:
+        return "us"
+    unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
+    # One long time does not make all others "<0.001": the middle one shall have two digits that say something.
+    while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
+        unit = "us" if unit == "ms" else "ms"
+    return unit
 
 
 def _time(value: Cell, unit: str, *, exact: bool) -> SheetCell:
@@ -152,6 +158,8 @@ def _ratio(value: Cell) -> SheetCell:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return SheetCell(UNKNOWN)
     text = format_ratio(value)
+    if value and text in ("0.00", "-0.00"):
+        text = "<0.01" if value > 0 else ">-0.01"
     return SheetCell(text, repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0))
 
 

@@ -97,7 +97,7 @@ def render(report: Report, options: RenderOptions) -> str:
         parts=page.parts,
         empty=page.empty,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
-        account=[line[:1].upper() + line[1:] for line in _prose.ledger_lines(report.ledgers)],
+        account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
         notes=list(map(visible, report.notes)),
         style=_text(folder, "report.css"),
         script=script,
@@ -178,6 +178,11 @@ def _ledger(ledgers: Sequence[dict[str, Any]]) -> ReportTable:
             *(Column(name, title, Unit.COUNT, counts(name)) for name, title in words.items()),
         ),
     )
+
+
+def _sentence(line: str) -> str:
+    """Return a line with a capital, unless it begins with the name of an input."""
+    return f"R{line[1:]}" if line.startswith("read ") else line
 
 
 def _bokeh() -> str:

@@ -2,8 +2,8 @@
 
 Of one device: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
 neither ran), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the view
-`device`: first start to last end of all rows of the same input, host rows included; the share of kernels is that
-view's utilization.
+`device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
+rows included; the share of kernels is that view's utilization.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups
+from tracekit.views._clocks import by_input
 from tracekit.views._lanes import device_label, owner_labels
 from tracekit.views._sources import spans, synthetic_sources
 
@@ -39,10 +40,11 @@ class DeviceTime:
     notes: tuple[str, ...] = ()
 
 
-def device_time(trace: Trace, shift: dict[int, int], begin: int, end: int) -> DeviceTime:
+def device_time(trace: Trace, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTime:
     """Return the time of each device that worked.
 
-    shift: for each source what is taken off its starts in the picture; begin, end: its span, so shifted.
+    clocks: the clock of each row of EVENTS. shift: for each clock what is taken off its starts in the picture; begin,
+    end: the picture's span, so shifted.
     """
     picked = _groups.pick(trace, DEVICE_WORK)
     made_up = synthetic_sources(trace)
@@ -50,26 +52,27 @@ def device_time(trace: Trace, shift: dict[int, int], begin: int, end: int) -> De
     known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
     if not known.any():
         return DeviceTime()
-    keys = [_groups.Key(k.codes[known], k.labels) for k in (source, picked.key("rank"), picked.key("device"))]
-    groups = _groups.group_by(*keys)
-    devices = sorted(range(groups.count), key=lambda g: _order(groups, g))
+    rows = picked.rows[known]
+    inputs = by_input(trace)
+    place = _groups.Key(inputs.codes[picked.rows], range(inputs.count))
+    keys = (source, picked.key("rank"), picked.key("device"), place)
+    groups = _groups.group_by(*(_groups.Key(key.codes[known], key.labels) for key in keys))
+    devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    kernel, memcpy = (
-        _groups.kind_mask(trace.events, {kind})[picked.rows[known]] for kind in (Kind.KERNEL, Kind.MEMCPY)
-    )
+    kernel, memcpy = (_groups.kind_mask(trace.events, {kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
 
     def union(of: Mask) -> list[int]:
         lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
         return lengths
 
     kernels, copies, busy = union(kernel), union(kernel | memcpy), union(np.ones(starts.size, np.bool_))
-    whole = _spans(trace)
-    names = _names(trace, groups)
+    whole = _spans(trace, inputs)
+    names = _names(trace, groups, inputs)
     bars = []
     totals = [0, 0, 0, 0]
     for g in devices:
-        span = whole[groups.labels[0][g]]
+        span = whole[_number(groups.labels[3][g])]
         parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
         model = trace.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
@@ -86,7 +89,7 @@ def device_time(trace: Trace, shift: dict[int, int], begin: int, end: int) -> De
     series = []
     for g in devices[:SERIES]:
         mine = (groups.codes == g) & kernel
-        off = shift.get(_number(groups.labels[0][g]), 0)
+        off = shift[clocks[rows[groups.codes == g][0]]]
         series.append((names[g], _busy_shares(starts[mine] - off, ends[mine] - off, begin, end)))
     return DeviceTime(tuple(bars), tuple(series), tuple(notes))
 
@@ -107,27 +110,31 @@ def _busy_shares(starts: I64, ends: I64, begin: int, end: int) -> list[float]:
     return shares
 
 
-def _spans(trace: Trace) -> dict[Cell, int]:
-    key = _groups.key_of(trace.events, "source", np.arange(trace.events.num_rows))
+def _spans(trace: Trace, inputs: _groups.Groups) -> list[int]:
     start: I64 = trace.events.column("ts_ns").to_numpy()
     length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    first, last = spans(key.codes, len(key.labels), start, start + length)
-    return dict(zip(key.labels, (last - first).tolist(), strict=True))
+    first, last = spans(inputs.codes, inputs.count, start, start + length)
+    lengths: list[int] = (last - first).tolist()
+    return lengths
 
 
-def _order(groups: _groups.Groups, g: int) -> tuple[object, ...]:
-    return tuple((cell is None, cell if cell is not None else 0) for cell in (labels[g] for labels in groups.labels))
+def _order(groups: _groups.Groups, inputs: _groups.Groups, g: int) -> tuple[object, ...]:
+    source, rank, device, place = (labels[g] for labels in groups.labels)
+    cells = (source, rank, inputs.labels[1][_number(place)], device)
+    return tuple((cell is None, cell if cell is not None else 0) for cell in cells)
 
 
 def _number(cell: Cell) -> int:
     return cell if isinstance(cell, int) else 0
 
 
-def _names(trace: Trace, groups: _groups.Groups) -> list[str]:
-    """Return what each device is called, with its rank or input where there are several."""
-    sources, ranks, devices = groups.labels
+def _names(trace: Trace, groups: _groups.Groups, inputs: _groups.Groups) -> list[str]:
+    """Return what each device is called, with its rank, input or run where there are several."""
+    sources, ranks, devices, places = groups.labels
     owners = owner_labels(trace, zip(map(_number, sources), ranks, strict=True))
-    return [
-        " · ".join(filter(None, (owners[_number(source), rank], device_label(device))))
-        for source, rank, device in zip(sources, ranks, devices, strict=True)
-    ]
+    out = []
+    for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
+        pid = inputs.labels[1][_number(place)]
+        run = "" if pid is None else f"process {pid}"
+        out.append(" · ".join(filter(None, (owners[_number(source), rank], run, device_label(device)))))
+    return out

@@ -19,8 +19,9 @@ from tracekit.report import Lane, Section, Timeline
 from tracekit.trace import Trace, text_codes
 from tracekit.units import MAX_NS
 from tracekit.views import _groups, _lanes
+from tracekit.views._clocks import by_clock
 from tracekit.views._device_time import device_time
-from tracekit.views._sources import several_clocks, source_label, source_labels, synthetic_sources
+from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.views.base import View, ViewOptions
 
 MOST_RECTANGLES = 50_000
@@ -80,28 +81,26 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if max(-int(starts.min()), int(starts.max()), int(durations.max())) > MAX_NS:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
 
-    sources, shift = _shift(trace, rows, starts)
-    low = [int(s) for s in _extreme(np.minimum, sources, starts)]
-    high = [int(e) for e in _extreme(np.maximum, sources, starts + durations)]
-    begin = min(first - off for first, off in zip(low, shift, strict=True))
-    end = max(last - off for last, off in zip(high, shift, strict=True))
+    clock = by_clock(trace)
+    clocks = clock.codes[rows]
+    first, last = spans(clocks, clock.count, starts, starts + durations)
+    # What shares no clock is laid so that each begins at 0; else nothing moves.
+    shift = first if clock.count > 1 else np.zeros(1, np.int64)
+    present = np.unique(clocks)
+    begin = min(int(first[c]) - int(shift[c]) for c in present)
+    end = max(int(last[c]) - int(shift[c]) for c in present)
     if end - begin >= MAX_NS:
-        far = (
-            "the rows lie more than 146 years apart, so no picture is drawn; --time A:B leaves out what cannot be true"
-        )
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
-    labels = np.unique(sources)
-    offset = dict(zip(labels.tolist(), shift, strict=True))
-    starts = starts - (np.array(shift, np.int64)[np.searchsorted(labels, sources)] + begin)
+    starts = starts - (shift + begin)[clocks]
 
     drawn, left_out = _laid_out(trace, rows, starts, durations)
     drawn, thinned = thin(drawn, end - begin)
     said = [thinned.format(total=rows.size)] if thinned else []
     if left_out and not thinned:
         said.append(f"{drawn.rows.size:,} of {rows.size:,} rectangles are drawn")
-    work = device_time(trace, offset, begin, end)
+    work = device_time(trace, clock.codes, shift, begin, end)
     figure = _figure(trace, drawn, begin, end, rows.size, "; ".join([*said, *left_out]), work.utilization)
-    notes = [*untimed_note, *work.notes, *_clock_notes(trace, sources), *notes]
+    notes = [*untimed_note, *work.notes, *_clock_notes(trace, rows, present.size), *notes]
     return Section(VIEW.name, _TITLE, figures=(*work.bars, figure), notes=tuple(notes))
 
 
@@ -121,25 +120,6 @@ def _untimed(trace: Trace, rows: I64) -> list[str]:
     found = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
     words = ", ".join(f"{-count:,} {kind}" for count, kind in found)
     return [f"not drawn, for they have no duration: {words}"]
-
-
-def _shift(trace: Trace, rows: I64, starts: I64) -> tuple[I64, list[int]]:
-    """Return the source of each row, and for each source that occurs, ascending, what is taken off its starts.
-
-    Inputs that share no clock are laid so that each begins at 0; else nothing moves.
-    """
-    sources = trace.events.column("source").to_numpy()[rows].astype(np.int64)
-    first = _extreme(np.minimum, sources, starts)
-    return sources, [int(s) if several_clocks(trace) else 0 for s in first]
-
-
-def _extreme(of: np.ufunc, sources: I64, values: I64) -> list[int]:
-    """Return the smallest or largest value of each source, sources ascending."""
-    if sources.size and bool((sources == sources[0]).all()):
-        return [int(of.reduce(values))]
-    order = np.argsort(sources, kind="stable")
-    begins = np.unique(sources[order], return_index=True)[1]
-    return [int(value) for value in of.reduceat(values[order], begins)]
 
 
 def _laid_out(trace: Trace, rows: I64, starts: I64, durations: I64) -> tuple[_Drawn, list[str]]:
@@ -260,10 +240,13 @@ def _texts(trace: Trace, column: str, rows: I64) -> tuple[tuple[str, ...], list[
     return tuple(texts[i] if i >= 0 else UNNAMED for i in found.tolist()), numbers.tolist()
 
 
-def _clock_notes(trace: Trace, sources: I64) -> list[str]:
+def _clock_notes(trace: Trace, rows: I64, clocks: int) -> list[str]:
     notes = []
-    if several_clocks(trace) and np.unique(sources).size > 1:
-        notes.append("the inputs share no clock: each begins at 0, and nothing follows from what stands above what")
+    if clocks > 1:
+        notes.append(
+            "inputs or runs that share no clock: each begins at 0; nothing follows from what stands above what"
+        )
+    sources = trace.events.column("source").to_numpy()[rows]
     if made_up := [number for number in synthetic_sources(trace) if (sources == number).any()]:
         labels = source_labels(trace)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
