@@ -1,0 +1,130 @@
+"""`paddle.fluid.profiler` over tracekit's recorder: the same functions, defaults, errors and report.
+
+    import tracekit.profiler.fluid as profiler
+
+    with profiler.profiler("All", "total", "/tmp/profile"):
+        for i in range(10):
+            if i == 2:
+                profiler.reset_profiler()            # the first iterations are not measured
+            with tracekit.recorder.range("conv2d"):  # "conv2d/compute" would be a part of it
+                ...
+
+The ranges are those of `tracekit.recorder`, and of all that records through it. State GPU and All collect kernels and
+copies through CUPTI where it can be had; All also writes the profile proto, which Paddle's tools/timeline.py reads. A
+second start, and a stop of what does not run, are silent. Ranges without an end are left out and counted on stderr.
+`cuda_profiler` stands in `tracekit.profiler.cuda`.
+
+Source: python/paddle/fluid/profiler.py, Paddle 1.4 to 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from tracekit.errors import TracekitError
+from tracekit.profiler._say import show, tell
+from tracekit.profiler._window import LogFolder, Window, WindowRecording, save_windows
+from tracekit.profiler.cuda import cuda_profiler
+
+__all__ = ["cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
+
+STATES: Final = ("CPU", "GPU", "All")
+TRACER_OPTIONS: Final = ("Default", "OpDetail", "AllOpDetail")
+SORTED_KEYS: Final = ("default", "calls", "total", "max", "min", "ave")
+PROFILE_PATH: Final = "/tmp/profile"
+
+
+@dataclass(slots=True)
+class _Running:
+    """The profiler of the process: there is one, as upstream."""
+
+    recording: WindowRecording | None = None
+    state: str = ""
+    tracer_option: str = ""
+
+
+_RUNNING: Final = _Running()
+
+
+def _begin() -> WindowRecording | None:
+    try:
+        recording = WindowRecording(LogFolder(), "fluid", 0, gpu=_RUNNING.state != "CPU")
+    except OSError as error:
+        tell(f"not recording: {error}")
+        return None
+    return recording if recording.start() else None
+
+
+def start_profiler(state: str, tracer_option: str = "Default") -> None:
+    """Begin to record. state: CPU, GPU or All; tracer_option: Default, OpDetail or AllOpDetail. Silent while it runs.
+
+    Raises: ValueError for another state or option.
+    """
+    if _RUNNING.recording is not None:
+        return
+    if state not in STATES:
+        raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
+    if tracer_option not in TRACER_OPTIONS:
+        raise ValueError("tracer option must be 'Default', 'OpDetail', 'AllOpDetail'.")
+    _RUNNING.state, _RUNNING.tracer_option = state, tracer_option
+    _RUNNING.recording = _begin()
+
+
+def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PATH) -> None:
+    """End, and print the report. sorted_key: None (first end), calls, total, max, min or ave. Silent when none runs.
+
+    With the state All the profile proto is written to `profile_path`; when that fails stderr says so.
+    Raises: ValueError for another key, and then it goes on.
+    """
+    recording = _RUNNING.recording
+    if recording is None:
+        return
+    key = "default" if sorted_key is None else sorted_key
+    if key not in SORTED_KEYS:
+        raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
+    _RUNNING.recording = None
+    window = recording.stop(None)
+    if window is None:
+        return
+    try:
+        _report(window, key)
+        if _RUNNING.state == "All":
+            save_windows([window], profile_path, "fluid")
+    except (TracekitError, OSError) as error:
+        tell(f"{error}")
+
+
+def _report(window: Window, key: str) -> None:
+    from tracekit.profiler._fluid_table import ranges_of, report_text
+
+    ranges = ranges_of(window.read())
+    for remark in window.remarks:
+        tell(remark)
+    if ranges.attrs["unfinished"]:
+        tell(f"ranges without an end, left out of the report: {ranges.attrs['unfinished']:,}")
+    show(report_text(ranges, state=_RUNNING.state, sorted_key=key, tracer_option=_RUNNING.tracer_option))
+
+
+def reset_profiler() -> None:
+    """Forget what `start_profiler` or `profiler` recorded so far; `cuda_profiler` keeps its own."""
+    if _RUNNING.recording is not None:
+        _RUNNING.recording.stop(None)
+        _RUNNING.recording = _begin()
+
+
+@contextmanager
+def profiler(
+    state: str, sorted_key: str | None = None, profile_path: str = PROFILE_PATH, tracer_option: str = "Default"
+) -> Iterator[None]:
+    """Record the block, then print the report: `start_profiler` and `stop_profiler`, also after an exception.
+
+    Raises: ValueError as these do.
+    """
+    start_profiler(state, tracer_option)
+    try:
+        yield
+    finally:
+        stop_profiler(sorted_key, profile_path)
