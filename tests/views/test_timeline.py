@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from views.tables import Row, dicts, event_rows, trace, union
 
 from tracekit.errors import UsageError
+from tracekit.pipeline import render, report
 from tracekit.report import Bar, Section, Timeline
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import VIEWS, timeline
@@ -90,7 +91,9 @@ def test_device_time_agrees_with_the_view_of_devices(rows: list[Row], apart: boo
         return
     assert len(shown) == min(len(devices), 8)
     if len(devices) > 1:
-        assert found[f"Time of all {len(devices)} devices"]["kernels"] == sum(d["kernel_time"] for d in devices)
+        assert found[next(t for t in found if t.startswith("Time of all"))]["kernels"] == sum(
+            d["kernel_time"] for d in devices
+        )
     if len(devices) <= 8:
         expected = Counter((d["kernel_time"], d["busy_time"], d["span"]) for d in devices)
         sums = [
@@ -174,6 +177,14 @@ def test_a_lone_instant_has_a_timeline_and_no_shares() -> None:
     assert (figure(found).begin_ns, figure(found).end_ns) == (1 << 60, 1 << 60)
     assert bars(found) == {}
     assert "no time at all" in found.notes[0]
+
+
+def test_a_kernel_without_length_beside_a_mark_has_a_span_and_no_utilization() -> None:
+    made = trace({"ts_ns": 5, "dur_ns": 0, "device": 0}, {"ts_ns": 15, "kind": "mark"})
+    found = view(made)
+    assert bars(found) == {"Time of GPU 0": {"kernels": 0, "idle": 10}}
+    assert [list(shares) for _, shares in figure(found).utilization] == [[]]
+    assert "0.0<small> % kernels" in render(report(made), "html")
 
 
 def test_times_near_the_end_of_int64_stay_exact() -> None:
@@ -357,7 +368,7 @@ def test_runs_of_one_file_begin_at_zero_each_and_have_bars_of_their_own() -> Non
     assert sorted(zip(figure(found).lane, figure(found).start_ns, strict=True)) == [(0, 0), (0, 90), (1, 0)]
     assert [lane.group for lane in figure(found).lanes] == ["process 5", "process 6"]
     assert bars(found) == {
-        "Time of all 2 devices": {"kernels": 40, "idle": 80},
+        "Time of all 2 runs on devices": {"kernels": 40, "idle": 80},
         "Time of process 5 · GPU 0": {"kernels": 20, "idle": 80},
         "Time of process 6 · GPU 0": {"kernels": 20, "idle": 0},
     }

@@ -80,10 +80,11 @@ def device_time(trace: Trace, clocks: I64, shift: I64, begin: int, end: int) -> 
     if not sum(totals):
         return DeviceTime(notes=("all device work took no time at all: there is no share to show",))
     notes = []
+    what = "devices" if set(inputs.labels[1]) == {None} else "runs on devices"
     if len(bars) > BARS:
-        notes.append(f"device time is shown for all {len(bars):,} devices together and for the first {BARS}")
+        notes.append(f"device time is shown for all {len(bars):,} {what} together and for the first {BARS}")
     if len(bars) > 1:
-        bars = [_bar(f"Time of all {len(bars):,} devices", totals), *bars[:BARS]]
+        bars = [_bar(f"Time of all {len(bars):,} {what}", totals), *bars[:BARS]]
     if len(devices) > SERIES:
         notes.append(f"utilization over time is drawn for the first {SERIES} of {len(devices):,} devices")
     series = []
