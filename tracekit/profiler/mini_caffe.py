@@ -120,7 +120,7 @@ class _State:
         self._check_closed()
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            # A lone surrogate becomes \\udXXX, which JSON reads back.
+            # A lone surrogate becomes an escape, which JSON reads back.
             with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 file.writelines(_trace(self.edges))
             temporary.replace(path)
@@ -132,9 +132,10 @@ def _trace(edges: list[_Edge]) -> Iterator[str]:
     yield '{\n  "traceEvents": [\n'
     for number, edge in enumerate(edges):
         ts = f"{edge.ns // 1000}.{edge.ns % 1000:03d}"
+        name = json.dumps(edge.path, ensure_ascii=False)
+        comma = "," if number + 1 < len(edges) else ""
         yield (
-            f'    {{"name": {json.dumps(edge.path, ensure_ascii=False)}, "cat": "category", "ph": "{edge.phase}", "ts": {ts},'
-            f' "pid": 0, "tid": 0}}{"," if number + 1 < len(edges) else ""}\n'
+            f'    {{"name": {name}, "cat": "category", "ph": "{edge.phase}", "ts": {ts}, "pid": 0, "tid": 0}}{comma}\n'
         )
     yield '  ],\n  "displayTimeUnit": "ms"\n}\n'
 
