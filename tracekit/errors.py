@@ -42,6 +42,8 @@ class AmbiguousFormatError(TracekitError):
 class ParseError(TracekitError):
     """The input cannot be read as the format that it claims to be. `where` names the line or byte."""
 
+    hint = "is the file whole, and is it what it seems? --from NAME reads it as another format"
+
     def __init__(self, path: str, where: str, reason: str, *, hint: str = "") -> None:
         place = f"{path}: {where}" if where else path
         super().__init__(f"{place}: {reason}", hint=hint)

@@ -6,6 +6,7 @@ import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -133,13 +134,20 @@ class Inputs:
         self.failures.clear()
         first_source = 0
         for number, item in enumerate(self._items):
+            failed = len(self.failures)
             try:
                 opened = self._open(number, item, first_source)
-                # An archive may hold several sources; the next input's come after them.
-                first_source += max(1, len(opened.run.sources))
-                yield opened
+                # The first batch now: what a file's head says (its clock) must be known before inputs are joined.
+                first = next(opened.batches, None)
             except TracekitError as err:
                 self._fail(item, err)
+                continue
+            if len(self.failures) > failed:
+                continue
+            # An archive may hold several sources; the next input's come after them.
+            first_source += max(1, len(opened.run.sources))
+            opened.batches = opened.batches if first is None else chain([first], opened.batches)
+            yield opened
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
@@ -197,8 +205,8 @@ class Inputs:
             return
         for each in opened.ledgers:
             each.check()
-        if (err := _nothing_read(ledger)) is not None:
-            self._fail(item, err)
+        if (nothing := _nothing_read(ledger)) is not None:
+            self._fail(item, nothing)
         for facts in opened.run.sources if self._choice.fingerprint else ():
             facts.sha256 = facts.sha256 or source.sha256()
 
@@ -229,9 +237,10 @@ class Inputs:
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:
     """Return the error of an input that has records, none of which could be read."""
-    if ledger.kept or ledger.merged or ledger.filtered or not ledger.dropped:
+    bad = [code for code in ledger.dropped if "torn" not in code]  # a cut alone is no error: what came before counts
+    if ledger.kept or ledger.merged or ledger.filtered or not bad:
         return None
-    reasons = "; ".join(str(ledger.notes[code]) for code in ledger.dropped if code in ledger.notes)
+    reasons = "; ".join(str(ledger.notes[code]) for code in bad if code in ledger.notes)
     return ParseError(ledger.path, "", f"no record of it can be read: {reasons}", hint=_DAMAGED)
 
 

@@ -122,7 +122,11 @@ def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
     for key in ("tool", "command"):
         facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
     facts.append(("device", _some(sorted(set(trace.run.devices.values())), 4)))
-    if (span := trace.span()) is not None:
+    clocks = len(sources) if trace.run.origin_ns is None else 1
+    clocks += sum(len(s.facts.get("runs", ())) > 1 for s in sources) if trace.run.origin_ns is None else 0
+    if clocks > 1:
+        facts.append(("clocks", "several, which cannot be held against each other: no span is given over all"))
+    elif (span := trace.span()) is not None:
         facts.append(("span", format_span(span[1] - span[0])))
     for name, table in (("events", trace.events), ("totals", trace.totals)):
         facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))

@@ -27,7 +27,7 @@ def refused(result: Result, *fragments: str) -> None:
     lines = result.stderr.strip().splitlines()
     assert result.exit_code == 1, (result.stdout, result.stderr)
     assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert lines[0].startswith("error: ")
+    assert any(line.startswith("error: ") for line in lines)
     assert any(line.startswith("hint: ") for line in lines), lines
     for fragment in fragments:
         assert fragment in result.stderr

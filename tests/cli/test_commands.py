@@ -103,7 +103,7 @@ def test_inspect_json_has_the_documented_shape() -> None:
 
 
 def test_filters_are_the_same_words_everywhere(tmp_path: Path) -> None:
-    words = ["--kind", "kernel", "--min-dur", "1us", "--name", "conv"]
+    words = ["--kind", "kernel", "--min-dur", "1us", "--name", "gemm"]
     entry = orjson.loads(run("inspect", GOOD, "--format", "json", *words).stdout)["inputs"][0]
     assert set(entry["by_kind"]) == {"kernel"}
     assert entry["ledger"]["filtered"] > 0

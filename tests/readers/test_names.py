@@ -175,7 +175,8 @@ def test_a_name_that_demangles_to_138_mb_stays_raw_with_a_note_and_costs_neither
     assert int(count) == 4
     assert float(took) < 5
     assert int(grew) < 32
-    assert int(child) < 100
+    # Between fork and exec the child counts the pages of its parent, which has pyarrow loaded.
+    assert int(child) < 230
 
 
 def test_a_long_but_honest_name_is_demangled_by_the_child(demangler: Demangler) -> None:

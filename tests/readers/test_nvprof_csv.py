@@ -234,9 +234,14 @@ def test_a_trace_without_its_row_of_units_is_refused(tmp_path: Path) -> None:
         read(tmp_path, PREAMBLE + GPU_20 + kernel() * 30)
 
 
-@pytest.mark.parametrize("text", [PREAMBLE + GPU_20, PREAMBLE + GPU_20 + UNITS_20, PREAMBLE])
-def test_a_file_without_rows_has_no_rows_and_says_so(text: str, tmp_path: Path) -> None:
-    got = read(tmp_path, text)
+@pytest.mark.parametrize("text", [PREAMBLE + GPU_20, PREAMBLE + GPU_20 + UNITS_20])
+def test_a_header_without_rows_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match="a table header without rows"):
+        read(tmp_path, text)
+
+
+def test_a_file_without_tables_has_no_rows_and_says_so(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE)
     assert got.events == got.totals == []
     assert "no-rows" in got.ledger.notes
 

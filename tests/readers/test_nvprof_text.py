@@ -249,7 +249,11 @@ def test_a_cut_anywhere_keeps_the_rows_before_it(name: str, tmp_path: Path) -> N
     whole = read(tmp_path, data)
     draw = random.Random(name)
     for at in draw.sample(range(1, len(data)), 12):
-        got = read(tmp_path, data[:at], reader="nvprof-text")
+        try:
+            got = read(tmp_path, data[:at], reader="nvprof-text")
+        except ParseError as err:
+            assert "a table header without rows" in str(err)
+            continue
         for ours, theirs in zip(got.events, whole.events, strict=False):
             assert ours == theirs
         certain = got.totals[:-1] if "unfinished-line" in got.ledger.notes else got.totals

@@ -108,8 +108,8 @@ def test_many_inputs_are_one_line_and_one_for_each_that_lost_records() -> None:
 @pytest.mark.parametrize(
     ("bar", "lines"),
     [
-        (Bar("b", Unit.BYTES, (("a", 4096), ("b", 0))), ["a: 4.00 KiB (100.00 %)", "b: 0 B (0.00 %)"]),
-        (Bar("b", Unit.COUNT, (("a\x1b", 0),)), ["a\\x1b: 0"]),
+        (Bar("b", Unit.BYTES, (("a", 4096), ("b", 0))), ["b", "a: 4.00 KiB (100.00 %)", "b: 0 B (0.00 %)"]),
+        (Bar("b", Unit.COUNT, (("a\x1b", 0),)), ["b", "a\\x1b: 0"]),
     ],
 )
 def test_a_bar_is_told_in_its_unit(bar: Bar, lines: list[str]) -> None:

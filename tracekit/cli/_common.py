@@ -165,13 +165,18 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorate
 
 
-def version_option(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    """Print the version and stop."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"tracekit {__version__}")
         raise typer.Exit
+
+
+def version_option(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
 
 
 def say(text: str) -> None:
@@ -213,9 +218,10 @@ def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
 
 
 def output_width() -> int:
-    """Return the columns of the terminal that results go to, 0 (no limit) when they go to a file or a pipe."""
+    """Return the columns of the terminal that results go to; for a file or a pipe COLUMNS, or 0 (no limit)."""
     if not sys.stdout.isatty():
-        return 0
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isascii() and columns.isdigit() else 0
     import shutil
 
     return shutil.get_terminal_size().columns

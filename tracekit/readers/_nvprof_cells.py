@@ -51,13 +51,19 @@ def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] 
     return cells if _is_row(cells, text, header) else None
 
 
+_NO_NUMBERS = frozenset({"nan", "inf", "infinity"})
+
+
 def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
     if header.quoted and len(header.columns) < NARROW and '"' not in text:
         return False
     if header.table is Table.TRACE:
         if len(header.columns) >= NARROW:
             return True
-        return bool(_NUMBER.match(cells["Start"])) and (not cells["Duration"] or bool(_NUMBER.match(cells["Duration"])))
+        start, duration = cells["Start"], cells["Duration"]
+        return bool(_NUMBER.match(start)) and (
+            not duration or bool(_NUMBER.match(duration)) or duration.lower().lstrip("+-") in _NO_NUMBERS
+        )
     first = {Table.SUMMARY: "Time(%)", Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
     cell = cells.get(first[header.table], "")
     return bool(cell) if header.table is Table.PER_CALL else bool(_NUMBER.match(cell))

@@ -46,12 +46,13 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
             else:
                 yield from _block(block, sessions[None])
             yield from state.take()
-        if state.ledger.ignored.get("header") and not state.ledger.kept and not state.ledger.dropped:
+        seen = state.ledger.kept + state.ledger.filtered + sum(state.ledger.dropped.values())
+        if state.ledger.ignored.get("header") and not seen:
             raise ParseError(
                 state.ledger.path, "", "a table header without rows",
                 hint="nvprof writes its rows when the program ends: was it killed before?",
             )  # fmt: skip
-        if not state.ledger.kept and not state.ledger.dropped:
+        if not seen:
             state.ledger.note(
                 "no-rows", "the file has no row: nvprof recorded nothing, or what it recorded was removed"
             )

@@ -82,10 +82,11 @@ def figure_lines(figure: Figure) -> list[str]:
     if isinstance(figure, Bar):
         whole = sum(value for _, value in figure.parts)
         shares = [f" ({format_ratio(value / whole)} %)" if whole else "" for _, value in figure.parts]
-        return [
+        parts = [
             f"{visible(label)}: {_amount(value, figure.unit)}{share}"
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
+        return [visible(figure.title), *parts]
     lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
     line = f"a timeline of {len(figure.start_ns):,} of {figure.total:,} rectangles on {lanes}: the html report draws it"
     return [line, *([visible(figure.thinning)] if figure.thinning else [])]

@@ -115,12 +115,14 @@ def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] |
         return width - sum(widths(kept, name, word)) - len(_GAP) * (len(kept) - 1)
 
     kept = list(columns)
-    while free(kept, _NAME_WIDTH, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
+    # Names tell rows apart: two fifths of the width are theirs before a number gets a place.
+    wide = max(_NAME_WIDTH, width * 2 // 5)
+    while free(kept, wide, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
         # The highest number goes first; of equals the one further right.
         worst = max(c.priority for c in able)
         gone = [c for c in able if c.priority == worst][-1]
         kept = [c for c in kept if c is not gone]
-    name, word = (_NAME_WIDTH, _WORD_WIDTH) if free(kept, _NAME_WIDTH, _WORD_WIDTH) >= 0 else (_NAME_LEAST, _WORD_LEAST)
+    name, word = (wide, _WORD_WIDTH) if free(kept, wide, _WORD_WIDTH) >= 0 else (_NAME_LEAST, _WORD_LEAST)
     if (rest := free(kept, name, word)) < 0:
         return None
     # What is left over goes to the name first, then to the other words.

@@ -1,0 +1,99 @@
+"""What the README shows is what happens: commands run, Python runs, every format, view and command is named."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT, sample
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = {
+    "run.csv": "nvprof-csv/gpu-and-api-trace.csv",
+    "cuda_profile_0.log": "cuda-profile/kvp-timestamps.log",
+    "rank0.jsonl": "recorder-log/rank0.jsonl",
+}
+"""The names that the README uses, and the samples that stand for them."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+
+
+def sessions() -> list[tuple[str, str]]:
+    """(command, what the README shows below it) of each console block."""
+    found = []
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, shown = part.partition("\n")
+            found.append((command, shown))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, source in FILES.items():
+        shutil.copy(sample(source), tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def matches(shown: str, got: str) -> bool:
+    """A line `...` in the README stands for any lines; sizes of files depend on the versions of libraries."""
+    shown, got = (re.sub(r"[0-9,]+ bytes", "N bytes", text) for text in (shown, got))
+    pattern = "".join(".*" if line.strip() == "..." else re.escape(line) + "\n" for line in shown.splitlines())
+    return re.fullmatch(pattern, got, re.S) is not None
+
+
+@pytest.mark.parametrize(("command", "shown"), sessions(), ids=[c for c, _ in sessions()])
+def test_a_command_of_the_readme_prints_what_it_shows(command: str, shown: str, folder: Path) -> None:
+    program = Path(sys.executable).parent / "tracekit"
+    line = command.replace("tracekit ", f"{program} ", 1)
+    env = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(
+        ["bash", "-c", f"{line} 2>&1"], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert matches(shown, done.stdout), f"the README shows\n{shown}\nbut it is\n{done.stdout}"
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_of_the_readme_prints_what_its_comments_say(code: str, folder: Path) -> None:
+    """A comment `# -> text` below a print is what it prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    said = "".join(line[5:].strip() + "\n" for line in code.splitlines() if line.startswith("# -> "))
+    assert [x.split() for x in out.getvalue().splitlines()] == [x.split() for x in said.splitlines()]
+
+
+def test_every_format_view_target_and_command_is_named() -> None:
+    from tracekit.cli import app
+    from tracekit.pipeline import TABLE_VIEWS
+    from tracekit.readers import READERS
+    from tracekit.writers import WRITERS
+
+    commands = [c.callback.__name__ for c in app.registered_commands if c.callback]
+    for name in [*READERS, *WRITERS, *TABLE_VIEWS]:
+        assert f"`{name}`" in README, name
+    for name in commands:
+        assert f"tracekit {name}" in README, name
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\((?!https?://|#)([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_log_format_is_documented() -> None:
+    from tracekit.recorder import log_format
+
+    assert log_format.__doc__
+    assert "log_format.py" in README
