@@ -27,13 +27,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
 
 
-def sessions() -> list[tuple[str, str]]:
-    """(command, what the README shows below it) of each console block."""
+def sessions() -> list[list[tuple[str, str]]]:
+    """For each console block its commands, each with what the README shows below it."""
     found = []
     for block in blocks("console"):
-        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            command, _, shown = part.partition("\n")
-            found.append((command, shown))
+        parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.M)[1:])
+        found.append([(command, shown) for command, _, shown in parts])
     return found
 
 
@@ -52,16 +51,23 @@ def matches(shown: str, got: str) -> bool:
     return re.fullmatch(pattern, got, re.S) is not None
 
 
-@pytest.mark.parametrize(("command", "shown"), sessions(), ids=[c for c, _ in sessions()])
-def test_a_command_of_the_readme_prints_what_it_shows(command: str, shown: str, folder: Path) -> None:
+@pytest.mark.parametrize("session", sessions(), ids=lambda session: session[0][0])
+def test_the_commands_of_the_readme_print_what_it_shows(session: list[tuple[str, str]], folder: Path) -> None:
     program = Path(sys.executable).parent / "tracekit"
-    line = command.replace("tracekit ", f"{program} ", 1)
     env = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run(
-        ["bash", "-c", f"{line} 2>&1"], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert matches(shown, done.stdout), f"the README shows\n{shown}\nbut it is\n{done.stdout}"
+    for command, shown in session:
+        line = command.replace("tracekit ", f"{program} ", 1)
+        done = subprocess.run(
+            ["bash", "-c", f"{{ {line}; }} 2>&1"],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        assert matches(shown, done.stdout), f"the README shows\n{shown}\nbut it is\n{done.stdout}"
 
 
 @pytest.mark.parametrize("code", blocks("python"))
