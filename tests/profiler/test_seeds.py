@@ -151,7 +151,7 @@ def exported(folder: str) -> list[list[int]]:
 def kinds(said: str) -> dict[str, int]:
     """Calls by kind, of the last Overview Summary."""
     table = said.rpartition("Overview Summary")[2]
-    return {kind: int(calls) for calls, kind in re.findall(r"(?m)^ *(\d+) .* ([a-z_]+)$", table)}
+    return {kind: int(calls) for calls, kind in re.findall(r"(?m)^ *(\d+)[ \d.,]* ([a-z_]+)$", table)}
 
 
 STEPS = list(range(2, 10))
@@ -161,7 +161,7 @@ def test_paddle_1_a_range_of_steps(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     prof = run(example(0), monkeypatch)["prof"]
     assert exported("profiler_demo") == [STEPS]
     said = capsys.readouterr().out
-    assert kinds(said) == {"step": 8, "forward": 8, "backward": 8, "optimizer": 8, "counter": kinds(said)["counter"]}
+    assert kinds(said) == {"step": 8, "forward": 8, "backward": 8, "optimizer": 8}
     assert [window.steps for window in prof.windows] == [(2, 9)]
 
 

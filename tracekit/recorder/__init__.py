@@ -10,7 +10,8 @@
             recorder.counter("loss", loss)
     recorder.stop()
 
-`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it. The same call emits the NVTX range (domain
+`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it; with `TRACEKIT_SUMMARY=1` a child process prints the
+summary when the program ends (rows a table: `TRACEKIT_N_OPS`). The same call emits the NVTX range (domain
 `tracekit`) and the log's event; without a tool, or with `nvtx=False`, the log alone; with `start(None)` NVTX alone. It
 is a guest: after `start` it never raises into the program, and when it cannot go on (the disk is full) it says so once
 on stderr and stops.
@@ -26,7 +27,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tracekit.recorder import _recorder
+from tracekit.recorder import _exit_summary, _process, _recorder
 from tracekit.recorder._api import (
     CrossedRangeError,
     OpenRange,
@@ -94,11 +95,16 @@ def log_path() -> Path | None:
 
 def _start_as_told() -> None:
     target = os.environ.get(_recorder.LOG_VARIABLE)
-    if target:
-        try:
-            start(target)
-        except OSError as error:
-            _recorder.tell(f"not recording: {error}")
+    if not target:
+        return
+    rows = _exit_summary.rows_wanted(os.environ, _recorder.tell)
+    try:
+        log = start(target)
+    except OSError as error:
+        _recorder.tell(f"not recording: {error}")
+        return
+    if log is not None and rows is not None and _process.rank_of(os.environ)[0] in (None, 0):
+        _exit_summary.print_at_exit(log, rows, stop=stop, tell=_recorder.tell)
 
 
 _start_as_told()
