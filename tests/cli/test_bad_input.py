@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
@@ -150,28 +151,35 @@ def test_no_such_output_folder(tmp_path: Path) -> None:
     refused(run("report", GOOD, "-o", tmp_path / "no" / "out.html"), "no such folder")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything: tried as another user below")
-def test_no_permission(tmp_path: Path) -> None:
-    path = tmp_path / "secret.csv"
-    path.write_bytes(GOOD.read_bytes())
-    path.chmod(0)
-    refused(run("summary", path), "no permission")
-
-
-def child(*words: object, limit: int | None = None, user: int | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, with a limit on the size of files, or as another user."""
+def child(*words: object, limit: int | None = None, plain: bool = False) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own. limit: size of files. plain: what is closed to others is closed to root too."""
 
     def prepare() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        if user is not None:
-            os.setgid(user)
-            os.setuid(user)
+        if plain and os.geteuid() == 0:
+            drop_from_bounding_set, dac_override, dac_read_search = 24, 1, 2
+            for capability in (dac_override, dac_read_search):
+                ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
     code = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nfrom tracekit.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=60, preexec_fn=prepare
     )
+
+
+def test_no_permission(tmp_path: Path) -> None:
+    path, out = tmp_path / "secret.csv", tmp_path / "out"
+    path.write_bytes(GOOD.read_bytes())
+    path.chmod(0)
+    done = child("summary", path, plain=True)
+    assert (done.returncode, "no permission to read" in done.stderr) == (1, True), done.stderr
+    path.chmod(0o644)
+    out.mkdir()
+    out.chmod(0o555)
+    done = child("convert", path, "-o", out / "x.json", plain=True)
+    assert (done.returncode, "no permission to write" in done.stderr) == (1, True), done.stderr
+    left(out)
 
 
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz", "out.parquet", "out.jsonl", "out.csv"])
