@@ -274,7 +274,7 @@ def test_summary_prints_the_tables_under_their_paddle_names(capsys: pytest.Captu
     [step] = [line.split() for line in said.splitlines() if line.endswith(" step")]
     assert step[0] == "3"
     missing = next((line for line in said.splitlines() if line.startswith("not in this version")), "")
-    for name, title in [("model", "Model Summary"), ("operator", "Operator Summary"), ("memory", "Memory Summary")]:
+    for name, title in [("operator", "Operator Summary"), ("memory", "Memory Summary")]:
         assert (title in missing) == (name not in pipeline.VIEWS)
 
 

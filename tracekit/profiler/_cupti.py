@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -210,8 +211,9 @@ class Collector:
             is_runtime = a.kind == kinds.RUNTIME
             name = self._cupti.get_callback_name(domains.RUNTIME_API if is_runtime else domains.DRIVER_API, a.cbid)
             kind = "runtime" if is_runtime else "driver"
+            plain = re.sub(r"_v\d+$", "", str(name))  # cudaLaunchKernel_v7000
             self._records.append(
-                Call(kind, str(name), start, end, int(a.process_id), int(a.thread_id), int(a.correlation_id))
+                Call(kind, plain, start, end, int(a.process_id), int(a.thread_id), int(a.correlation_id))
             )
         elif a.kind in (kinds.CONCURRENT_KERNEL, kinds.KERNEL):
             self._records.append(self._kernel(a, start, end))

@@ -90,7 +90,7 @@ def ranges_of(trace: Trace) -> Any:
     ranges = events[~device & ~api & ~is_cut & events["dur_ns"].notna() & events["tid"].notna()].copy()
     ranges["host_ns"] = ranges["dur_ns"].astype("int64")
     ranges["end_ns"] = ranges["ts_ns"] + ranges["host_ns"]
-    ranges["gpu_ns"] = _gpu_ns(ranges, events[api], events[device])
+    ranges["gpu_ns"] = gpu_ns(ranges, events[api], events[device])
     ranges["thread"] = ranges.groupby(["pid", "tid"], sort=False).ngroup()
     ranges["name"] = ranges["name"].astype(str)
     found = ranges.sort_values(["thread", "end_ns"], kind="stable")[["thread", "name", "host_ns", "gpu_ns"]]
@@ -98,7 +98,7 @@ def ranges_of(trace: Trace) -> Any:
     return found
 
 
-def _gpu_ns(ranges: Any, calls: Any, work: Any) -> Any:
+def gpu_ns(ranges: Any, calls: Any, work: Any) -> Any:
     """Return for each range how long the work ran whose launch lies in it, on its thread."""
     import numpy as np
 

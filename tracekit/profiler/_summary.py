@@ -80,6 +80,7 @@ def summary_text(
 ) -> str:
     """Return the tables of windows, together. Raises: TracekitError."""
     from tracekit import pipeline
+    from tracekit.profiler._model import model_section
     from tracekit.profiler._window import read_windows
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
@@ -90,7 +91,10 @@ def summary_text(
     for view in views:
         name, title = PLACES[view]
         if name not in pipeline.TABLE_VIEWS:
-            missing.append(title)
+            if view is SummaryView.ModelView:
+                sections.append(model_section(trace))
+            else:
+                missing.append(title)
             continue
         key = _KERNEL_KEYS.get(sorted_by, "") if name == "kernel" else ""
         section = pipeline.view(trace, name, ViewOptions(sorted_by=key, thread_sep=thread_sep))
