@@ -72,21 +72,27 @@ def report_text(frame: Any, *, state: str, sorted_key: str, tracer_option: str) 
     return text + _report(blocks, state, sorted_key, tracer_option, is_merged=False)
 
 
+def events_of(trace: Trace) -> Any:
+    """Return the events as a DataFrame, by start, longest first; overlapping ranges have the thread of their begin."""
+    columns = ["ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "correlation", "args"]
+    events = trace.events.select(columns).to_pandas()
+    events["kind"] = events["kind"].astype(str)
+    events["args"] = events["args"].astype("string").fillna("")
+    began = events["args"].str.extract(r'"tid":(\d+)', expand=False).astype("Int64")
+    events["tid"] = events["tid"].astype("Int64").fillna(began)
+    return events
+
+
 def ranges_of(trace: Trace) -> Any:
     """Return the ranges of a trace that have both ends, as a DataFrame (thread, name, host_ns, gpu_ns), by end.
 
     Threads are counted from 0 in the order of their first event. GPU work belongs to all ranges around its launch.
     `attrs["unfinished"]`: how many ranges had no end.
     """
-    columns = ["ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "correlation", "args"]
-    events = trace.events.select(columns).to_pandas()
-    kinds = events["kind"].astype(str)
-    args = events["args"].astype("string").fillna("")
-    # What overlaps on its thread has no `tid` of its own; the one where it began stands in its args.
-    began = args.str.extract(r'"tid":(\d+)', expand=False).astype("Int64")
-    events["tid"] = events["tid"].astype("Int64").fillna(began)
+    events = events_of(trace)
+    kinds = events["kind"]
     device, api = kinds.isin(["kernel", "memcpy", "memset"]), kinds.isin(["runtime", "driver"])
-    is_cut = args.str.contains('"unfinished":true', regex=False)
+    is_cut = events["args"].str.contains('"unfinished":true', regex=False)
     ranges = events[~device & ~api & ~is_cut & events["dur_ns"].notna() & events["tid"].notna()].copy()
     ranges["host_ns"] = ranges["dur_ns"].astype("int64")
     ranges["end_ns"] = ranges["ts_ns"] + ranges["host_ns"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tracekit.profiler._fluid_table import gpu_ns
+from tracekit.profiler._fluid_table import events_of, gpu_ns
 
 if TYPE_CHECKING:
     from tracekit.report import Cell, Section
@@ -29,11 +29,9 @@ def model_section(trace: Trace) -> Section:
     from tracekit.report import Column, ReportTable, Section
     from tracekit.units import Unit
 
-    columns = ["ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "correlation"]
-    events = trace.events.select(columns).to_pandas()
-    kinds = events["kind"].astype(str)
+    events = events_of(trace)
+    kinds = events["kind"]
     rows = events[kinds.isin(list(PHASES)) & events["dur_ns"].notna() & events["tid"].notna()].copy()
-    rows["kind"] = rows["kind"].astype(str)
     rows["host_ns"] = rows["dur_ns"].astype("int64")
     rows["end_ns"] = rows["ts_ns"] + rows["host_ns"]
     kernels = events[kinds == "kernel"]

@@ -76,8 +76,10 @@ class Window:
     @property
     def logs(self) -> tuple[Path, ...]:
         """The files of this window: a log for each process (forked workers have their own), one for the GPUs."""
-        found = (path for path in self.folder.path.iterdir() if path.name.startswith(f"{self.stem}."))
-        return tuple(sorted(found))
+        try:
+            return tuple(sorted(path for path in self.folder.path.iterdir() if path.name.startswith(f"{self.stem}.")))
+        except OSError:
+            return ()
 
     def read(self) -> Trace:
         """Return the window as a trace. Raises: TracekitError."""
@@ -252,7 +254,11 @@ class WindowRecording:
         except OSError as error:
             tell(f"a window is incomplete: {error}")
             self._remarks.append(f"incomplete: {error}")
-        return Window(self.number, self.folder, self.stem, steps, self._first, last, tuple(self._remarks))
+        window = Window(self.number, self.folder, self.stem, steps, self._first, last, tuple(self._remarks))
+        if not window.logs:
+            tell("a window is lost: its log is gone")
+            return None
+        return window
 
     def _stop_log(self) -> None:
         if self._own:

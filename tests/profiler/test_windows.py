@@ -1,0 +1,180 @@
+"""Windows under odd conditions: other recordings, other processes, lost files, unusual machines."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from profiler.fake_cupti import FakeCupti, install
+
+import tracekit.profiler.paddle as profiler
+from tracekit import recorder
+from tracekit.profiler import _cupti, _gpu_rows, _window, singa
+from tracekit.profiler._cpu import read_cpu, use_between
+from tracekit.profiler._model import model_section
+
+
+def nothing(_: object) -> None:
+    pass
+
+
+def run(steps: int = 2, **options: object) -> profiler.Profiler:
+    with profiler.Profiler(on_trace_ready=nothing, **options) as prof:
+        for _ in range(steps):
+            prof.step()
+    return prof
+
+
+def test_a_recording_to_nvtx_alone_is_taken_up_again() -> None:
+    recorder.start(None)
+    prof = run()
+    assert recorder.is_recording()
+    assert recorder.log_path() is None
+    assert len(prof.windows) == 1
+
+
+def in_child() -> None:
+    with recorder.range("in the child"):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_forked_workers_are_in_the_window() -> None:
+    with profiler.Profiler(on_trace_ready=nothing) as prof:
+        worker = multiprocessing.get_context("fork").Process(target=in_child)
+        worker.start()
+        worker.join()
+        prof.step()
+    [window] = prof.windows
+    assert len(window.logs) == 2
+    assert window.read().events.column("name").to_pylist().count("in the child") == 1
+
+
+def test_a_worker_killed_before_its_first_line_is_left_out_and_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    [window] = run().windows
+    (window.logs[0].parent / "window0.pid99.jsonl").write_bytes(b"")
+    assert window.read().events.num_rows >= 3
+    assert "left out: " in capsys.readouterr().err
+    window.save(tmp_path / "out.json")
+    assert "window0.pid99.jsonl" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'json', 'pb'"):
+        window.save(tmp_path / "out.txt", "text")
+
+
+def test_a_log_that_was_removed_costs_its_window(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with profiler.Profiler(on_trace_ready=nothing, log_dir=tmp_path / "logs") as prof:
+        [log] = (tmp_path / "logs").iterdir()
+        log.unlink()
+        prof.step()
+    assert prof.windows == ()
+    assert "its log is gone" in capsys.readouterr().err
+
+
+def test_a_folder_that_was_removed_costs_its_window(tmp_path: Path) -> None:
+    with profiler.Profiler(on_trace_ready=nothing, log_dir=tmp_path / "logs") as prof:
+        [log] = (tmp_path / "logs").iterdir()
+        log.unlink()
+        (tmp_path / "logs").rmdir()
+        prof.step()
+    assert prof.windows == ()
+
+
+def test_gpu_rows_that_cannot_be_written_leave_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = install(monkeypatch, FakeCupti())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_window, "write_rows", full)
+    with profiler.Profiler(on_trace_ready=nothing) as prof:
+        gpu.kernel()
+        prof.step()
+    [window] = prof.windows
+    assert "a window is incomplete: [Errno 28]" in capsys.readouterr().err
+    assert window.remarks == ("incomplete: [Errno 28] No space left on device",)
+    prof.summary(views=profiler.SummaryView.OverView)
+    assert "window 0: incomplete: [Errno 28] No space left" in capsys.readouterr().out
+
+
+def test_a_gpu_that_refuses_is_remarked_and_the_host_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, FakeCupti(refuse=_kind("MEMSET")))
+    [window] = run().windows
+    assert window.remarks == ("no GPU work is recorded: CUPTI refuses (CUPTI_ERROR_NOT_COMPATIBLE)",)
+    assert window.read().events.num_rows >= 3
+
+
+def _kind(name: str) -> object:
+    from profiler.fake_cupti import ActivityKind
+
+    return ActivityKind[name]
+
+
+def test_what_was_lost_is_remarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = install(monkeypatch, FakeCupti())
+    gpu.dropped = 3
+    [window] = run().windows
+    assert window.remarks == ("GPU: 3 records that CUPTI had no room for are lost",)
+    assert window.read().run.sources[0].facts.get("lost") or window.read().run.sources[1].facts.get("lost")
+
+
+def test_in_an_asyncio_task() -> None:
+    async def train() -> profiler.Profiler:
+        with profiler.Profiler(on_trace_ready=nothing) as prof:
+            for _ in range(3):
+                with profiler.RecordEvent("forward", profiler.TracerEventType.Forward):
+                    await asyncio.sleep(0)
+                prof.step()
+        return prof
+
+    [window] = asyncio.run(train()).windows
+    [table] = model_section(window.read()).tables
+    assert [(row[0].strip(), row[1]) for row in table.rows()][:2] == [("ProfileStep", 4), ("Forward", 3)]
+
+
+def test_processors_of_machines_that_do_not_tell(tmp_path: Path) -> None:
+    assert read_cpu(tmp_path / "no stat")[2:] == (0, 0)
+    for text in ("intr 1 2 3 4 5 6\n", "cpu one two\n", "cpu 1\n", ""):
+        (tmp_path / "stat").write_text(text)
+        if text:
+            assert read_cpu(tmp_path / "stat")[2:] == (0, 0)
+    (tmp_path / "stat").write_text("cpu  10 1 5 80 4 0 0 0 3 0\ncpu0 1 2 3 4\n")
+    assert read_cpu(tmp_path / "stat")[2:] == (16, 100)
+    now = read_cpu(tmp_path / "no stat")
+    assert use_between(now, now) == (None, None)
+
+
+def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cupti").mkdir()
+    (tmp_path / "cupti" / "__init__.py").write_text("raise OSError('libcupti.so.99: not found')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "cupti", raising=False)
+    monkeypatch.setattr(_cupti, "has_driver", lambda: True)
+    with pytest.raises(_cupti.CuptiUnavailableError, match=r"libcupti\.so\.99"):
+        _cupti.load()
+
+
+def test_symbols_that_are_none_or_too_long_stay() -> None:
+    assert _gpu_rows.demangled("vecadd") == "vecadd"
+    assert _gpu_rows.demangled("_Z6vecaddPiS_") == "vecadd(int*, int*)"
+    assert _gpu_rows.demangled("_Zbroken") == "_Zbroken"
+    assert _gpu_rows.demangled("_Z1" + "a" * 5000) == "_Z1" + "a" * 5000
+
+
+def test_singa_waits_for_torch_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(is_available=lambda: True, synchronize=waited.append)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    dev = singa.create_cuda_gpu_on(3)
+    dev.SetVerbosity(1)
+    with dev.graph():
+        pass
+    assert waited == [3, 3]
