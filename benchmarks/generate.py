@@ -8,7 +8,7 @@ A file is renamed into place when it is whole; one that is there already is kept
 
 The model: 200 kernel names drawn by a Zipf law, 8 % copies, four streams on each device, starts strictly increasing,
 launch shapes nearly all distinct (harder on dictionaries than any real file seen), registers and shared memory a fact
-of the kernel. Durations are ticks of 32 ns, 6 % one ns off, as the clocks of many GPUs tick (not of all: files differ). A stream
+of the kernel. Durations are ticks of 32 ns, 6 % one ns off, as the clocks of many GPUs tick (files differ). A stream
 does one thing at a time, but one row in a thousand ends 37 ns after the next one's start, as converted device clocks
 do: such rows need a lane of their own.
 """

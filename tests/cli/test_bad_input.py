@@ -152,7 +152,7 @@ def test_no_such_output_folder(tmp_path: Path) -> None:
 
 
 def child(*words: object, limit: int | None = None, plain: bool = False) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own. limit: size of files. plain: what is closed to others is closed to root too."""
+    """The command in a process of its own. limit: size of files. plain: root has no privileges over files."""
 
     def prepare() -> None:
         if limit is not None:

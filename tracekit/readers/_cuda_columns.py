@@ -112,11 +112,11 @@ class Block:
         return self.values[column]
 
     def number(self, column: str, rows: I64) -> tuple[I64, Mask]:
-        """Return a column's values and which are there, of some rows."""
+        """Return a column's values and which are there, of some rows; rows: each at most once, ascending."""
         if column not in self.values:
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         values, there = self.values[column]
-        return values[rows], there[rows]
+        return (values, there) if len(rows) == self.count else (values[rows], there[rows])
 
     def nullable(self, column: str, kind: pa.DataType, rows: I64) -> pa.Array | None:
         """Return a column as an Arrow array with nulls, None when it has no value at all."""
@@ -139,7 +139,7 @@ class Block:
                     words.append(word)
                 new[at] = known[word]
             codes[where] = new[encoded.indices.to_numpy()]
-        picked = codes[rows]
+        picked = codes if len(rows) == self.count else codes[rows]
         return pa.DictionaryArray.from_arrays(pa.array(picked, mask=picked < 0), pa.array(words, pa.string()))
 
 

@@ -11,65 +11,76 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracekit.readers._cells import I64, Cells, Text
+from tracekit.readers._cells import I64, Cells, Mask, Text
 
+MOST_FIELDS = 200
 SHAPES_A_BLOCK = 24
 """Key-value lines of more different shapes than this, in one block, go line by line."""
 PAIR = re.compile(r"([A-Za-z_]\w*)=\[ ?(.*?) ?\](?=\s+[A-Za-z_]\w*=\[|\s*$)", re.ASCII)
+
+_KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
 
 Shape = tuple[I64, dict[str, Cells]]
 """Numbers of the lines in their block, and the cells of each column."""
 
 
 def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
-    """Give lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines."""
-    data = text.bytes
-    opens = np.flatnonzero(data == ord("["))
-    closes = np.flatnonzero(data == ord("]"))
-    first, last = np.searchsorted(opens, starts), np.searchsorted(opens, ends)
-    count = last - first
-    same = (np.searchsorted(closes, starts), np.searchsorted(closes, ends))
-    fit = (count > 0) & (count == same[1] - same[0])
-    for fields in np.flatnonzero(np.bincount(count[fit])).tolist():
-        rows = np.flatnonzero(fit & (count == fields))
-        lefts = opens[first[rows][:, None] + np.arange(fields)]
-        rights = closes[same[0][rows][:, None] + np.arange(fields)]
-        keys = np.empty_like(lefts)
+    """Give lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
+
+    Only closing brackets are looked for: where a line has the keys of its shape, they say where its values begin.
+    """
+    closes = np.flatnonzero(text.bytes == ord("]"))
+    first = np.searchsorted(closes, starts)
+    count = np.searchsorted(closes, ends) - first
+    for fields in np.flatnonzero(np.bincount(count))[:MOST_FIELDS].tolist():
+        if not 0 < fields <= MOST_FIELDS:
+            continue
+        rows = np.flatnonzero(count == fields)
+        rights = closes[first[rows][:, None] + np.arange(fields)]
+        keys = np.empty_like(rights)
         keys[:, 0] = starts[rows]
         keys[:, 1:] = rights[:, :-1] + 2
+        stops = ends[rows]
         for _ in range(SHAPES_A_BLOCK):
             if not len(rows):
                 break
-            mine, names = _like_the_first(text, keys, lefts, rights, ends[rows])
-            if names:
-                picked = {name: Cells(text, lefts[mine, at] + 2, rights[mine, at] - 1) for at, name in enumerate(names)}
-                yield rows[mine], picked
+            names = _keys(text, keys[0], rights[0])
+            mine = _like_the_first(text, names, keys, rights, stops)
+            if mine[0]:
+                cells = {
+                    name: Cells(text, keys[mine, at] + len(name) + 3, rights[mine, at] - 1)
+                    for at, name in enumerate(names)
+                }
+                yield rows[mine], cells
             else:
-                mine = np.zeros(len(rows), np.bool_)
+                mine[:] = False
                 mine[0] = True  # a shape that is none: this line goes by itself
-            rows, keys, lefts, rights = rows[~mine], keys[~mine], lefts[~mine], rights[~mine]
+            rows, keys, rights, stops = rows[~mine], keys[~mine], rights[~mine], stops[~mine]
 
 
-def _like_the_first(
-    text: Text, keys: I64, lefts: I64, rights: I64, ends: I64
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[str]]:
-    """Return which lines have the keys of the first line, and these keys; no keys when the first line is odd."""
-    widths = lefts - keys
-    names: list[str] = []
-    mine = ends - rights[:, -1] <= 2  # nothing but a blank after the last bracket
+def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
+    """Return the keys of one line, "" for what is none."""
+    names = []
+    for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
+        found = _KEY.match(text.padded, key, right)
+        names.append(found[1].decode("ascii") if found else "")
+    return names if len(set(names)) == len(names) else [""]
+
+
+def _like_the_first(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
+    """Tell which lines have these keys in their places, values between blanks, and nothing behind the last."""
+    mine: Mask = ends - rights[:, -1] <= 2
     data = text.bytes
-    for at in range(keys.shape[1]):
-        key, left = int(keys[0, at]), int(lefts[0, at])
-        pattern = text.padded[key : left + 2]
-        name = pattern[:-3].decode("ascii", "replace")
-        if not pattern.endswith(b"=[ ") or not name.isidentifier() or name in names or not mine[0]:
-            return mine, []
-        names.append(name)
-        mine &= (widths[:, at] == widths[0, at]) & (rights[:, at] > lefts[:, at] + 1)
-        mine &= text.same(keys[:, at], pattern) & (data[rights[:, at] - 1] == ord(" "))
+    for at, name in enumerate(names):
+        if not name:
+            mine[:] = False
+            break
+        pattern = f"{name}=[ ".encode()
+        mine &= text.same(keys[:, at], pattern)
+        mine &= (rights[:, at] - keys[:, at] > len(pattern)) & (data[rights[:, at] - 1] == ord(" "))
         if at:
             mine &= data[keys[:, at] - 1] == ord(" ")
-    return mine, names if mine[0] else []
+    return mine
 
 
 def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:

@@ -178,9 +178,11 @@ def _parts(block: LineBlock) -> Iterator[LineBlock]:
 
 def _lines_apart(data: bytes) -> list[tuple[int, int]]:
     """Return first and last place of each header line, and of each column line: it follows a header, or begins."""
-    codes = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(codes[:-1] == ord("\n"))
-    places = (breaks[codes[breaks + 1] == ord("#")] + 1).tolist()
+    places: list[int] = []
+    if b"#" in data:
+        codes = np.frombuffer(data, np.uint8)
+        hashes = np.flatnonzero(codes == ord("#"))
+        places = hashes[(hashes > 0) & (codes[hashes - 1] == ord("\n"))].tolist()
     found: list[tuple[int, int]] = []
     for first in [0, *places]:
         at = first
@@ -290,7 +292,7 @@ def _batch(log: _Log, block: Block, line: int, torn: int) -> pa.RecordBatch | No
         for at in np.flatnonzero(~with_clock).tolist():
             block.bad.setdefault(at, "no time stamp")
     _drop(log, block, line, torn)
-    keep = np.setdiff1d(every, np.fromiter(block.bad, np.int64, len(block.bad)))
+    keep = np.delete(every, list(block.bad)) if block.bad else every
     if not len(keep):
         return None
     stream, has_stream = block.number("streamid", keep)

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
+import numpy as np
+
 from tracekit.errors import InputError, MissingExtraError, ParseError
 from tracekit.readers.base import Head
 from tracekit.trace import Ledger
@@ -141,6 +143,10 @@ class Source:
                 count += len(chunk)
                 yield chunk
 
+    def text_chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+        """Give the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
+        return _as_utf8(self.chunks(ledger, size), ledger)
+
     def line_blocks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[LineBlock]:
         """Give the text in blocks of whole lines of about `size` bytes, as clean UTF-8.
 
@@ -173,7 +179,7 @@ class Source:
             carry, carried = [chunk[cut:]], len(chunk) - cut
             yield LineBlock(_clean(data, offset, ledger), offset, line)
             offset += len(data)
-            line += data.count(b"\n")
+            line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
         rest = b"".join(carry)
         if rest:
             yield LineBlock(_clean(rest, offset, ledger), offset, line, torn=True)
