@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from profiler.fake_cupti import ActivityKind, FakeCupti, install
 from recorder.reading import read_log
 from support import missing
+from viewers import perfetto
 
 import tracekit
 from tracekit import pipeline, recorder
@@ -38,7 +40,7 @@ def work(gpu: FakeCupti) -> None:
     gpu.copy(1)
     for _ in range(3):
         gpu.kernel()
-    gpu.kernel("_Z4scalePff", 700, by="driver", stream_id=13)
+    gpu.kernel("_Z5scalePff", 700, by="driver", stream_id=13)
     gpu.fill()
     gpu.copy(2, flags=1, src=3, dst=2)
 
@@ -71,7 +73,7 @@ def test_the_region_is_written_and_nothing_else(gpu: FakeCupti, mode: str, tmp_p
         "threadblocksizeX", "threadblocksizeY", "threadblocksizeZ", "streamid",
     ]  # fmt: skip
     assert [row["method"] for row in found] == [
-        "memcpyHtoD", *["_Z6vecaddPiS_"] * 3, "_Z4scalePff", "memset", "memcpyDtoHasync",
+        "memcpyHtoD", *["_Z6vecaddPiS_"] * 3, "_Z5scalePff", "memset", "memcpyDtoHasync",
     ]  # fmt: skip
     assert [row["gputime"] for row in found] == ["2.500", *["12.345"] * 3, "0.700", "0.800", "2.500"]
     assert [row["streamid"] for row in found] == ["7"] * 4 + ["13", "7", "7"]
@@ -359,6 +361,40 @@ def test_a_window_of_paddles_profiler_holds_gpu_work(
     assert names[0] == ["vecadd(int*,", "int*)"]
     [file] = (tmp_path / "out").iterdir()
     assert "vecadd(int*, int*)" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.viewer
+def test_an_exported_window_with_gpu_work_opens_in_perfetto(gpu: FakeCupti, tmp_path: Path) -> None:
+    ready = paddle.export_chrome_tracing(str(tmp_path), "w")
+    with paddle.Profiler(on_trace_ready=ready) as prof:
+        for _ in range(3):
+            with paddle.RecordEvent("forward", paddle.TracerEventType.Forward):
+                work(gpu)
+            prof.step()
+    [file] = tmp_path.iterdir()
+    seen = perfetto(file)
+    assert seen["errors"] == {}
+    rows = prof.windows[0].read().events.select(["dur_ns"]).to_pylist()
+    timed = [row["dur_ns"] for row in rows if row["dur_ns"] is not None]
+    assert seen["slices"] == len(timed)
+    assert seen["sum_dur_ns"] == sum(timed)
+    assert seen["names"]["vecadd(int*, int*)"]["count"] == 9
+
+
+@pytest.mark.parametrize(("key", "first"), [("GPUTotal", "vecadd"), ("GPUAvg", "vecadd"), ("GPUMax", "vecadd"),
+                                            ("GPUMin", "scale"), ("CPUTotal", "vecadd")])  # fmt: skip
+def test_kernels_are_ranked_by_the_key(
+    gpu: FakeCupti, key: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with paddle.Profiler(on_trace_ready=lambda prof: None) as prof:
+        work(gpu)
+    capsys.readouterr()
+    prof.summary(
+        sorted_by=paddle.SortedKeys[key], thread_sep=True, views=[paddle.SummaryView.KernelView], time_unit="us"
+    )
+    names = re.findall(r"(vecadd|scale)\(", capsys.readouterr().out)
+    assert names[0] == first
+    assert len(names) == 2
 
 
 def test_the_driver_of_this_machine_is_asked_without_harm() -> None:

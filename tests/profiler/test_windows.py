@@ -9,7 +9,10 @@ import types
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from profiler.fake_cupti import FakeCupti, install
+from recorder.reading import read_log
 
 import tracekit.profiler.paddle as profiler
 from tracekit import recorder
@@ -35,6 +38,60 @@ def test_a_recording_to_nvtx_alone_is_taken_up_again() -> None:
     assert recorder.is_recording()
     assert recorder.log_path() is None
     assert len(prof.windows) == 1
+
+
+def test_a_profiler_inside_of_a_window_has_its_part_of_it() -> None:
+    """Evaluation in training; the inner one may even end later than the outer one."""
+    inner = profiler.Profiler(on_trace_ready=nothing)
+    with profiler.Profiler(on_trace_ready=nothing) as outer:
+        with profiler.RecordEvent("training"):
+            pass
+        inner.start()
+        with profiler.RecordEvent("evaluation"):
+            pass
+        inner.step()
+        outer.step()
+    assert not recorder.is_recording()
+    inner.stop()
+    events = [[row["name"] for row in prof.windows[0].read().events.to_pylist()] for prof in (outer, inner)]
+    assert {"training", "evaluation", "ProfileStep#0", "ProfileStep#1"} <= set(events[0])
+    assert "training" not in events[1]
+    assert "evaluation" in events[1]
+
+
+STATES = st.lists(st.sampled_from(list(profiler.ProfilerState)), min_size=1, max_size=9)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(states=STATES)
+@pytest.mark.filterwarnings("ignore:Improper")
+def test_any_sequence_of_states_gives_the_windows_of_the_table(states: list[profiler.ProfilerState]) -> None:
+    closed, ready, record, last = profiler.ProfilerState
+    expected, begun = [], None
+    for step, (before, now) in enumerate(zip([closed, *states], [*states, closed], strict=True)):
+        if before is last:
+            expected.append((begun, step - 1))
+            begun = None
+        if step == len(states):
+            if before is record:
+                expected.append((begun, step - 1))
+            break
+        if before is record and now in (closed, ready):
+            begun = None
+        if now in (record, last) and begun is None:
+            begun = step
+    calls = []
+    prof = profiler.Profiler(scheduler=lambda step: states[step], on_trace_ready=lambda p: calls.append(len(p.windows)))
+    with prof:
+        for _ in states[1:]:
+            prof.step()
+    assert [window.steps for window in prof.windows] == expected
+    assert calls == list(range(1, len(expected) + 1))
+    for window in prof.windows:
+        first, end = window.steps
+        log = read_log(window.logs[0])
+        assert set(log.calls()) == {f"ProfileStep#{n}" for n in range(first, end + 1)}
+    assert not recorder.is_recording()
 
 
 def in_child() -> None:

@@ -251,7 +251,7 @@ class WindowRecording:
             if collected is not None:
                 write_rows(collected, self.folder.path / f"{self.stem}.gpu{log_format.SUFFIX}")
                 self._remarks += [f"GPU: {count:,} {what} are lost" for what, count in collected.lost.items()]
-        except OSError as error:
+        except (OSError, ValueError, KeyError) as error:  # the disk, or a log that somebody damaged
             tell(f"a window is incomplete: {error}")
             self._remarks.append(f"incomplete: {error}")
         window = Window(self.number, self.folder, self.stem, steps, self._first, last, tuple(self._remarks))
