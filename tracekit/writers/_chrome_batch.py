@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
@@ -57,7 +58,10 @@ class Batch:
     on_device: Mask
     phase: npt.NDArray[np.uint8]
     own: dict[int, str] = field(default_factory=dict)
-    """Row -> members of its own in args, each with its comma."""
+    """Row -> what few rows have in args besides their columns, each member with its comma."""
+    members: pa.Array | None = None
+    """Text of all members of its own in args, a row each, "" for none; None where no row has any."""
+    has_members: Mask | None = None
     identity: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     track: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     points: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -189,14 +193,16 @@ class Loader:
             batch.own[row] = batch.own.get(row, "") + f'"value":{number(number_)},'
         self._counters(batch, np.flatnonzero(counters & finite))
         if batch.args.null_count == batch.count:
+            _gather_members(batch, None)
             return
+        _gather_members(batch, batch.args)
         overlapping = batch.has_dur & ~columns["tid"].mask() & ~batch.on_device & (batch.phase == SLICE)
         flow_code = {n for n, k in enumerate(kinds) if k == Kind.FLOW}
         flows = among(kind, flow_code, len(kinds))
         batch.identity = np.zeros(batch.count, np.int64)
-        rows = np.flatnonzero(batch.args.is_valid().to_numpy(zero_copy_only=False) & (batch.phase != LEFT_OUT))
+        stated = batch.args.is_valid().to_numpy(zero_copy_only=False) & (flows | overlapping)
+        rows = np.flatnonzero(stated & (batch.phase != LEFT_OUT))
         for row, text in zip(rows.tolist(), batch.args.take(pa.array(rows)).to_pylist(), strict=True):
-            batch.own[row] = batch.own.get(row, "") + merged(text)
             if flows[row]:
                 batch.points[row] = parsed(text) or {}
             elif overlapping[row] and "id" in (parsed(text) or {}):
@@ -292,6 +298,21 @@ class Loader:
             if self._flows.accept(phase, key, inside=inside[row], enclosing=enclosing):
                 batch.phase[row] = START if phase == "s" else STEP if phase == "t" else BOUND_END if enclosing else END
                 batch.identity[row] = self._flows.number(source, correlation)
+
+
+def _gather_members(batch: Batch, args: pa.Array | None) -> None:
+    """Set what stands in args besides the columns; each distinct text of `args` is made ready once."""
+    texts: pa.Array | None = None
+    if args is not None:
+        encoded = args.dictionary_encode()
+        ready = pa.array([merged(text) for text in encoded.dictionary.to_pylist()], pa.string())
+        texts = pc.fill_null(ready.take(encoded.indices), "")
+    if batch.own:
+        few = pa.array([batch.own.get(row, "") for row in range(batch.count)], pa.string())
+        texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")
+    if texts is not None:
+        batch.members = texts
+        batch.has_members = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
 
 
 def among(codes: npt.NDArray[Any], wanted: set[int], size: int) -> Mask:

@@ -85,7 +85,7 @@ class Rows:
             self.lines += len(new)
             yield "".join(new).encode()
         self.lines += sum(len(g.rows) for g in groups)
-        yield from _assembled(groups, prefixes, batch.own, batch.count)
+        yield from _assembled(groups, prefixes, batch.members, batch.count)
 
     def _introductions(self, batch: Batch) -> list[str]:
         """Return the M events of tracks that appear; speedscope stumbles over a lane that has a name but no slice."""
@@ -111,11 +111,9 @@ class Rows:
     def _row_groups(self, batch: Batch, prefixes: list[str]) -> list[_Group]:
         """Return the lines of the rows themselves, in groups that have the same columns."""
         present = _present(batch)
-        has_own = np.zeros(batch.count, np.bool_)
-        has_own[list(batch.own)] = True
         whole: list[Part | None] = [(batch.phase, LEFT_OUT + 1)]
-        if batch.own:
-            whole.append((has_own, 2))
+        if batch.has_members is not None:
+            whole.append((batch.has_members, 2))
         whole += [(mask, 2) for _, mask in present if mask is not None]
         kinds, first = agreeing(whole, batch.count)
         prefix_codes = self._prefix_codes(batch, kinds, len(first), present, first, prefixes)
@@ -148,14 +146,13 @@ class Rows:
         parts: list[Part | None] = [(batch.phase, LEFT_OUT + 1), (batch.track, len(tracks))]
         if size > 1:
             parts.append((more, 2))
-        if batch.own:
-            has_own = np.zeros(batch.count, np.bool_)
-            has_own[list(batch.own)] = True
+        has_own = batch.has_members
+        if has_own is not None:
             parts.append((has_own, 2))
         parts += [part(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
         codes, rows = agreeing(parts, batch.count)
         phases, on = batch.phase[rows].tolist(), batch.track[rows].tolist()
-        followed = (more[rows] | has_own[rows]).tolist() if batch.own else more[rows].tolist()
+        followed = (more[rows] if has_own is None else more[rows] | has_own[rows]).tolist()
         middles = {n: f'{self.loader.lanes.place(n)},"args":{{' for n in set(on)}
         lane_args = {n: _lane_args(tracks[n].lane) for n in set(on)}
         kind, name, raw, copy = (_members(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
@@ -171,10 +168,11 @@ class Rows:
                     args += '"name":null,'
                 line += args if followed[i] else args[:-1]
             prefixes.append(line)
-        if batch.own:  # a member of args is followed by a comma, unless it is the last
-            bare = np.flatnonzero(has_own & ~more)
-            for row in bare.tolist():
-                batch.own[row] = batch.own[row].removesuffix(",")
+        if has_own is not None:  # a member of args is followed by a comma, unless it is the last
+            bare = has_own & ~more
+            if bare.any():
+                ended = pc.utf8_rtrim(batch.members, ",")
+                batch.members = pc.if_else(pa.array(bare), ended, batch.members)
         return codes
 
     def _add_async_ends(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
@@ -272,7 +270,7 @@ def _numbers(batch: Batch, names: list[str], rows: I64) -> list[Piece]:
     return pieces
 
 
-def _assembled(groups: list[_Group], prefixes: list[str], own: dict[int, str], count: int) -> Iterator[Any]:
+def _assembled(groups: list[_Group], prefixes: list[str], own: pa.Array | None, count: int) -> Iterator[Any]:
     """Give the lines of all groups in order of their rows, in buffers of bounded size."""
     if not groups:
         return
@@ -287,9 +285,11 @@ def _assembled(groups: list[_Group], prefixes: list[str], own: dict[int, str], c
     elif len(groups) > 1:
         order = np.argsort(rows * 4 + np.concatenate([np.full(len(g.rows), g.place) for g in groups]), kind="stable")
     texts: pa.Array | None = None
-    if own:
-        each = [own.get(row, "") if g.place == 0 else "" for g in groups for row in g.rows.tolist()]
-        texts = pa.array(each, pa.string())
+    if own is not None:
+        texts = own.take(pa.array(rows))
+        if any(g.place for g in groups):
+            first = np.concatenate([np.full(len(g.rows), g.place == 0) for g in groups])
+            texts = pc.if_else(pa.array(first), texts, "")
     if order is not None:
         codes, tails = codes[order], tails.take(pa.array(order))
         texts = None if texts is None else texts.take(pa.array(order))
