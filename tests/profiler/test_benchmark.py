@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit import recorder
-from tracekit.profiler._benchmark import Benchmark, Perf, perf_text
+from tracekit.profiler._benchmark import BENCHMARK, Benchmark, Perf, perf_text
 from tracekit.profiler.paddle import Profiler
 
 MS = 1_000_000
@@ -248,6 +248,8 @@ def test_a_watched_loader_gives_reader_cost_with_the_recorder_off(capsys: pytest
     assert "Over 4 steps; the first 10 are skipped." in said
     profiler.stop()
     assert capsys.readouterr().out == ""
+    assert BENCHMARK.current is None
+    assert list(recorder.watch_loader([1, 2])) == [1, 2]
 
 
 def test_compat_prints_the_published_table(capsys: pytest.CaptureFixture[str]) -> None:

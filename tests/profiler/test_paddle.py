@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import re
 import socket
 import sys
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -347,6 +349,34 @@ def test_record_event_in_all_its_forms() -> None:
     assert not any(seen.unfinished for seen in log.ranges)
     assert names_of(window, "forward") == ["decorated"]
     assert names_of(window, "dataloader") == ["loaded"]
+
+
+def test_record_event_around_coroutines_and_generators() -> None:
+    @RecordEvent("coroutine", TracerEventType.Backward)
+    async def wait() -> int:
+        await asyncio.sleep(0.01)
+        return 7
+
+    @RecordEvent("generator")
+    def give():
+        yield 1
+        time.sleep(0.01)
+        yield 2
+
+    @RecordEvent("wrong type", TracerEventType.Kernel)
+    def wrong() -> int:
+        return 7
+
+    with profiler.Profiler(on_trace_ready=nothing) as prof:
+        assert asyncio.run(wait()) == 7
+        assert list(give()) == [1, 2]
+        with pytest.warns(UserWarning, match="Only TracerEvent Type in"):
+            assert wrong() == 7
+    rows = {row["name"]: row for row in prof.windows[0].read().events.to_pylist()}
+    assert rows["coroutine"]["dur_ns"] >= 10**7
+    assert rows["coroutine"]["kind"] == "backward"
+    assert rows["generator"]["dur_ns"] >= 10**7
+    assert "wrong type" not in rows
 
 
 def test_types_that_a_program_may_not_record_warn_and_leave_nothing() -> None:

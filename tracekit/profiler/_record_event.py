@@ -68,7 +68,7 @@ class RecordEvent:
             allowed = ", ".join(f"TracerEventType.{kind.name}" for kind in _KINDS)
             warn(f"Only TracerEvent Type in [{allowed}] can be recorded.", stacklevel=2)
             return
-        self._open = recorder.range(self.name, kind if kind != "user_range" else None)
+        self._open = recorder.range(self.name, _as_told(kind))
         self._open.__enter__()
 
     def end(self) -> None:
@@ -87,7 +87,11 @@ class RecordEvent:
         self.end()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function so that each of its runs is such a range."""
+        """Wrap a function, coroutine function or generator so that each of its runs is such a range."""
+        kind = _KINDS.get(self.event_type)
+        if kind is not None:
+            wrapped: Callable[..., Any] = recorder.traced(function, name=self.name, kind=_as_told(kind))
+            return wrapped
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -95,3 +99,8 @@ class RecordEvent:
                 return function(*args, **kwargs)
 
         return run
+
+
+def _as_told(kind: str) -> str | None:
+    """Return what the recorder is told of a kind: nothing where it is the one that it takes for granted."""
+    return None if kind == "user_range" else kind

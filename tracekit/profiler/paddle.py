@@ -173,7 +173,7 @@ class Profiler:
         if self._started:
             return
         self._started = True
-        recorder.on_batch(BENCHMARK.on_read)
+        self._unwatch = recorder.on_batch(BENCHMARK.on_read)
         self._timing = BENCHMARK.begin()
         if self.timer_only:
             return
@@ -193,6 +193,8 @@ class Profiler:
         timing, self._timing = self._timing, None
         if timing is not None:
             BENCHMARK.end(timing)
+            if BENCHMARK.current is None:
+                self._unwatch()
             perf = timing.perf(self.compat)
             if perf is not None:
                 show(perf_text(perf))

@@ -73,7 +73,7 @@ def _print(log: Path, rows: int, tell: Tell) -> None:
         done = subprocess.run([sys.executable, "-P", "-c", _CHILD, home, *words], env=environ, check=False)
         if done.returncode:
             tell(f"no summary: the child ended with {done.returncode}")
-    except (OSError, ValueError, AttributeError) as error:  # no interpreter to start, no stdout
+    except (OSError, ValueError, AttributeError, TypeError) as error:  # no interpreter to start, no stdout
         tell(f"no summary: {error}")
 
 
