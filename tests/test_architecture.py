@@ -12,13 +12,13 @@ PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "errors": set(), "units": set(), "_version": set(), "analysis": set(), "recorder": set(),
+    "errors": set(), "units": set(), "_version": set(), "analysis": set(), "recorder": set(), "messages": set(),
     "schema": {"errors", "units"},
     "report": {"errors", "units"},
     "trace": {"schema", "errors"},
     "selection": {"trace", "schema", "units", "errors"},
-    "readers": {"trace", "schema", "units", "errors", "recorder.log_format"},
-    "writers": {"trace", "schema", "analysis", "units", "errors"},
+    "readers": {"trace", "schema", "units", "errors", "messages", "recorder.log_format"},
+    "writers": {"trace", "schema", "analysis", "units", "errors", "messages"},
     "run": {"trace", "schema", "analysis", "errors"},
     "inventory": {"trace", "schema", "errors"},
     "views": {"trace", "schema", "report", "analysis", "units", "errors"},

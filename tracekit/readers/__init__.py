@@ -9,8 +9,10 @@ from tracekit.readers.base import Reader
 _MODULES: tuple[str, ...] = (
     "cuda_profile",
     "events_jsonl",
+    "fluid_pb",
     "nvprof_csv",
     "nvprof_text",
+    "paddle_pb",
     "parquet",
     "recorder_log",
 )

@@ -10,7 +10,9 @@ _MODULES: tuple[str, ...] = (
     "chrome_trace",
     "csv",
     "cuda_profile",
+    "fluid_pb",
     "jsonl",
+    "paddle_pb",
     "parquet",
 )
 

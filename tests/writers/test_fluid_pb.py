@@ -1,0 +1,106 @@
+"""Profiles that we write: what we read comes back, allocations are joined, nothing vanishes unsaid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import corpus, sample
+
+import tracekit
+from tracekit import schema
+from tracekit.messages import messages
+from tracekit.readers.builder import RowBuilder
+from tracekit.trace import Run, Trace, concat
+
+CLASSES = messages("profile")
+
+
+def trace_of(*rows: dict[str, Any]) -> Trace:
+    builder = RowBuilder()
+    for number, row in enumerate(rows, 1):
+        builder.add(**{"event_id": number, "source": 0, "name": "x", "kind": "operator", "pid": 1, "tid": 2} | row)
+    return Trace(concat([builder.take()], schema.EVENTS), run=Run(origin_ns=0))
+
+
+def decoded(path: Path) -> Any:
+    return CLASSES["Profile"].FromString(path.read_bytes())
+
+
+def comparable(trace: Trace) -> Counter[tuple[Any, ...]]:
+    rows = trace.events.drop_columns(["event_id", "raw_name"]).to_pylist()
+    return Counter(tuple((row | {"args": None} if row["kind"] == "memory" else row).items()) for row in rows)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "name", ["paddle_fluid/fluid_profile_all.prof", "generated/paddle18_fluid/cpu_max_allopdetail.pb"]
+)
+def test_real_profiles_come_back_equal(name: str, tmp_path: Path) -> None:
+    tracekit.convert(corpus(name), tmp_path / "again.prof")
+    before, after = decoded(corpus(name)), decoded(tmp_path / "again.prof")
+    for field in ("events", "mem_events"):
+        assert Counter(m.SerializeToString() for m in getattr(before, field)) == Counter(
+            m.SerializeToString() for m in getattr(after, field)
+        )
+    assert after.start_ns == min([e.start_ns for e in before.events] + [m.start_ns for m in before.mem_events])
+
+
+def test_api_calls_device_work_and_blocks_come_back(tmp_path: Path) -> None:
+    before = tracekit.read(sample("fluid-pb/gpu.prof"))
+    written = tracekit.write(before, tmp_path / "x.prof")
+    assert written.left_out == {}
+    assert comparable(tracekit.read(tmp_path / "x.prof")) == comparable(before)
+    calls = [e for e in decoded(tmp_path / "x.prof").events if e.device_id == -1]
+    assert len(calls) == 76
+
+
+def test_the_newer_profiler_s_allocations_are_joined_by_address(tmp_path: Path) -> None:
+    written = tracekit.convert(sample("paddle-pb/gpu.paddle_trace.pb"), tmp_path / "x.prof", to="fluid-pb").written
+    (memory,) = decoded(tmp_path / "x.prof").mem_events
+    assert (memory.bytes, memory.place, memory.end_ns > memory.start_ns) == (4096, 0, True)
+    assert any("correlation" in note and "launch shape" in note for note in written.notes)
+
+
+def test_an_allocation_never_freed_ends_with_the_trace_and_a_lone_free_is_left_out(tmp_path: Path) -> None:
+    memory = {"kind": "memory", "dur_ns": None}
+    written = tracekit.write(
+        trace_of(
+            {"ts_ns": 1, "dur_ns": 50},
+            {"ts_ns": 2, **memory, "bytes": 8, "args": '{"addr":1}'},
+            {"ts_ns": 3, **memory, "bytes": -8, "args": '{"addr":2}'},
+            {"ts_ns": 4, **memory, "bytes": 8},
+            {"ts_ns": 5, **memory, "bytes": 8, "name": "ReservedAllocate", "args": '{"addr":1}'},
+        ),
+        tmp_path / "x.prof",
+    )
+    (memory_event,) = decoded(tmp_path / "x.prof").mem_events
+    assert memory_event.end_ns == 51
+    assert written.left_out == {
+        "a free without its allocation": 1, "an allocation without its address": 1, "reserved memory": 1,
+    }  # fmt: skip
+    assert any("never freed" in note for note in written.notes)
+
+
+def test_what_a_profile_cannot_hold_is_left_out_by_name(tmp_path: Path) -> None:
+    written = tracekit.write(
+        trace_of(
+            {"ts_ns": 1, "dur_ns": 5},
+            {"ts_ns": 2, "kind": "counter", "value": 3.0},
+            {"ts_ns": 4},
+            {"ts_ns": 5, "dur_ns": -5},
+            {"ts_ns": -6, "dur_ns": 5},
+        ),
+        tmp_path / "x.prof",
+    )
+    assert written.events == 1
+    assert written.left_out == {
+        "kind counter": 1, "no duration": 1, "negative duration": 1, "starts before the clock's zero": 1,
+    }  # fmt: skip
+
+
+def test_a_trace_without_rows_is_a_profile_without_events(tmp_path: Path) -> None:
+    tracekit.write(Trace(schema.EVENTS.empty_table()), tmp_path / "x.prof")
+    assert tracekit.read(tmp_path / "x.prof").events.num_rows == 0

@@ -1,0 +1,138 @@
+"""Paddle's protobuf messages, built at run time from tables: what the readers decode and the writers encode.
+
+`nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler.
+Sources: the descriptors inside paddlepaddle 2.6.2 and 1.8.5, and files of 1.8.5, 2.6.2 and 3.3.1.
+
+The tables name fields, numbers and wire types. Strings are declared as bytes, because a name in a file need not be
+UTF-8, and enumerations as integers, because a newer Paddle may have more of them: both are the same on the wire.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+TREE_TYPES = (
+    "Operator", "Dataloader", "ProfileStep", "CudaRuntime", "Kernel", "Memcpy", "Memset", "UserDefined",
+    "OperatorInner", "Forward", "Backward", "Optimization", "Communication", "PythonOp", "PythonUserDefined",
+    "DygraphKernelLaunch",
+)  # fmt: skip
+"""TracerEventType, by number. 15 was MluRuntime in some 2.x, which no host node of a file ever had."""
+
+MEMORY_TYPES = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
+"""TracerMemEventType, by number."""
+
+PLACES = ("CUDAPlace", "CPUPlace", "CUDAPinnedPlace", "XPUPlace", "NPUPlace")
+"""MemEvent.Place of `profile`, by number."""
+
+EVENT_TYPES = ("CPU", "GPUKernel", "NPUKernel")
+"""Event.EventType of `profile`, by number."""
+
+STAND_IN = "(launch not in the trace)"
+"""Name of the empty runtime call that our writer makes for device work without a launch: the format needs one."""
+
+_TABLES = MappingProxyType({
+    "nodetree": """
+NodeTreesProto = version 1 string, span_indx 2 uint, thread_trees 3 *ThreadNodeTreeProto, extra_info 4 *ExtraInfoMap,
+    device_property 5 *DevicePropertyProto
+ThreadNodeTreeProto = thread_id 1 uint, host_nodes 2 *HostTraceEventNodeProto
+HostTraceEventNodeProto = id 1 int, parentid 2 int, host_trace_event 3 HostTraceEventProto,
+    runtime_nodes 4 *CudaRuntimeTraceEventNodeProto, mem_nodes 5 *MemTraceEventNodeProto,
+    op_supplement_nodes 6 *OperatorSupplementEventNodeProto
+HostTraceEventProto = name 1 string, type 2 int, start_ns 3 uint, end_ns 4 uint, process_id 5 uint, thread_id 6 uint
+CudaRuntimeTraceEventNodeProto = runtime_trace_event 1 CudaRuntimeTraceEventProto,
+    device_nodes 2 *DeviceTraceEventNodeProto
+CudaRuntimeTraceEventProto = name 1 string, start_ns 2 uint, end_ns 3 uint, process_id 4 uint, thread_id 5 uint,
+    correlation_id 6 uint, callback_id 7 uint
+DeviceTraceEventNodeProto = device_event 1 DeviceTraceEventProto
+DeviceTraceEventProto = name 1 string, type 2 int, start_ns 3 uint, end_ns 4 uint, device_id 5 uint, context_id 6 uint,
+    stream_id 7 uint, correlation_id 8 uint, kernel_info 9 KernelEventInfoProto, memcpy_info 10 MemcpyEventInfoProto,
+    memset_info 11 MemsetEventInfoProto
+KernelEventInfoProto = block_x 1 uint, block_y 2 uint, block_z 3 uint, grid_x 4 uint, grid_y 5 uint, grid_z 6 uint,
+    dynamic_shared_memory 7 uint, static_shared_memory 8 uint, registers_per_thread 9 uint,
+    local_memory_per_thread 10 uint, local_memory_total 11 uint, queued 12 uint, submitted 13 uint, completed 14 uint,
+    blocks_per_sm 15 float, warps_per_sm 16 float, occupancy 17 float
+MemcpyEventInfoProto = num_bytes 1 uint, copy_kind 2 string, src_kind 3 string, dst_kind 4 string
+MemsetEventInfoProto = num_bytes 1 uint, memory_kind 2 string, value 3 uint
+MemTraceEventNodeProto = mem_event 1 MemTraceEventProto
+MemTraceEventProto = timestamp_ns 1 uint, type 2 int, addr 3 uint, process_id 4 uint, thread_id 5 uint,
+    increase_bytes 6 int, place 7 string, current_allocated 8 uint, current_reserved 9 uint, peak_allocated 10 uint,
+    peak_reserved 11 uint
+OperatorSupplementEventNodeProto = op_supplement_event 1 OperatorSupplementEventProto
+OperatorSupplementEventProto = timestamp_ns 1 uint, op_type 2 string, process_id 3 uint, thread_id 4 uint,
+    input_shapes 5 InputShapeMap, dtypes 6 DtypeMap, callstack 7 string, op_id 8 uint
+InputShapeMap = key 1 *string, shape_vecs 2 *ShapeVec
+ShapeVec = shapes 1 *Shape
+Shape = size 1 *int
+DtypeMap = key 1 *string, dtype_vecs 2 *DtypeVec
+DtypeVec = dtype 1 *string
+ExtraInfoMap = key 1 string, value 2 string
+DevicePropertyProto = id 1 uint, name 2 string, total_global_memory 3 uint, compute_major 4 uint, compute_minor 5 uint,
+    max_threads_per_block 6 uint, max_threads_per_multiprocessor 7 uint, regs_per_block 8 uint,
+    regs_per_multiprocessor 9 uint, warp_size 10 uint, shared_memory_per_block 11 uint,
+    shared_memory_per_multiprocessor 12 uint, sm_count 13 uint, shared_memory_per_block_optin 14 uint
+""",
+    "profile": """
+Profile = events 1 *Event, start_ns 2 uint, end_ns 3 uint, mem_events 4 *MemEvent
+Event = name 1 string, start_ns 2 uint, end_ns 3 uint, device_id 5 int, sub_device_id 6 int, memcopy 7 MemCopy,
+    type 8 int, detail_info 9 string
+MemCopy = bytes 1 uint, bytes_of_the_draft 3 uint
+MemEvent = start_ns 1 uint, end_ns 2 uint, bytes 3 uint, place 4 int, thread_id 5 uint, device_id 6 int,
+    alloc_in 7 string, free_in 8 string
+""",
+})  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def messages(table: str) -> dict[str, Any]:
+    """Return the message classes of "nodetree" or "profile" by name, in a pool of our own."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    scalars = {
+        "string": kinds.TYPE_BYTES,
+        "uint": kinds.TYPE_UINT64,
+        "int": kinds.TYPE_INT64,
+        "float": kinds.TYPE_FLOAT,
+    }
+    package = f"tracekit.{table}"
+    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
+    text = _TABLES[table].replace(",\n", ", ")
+    for line in text.strip().splitlines():
+        name, fields = line.split(" = ")
+        message = file.message_type.add(name=name)
+        for word in fields.split(","):
+            field_name, number, kind = word.split()
+            field = message.field.add(name=field_name, number=int(number), label=kinds.LABEL_OPTIONAL)
+            if kind.startswith("*"):
+                field.label = kinds.LABEL_REPEATED
+                kind = kind[1:]
+            if kind in scalars:
+                field.type = scalars[kind]
+            else:
+                field.type, field.type_name = kinds.TYPE_MESSAGE, f".{package}.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = message_factory.GetMessageClassesForFiles([file.name], pool)
+    return {full.rpartition(".")[2]: cls for full, cls in found.items()}
+
+
+def varint(value: int) -> bytes:
+    """Return an unsigned integer as protobuf writes it; a negative one takes 10 bytes, two's complement.
+
+    >>> varint(300).hex(), len(varint(-1))
+    ('ac02', 10)
+    """
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def delimited(number: int, data: bytes) -> bytes:
+    """Return a field of wire type 2 (text or message) with its tag and length."""
+    return varint(number << 3 | 2) + varint(len(data)) + data

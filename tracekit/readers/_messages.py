@@ -1,0 +1,237 @@
+"""Protobuf files in pieces: the outer messages are walked through as they come, the inner ones decoded one by one.
+
+A file of Paddle is one message, which a decoder would want whole. Its bulk lies in repeated fields two levels down, so
+the walker enters the levels that it is told of and gives everything below as bytes: memory is bounded by the largest
+inner message, and a cut file keeps what stands before the cut.
+Source: the wire format of protobuf (varints, tags, lengths), which both of Paddle's files follow without framing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.trace import Ledger
+from tracekit.units import MAX_NS
+
+MAX_MESSAGE_BYTES = 64 << 20
+"""An inner message beyond this is passed over: the largest of a real file have some kilobytes."""
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+EPOCH_NS = 10**18
+"""Paddle's clock is Unix time on Linux. A first time before September 2001 is another clock, of unknown zero."""
+
+
+class What(Enum):
+    """What the walker met: begin and end of a level, a field, bytes that are no message, the end of a cut file."""
+
+    OPEN = 0
+    CLOSE = 1
+    FIELD = 2
+    DAMAGE = 3
+    CUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """One thing the walker met. `value` is bytes (text, message), int (varint), or None; `at` its byte in the file."""
+
+    what: What
+    level: str
+    number: int = 0
+    value: Any = None
+    at: int = 0
+
+
+class _Cut(Exception):
+    """The input ends here; `partial`: within a field."""
+
+
+class _Bad(Exception):
+    """These bytes are no message."""
+
+
+class _Bytes:
+    """The input as one long text of bytes, of which a window is in memory."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._data = b""
+        self._place = 0
+        self._before = 0
+
+    @property
+    def at(self) -> int:
+        return self._before + self._place
+
+    def more(self) -> bool:
+        """Tell whether a byte is left."""
+        return self._place < len(self._data) or self._fill(1)
+
+    def _fill(self, count: int) -> bool:
+        parts = [self._data[self._place :]]
+        have = len(parts[0])
+        self._before += self._place
+        self._place = 0
+        while have < count and (chunk := next(self._chunks, None)) is not None:
+            parts.append(chunk)
+            have += len(chunk)
+        self._data = b"".join(parts)
+        return have >= count
+
+    def varint(self) -> int:
+        if len(self._data) - self._place < 10:
+            self._fill(10)
+        value = shift = 0
+        for place in range(self._place, min(self._place + 10, len(self._data))):
+            byte = self._data[place]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                self._place = place + 1
+                return value & ((1 << 64) - 1)
+            shift += 7
+        if len(self._data) - self._place < 10:
+            raise _Cut
+        raise _Bad
+
+    def take(self, count: int) -> bytes:
+        if len(self._data) - self._place < count and not self._fill(count):
+            raise _Cut
+        data = self._data[self._place : self._place + count]
+        self._place += count
+        return data
+
+    def skip(self, count: int) -> None:
+        while count > 0:
+            if not self.more():
+                raise _Cut
+            step = min(count, len(self._data) - self._place)
+            self._place += step
+            count -= step
+
+
+def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Iterator[Met]:
+    """Give the fields of a message in their order.
+
+    enter: level -> field number -> name of the level below; the file itself is level "". A field that is not named
+    there is given as it is. What is no message costs the rest of its level, which DAMAGE says.
+    """
+    data = _Bytes(chunks)
+    levels: list[tuple[str, int | None]] = [("", None)]
+    while levels:
+        level, end = levels[-1]
+        start = data.at
+        if data.at == end:
+            levels.pop()
+            yield Met(What.CLOSE, level, at=start)
+            continue
+        try:
+            if not data.more():
+                if end is not None:
+                    yield Met(What.CUT, level, value=False, at=start)
+                break
+            tag = data.varint()
+            number, wire = tag >> 3, tag & 7
+            below = enter.get(level, {}).get(number)
+            value: Any = None
+            if not number or number > 1 << 29:
+                raise _Bad
+            if wire == 0:
+                value = data.varint()
+            elif wire == 2:
+                length = data.varint()
+                if end is not None and data.at + length > end:
+                    raise _Bad
+                if below is not None:
+                    levels.append((below, data.at + length))
+                    yield Met(What.OPEN, below, at=start)
+                    continue
+                if length > MAX_MESSAGE_BYTES:
+                    data.skip(length)
+                    yield Met(What.DAMAGE, level, number, "larger than 64 MiB", start)
+                    continue
+                value = data.take(length)
+            elif wire in (1, 5):
+                value = data.take(8 if wire == 1 else 4)
+            else:
+                raise _Bad
+            if end is not None and data.at > end:
+                raise _Bad
+        except _Bad:
+            yield Met(What.DAMAGE, level, 0, "no protobuf message", start)
+            if end is None or data.at > end:
+                break
+            try:
+                data.skip(end - data.at)
+            except _Cut:
+                break
+            continue
+        except _Cut:
+            yield Met(What.CUT, level, value=True, at=start)
+            break
+        yield Met(What.FIELD, level, number, value, start)
+    for level, _ in reversed(levels[1:]):
+        yield Met(What.CLOSE, level, at=data.at)
+
+
+def fields(data: bytes, most: int = 64) -> list[tuple[int, int, Any]]:
+    """Return number, wire type and value of the first fields of a message, for sniffers.
+
+    Raises: ValueError where the bytes are no message. A field that the bytes cut off is left away.
+    """
+    found: list[tuple[int, int, Any]] = []
+    met = walk([data], {})
+    for item in met:
+        if item.what is What.DAMAGE:
+            raise ValueError("no protobuf message")
+        if item.what is What.FIELD:
+            wire = 0 if isinstance(item.value, int) else 2
+            found.append((item.number, wire, item.value))
+            if len(found) == most:
+                break
+    return found
+
+
+def good_range(start: int, end: int) -> bool:
+    """Tell whether both ends are times that a trace can hold, in order."""
+    return 0 <= start <= end < MAX_NS
+
+
+def tell_cut(ledger: Ledger, met: Met) -> None:
+    """Count a record that the end of the file, or damage, cost."""
+    where = f"byte {met.at}"
+    if met.what is What.CUT and not met.value:
+        ledger.note("cut", "the file ends within a message: what stands before is read", where=where)
+        return
+    ledger.read += 1
+    if met.what is What.CUT:
+        ledger.drop("torn-row", where=where, text="dropped: the file ends within a record")
+    else:
+        ledger.drop("damaged", where=where, text=f"dropped: {met.value}, up to the end of what holds it")
+
+
+def text_column(values: list[bytes], ledger: Ledger) -> pa.DictionaryArray:
+    """Return names as a dictionary column; bytes that are not UTF-8 become U+FFFD, with a note."""
+    encoded = pa.array(values, pa.binary()).dictionary_encode()
+    texts: dict[str, int] = {}
+    codes: list[int] = []
+    for value in encoded.dictionary.to_pylist():
+        text = plain(value, ledger)
+        codes.append(texts.setdefault(text, len(texts)))
+    indices = np.array(codes, np.int32)[encoded.indices.to_numpy()] if len(values) else np.empty(0, np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(texts), pa.string()))
+
+
+def plain(value: bytes, ledger: Ledger | None = None) -> str:
+    """Return the text of a field; bytes that are not UTF-8 become U+FFFD, with a note."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        if ledger is not None:
+            ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
+        return value.decode("utf-8", "replace")

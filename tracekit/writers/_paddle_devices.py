@@ -1,0 +1,120 @@
+"""Device work waits on disk until its launch comes by: rows in a temporary Arrow file, their keys in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Keys = np.ndarray[Any, np.dtype[np.int64]]
+_NO_PID = np.iinfo(np.int64).min
+_BATCH_ROWS = 1 << 14
+_EMPTY = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class DeviceRows:
+    """Kernels, copies and memsets of the whole trace, found by (source, correlation) and, where both know it, pid."""
+
+    path: Path
+    _keys: list[tuple[Keys, Keys, Keys]] = field(default_factory=list)
+    _writer: Any = None
+    _sink: Any = None
+    _file: Any = None
+    _map: Any = None
+    _source: Keys = field(default_factory=lambda: _EMPTY)
+    _correlation: Keys = field(default_factory=lambda: _EMPTY)
+    _pid: Keys = field(default_factory=lambda: _EMPTY)
+    _order: Keys = field(default_factory=lambda: _EMPTY)
+    _starts: Keys = field(default_factory=lambda: _EMPTY)
+    _taken: Any = None
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Store rows."""
+        if self._writer is None:
+            self._sink = pa.OSFile(str(self.path), "wb")
+            self._writer = pa.ipc.new_file(self._sink, batch.schema)
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            part = batch.slice(start, _BATCH_ROWS)
+            self._writer.write_batch(part)
+            self._keys.append((
+                part.column("source").to_numpy().astype(np.int64),
+                part.column("correlation").fill_null(_NO_PID).to_numpy(),
+                part.column("pid").fill_null(_NO_PID).to_numpy(),
+            ))  # fmt: skip
+
+    def seal(self) -> None:
+        """All rows are there: from now on they are looked up."""
+        if self._writer is None:
+            return
+        self._writer.close()
+        self._sink.close()
+        self._map = pa.memory_map(str(self.path))
+        self._file = pa.ipc.open_file(self._map)
+        self._starts = np.cumsum([0, *(len(k[0]) for k in self._keys)])
+        self._source, self._correlation, self._pid = (np.concatenate(c) for c in zip(*self._keys, strict=True))
+        self._keys = []
+        self._order = np.lexsort((np.arange(len(self._source)), self._correlation, self._source))
+        self._taken = np.zeros(len(self._source), np.bool_)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._map is not None:
+            self._file = None
+            self._map.close()
+
+    def taken_by(self, source: int, correlation: int, pid: int | None) -> list[int]:
+        """Return the rows that this launch caused and no earlier one has taken; they are taken now."""
+        first, last = self._span(source, correlation)
+        found: list[int] = []
+        for row in self._order[first:last].tolist():
+            own = int(self._pid[row])
+            if not self._taken[row] and (pid is None or own in (pid, _NO_PID)):
+                self._taken[row] = True
+                found.append(row)
+        return found
+
+    def _span(self, source: int, correlation: int) -> tuple[int, int]:
+        if correlation == _NO_PID or not len(self._order):
+            return 0, 0
+        key = (source, correlation)
+        return self._bisect(key, right=False), self._bisect(key, right=True)
+
+    def _bisect(self, key: tuple[int, int], *, right: bool) -> int:
+        low, high = 0, len(self._order)
+        while low < high:
+            middle = (low + high) // 2
+            row = self._order[middle]
+            here = (int(self._source[row]), int(self._correlation[row]))
+            if here < key or (right and here == key):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def rows(self, wanted: list[int]) -> dict[int, dict[str, Any]]:
+        """Return rows by their number."""
+        out: dict[int, dict[str, Any]] = {}
+        if not wanted:
+            return out
+        numbers = np.unique(np.array(wanted, np.int64))
+        of_batch = np.searchsorted(self._starts, numbers, "right") - 1
+        for batch in np.unique(of_batch).tolist():
+            mine = numbers[of_batch == batch]
+            table = self._file.get_batch(batch).take(pa.array(mine - self._starts[batch]))
+            out.update(zip(mine.tolist(), table.to_pylist(), strict=True))
+        return out
+
+    def orphans(self) -> Iterator[dict[str, Any]]:
+        """Give the rows that no launch has taken, in order of start."""
+        if self._taken is None:
+            return
+        left = np.flatnonzero(~self._taken)
+        for start in range(0, len(left), _BATCH_ROWS):
+            part = left[start : start + _BATCH_ROWS].tolist()
+            found = self.rows(part)
+            yield from (found[row] for row in part)
