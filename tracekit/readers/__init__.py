@@ -7,14 +7,19 @@ from importlib import import_module
 from tracekit.readers.base import Reader
 
 _MODULES: tuple[str, ...] = (
+    "caffe_time",
     "cuda_profile",
     "events_jsonl",
+    "kineto",
     "fluid_pb",
     "nvprof_csv",
+    "nvprof_sqlite",
     "nvprof_text",
     "paddle_pb",
     "parquet",
     "recorder_log",
+    "singa",
+    "theano",
 )
 
 READERS: dict[str, Reader] = {
