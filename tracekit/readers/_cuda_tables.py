@@ -59,7 +59,8 @@ SHAPE = integers(*GRID.values(), "staticSharedMemory", "dynamicSharedMemory")
 class Context:
     """What reading one database carries along. base: records of the tables before the present one.
 
-    strings: texts of the string table that were asked for. seen: the threads and processes that rows name.
+    strings: texts of the string table that were asked for. seen: the threads and processes that rows name. machines:
+    those of the processes.
     """
 
     db: Database
@@ -70,20 +71,24 @@ class Context:
     base: int = 0
     strings: dict[int, str] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
+    machines: set[int] = field(default_factory=set)
 
 
 Columns = dict[str, Any]
 Make = Callable[[Block], Columns]
+Select = Callable[[Block], Mask | None]
 
 
 def events(
     ctx: Context, table: str, wanted: Mapping[str, Cell], make: Make,
     *, start: str = "start", end: str | None = "end", open_ends: str = "", zero: str = "both",
+    select: Select | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Give the events of a table; rows without good times are dropped, each with its reason.
 
     end: None where the rows are moments. open_ends: "null": a null end is a range that did not end; "zero": an end of 0
     says that the row is a moment. zero: times of 0 mean "not taken" where "both" are 0, the "start" is 0, or "never".
+    select: tells which rows are events, None for all, and accounts for the others.
     """
     ledger = ctx.ledger
     missing = [c for c in (start, end) if c is not None and c not in ctx.db.tables[table]]
@@ -102,7 +107,12 @@ def events(
             block.columns[end] = above_zero(block.columns[end])
         last = block.first + block.count - 1
         numbers = np.arange(ctx.base + block.first, ctx.base + block.first + block.count)
-        good = _good(ledger, block, start, end, open_ends=bool(open_ends), zero=zero)
+        mine = None if select is None else select(block)
+        if mine is not None:
+            block, numbers = block.take(mine), numbers[mine]
+            if not block.count:
+                continue
+        good = _good(ledger, block, numbers - ctx.base, start, end, open_ends=bool(open_ends), zero=zero)
         if good is not None:
             block, numbers = block.take(good), numbers[good]
             if not block.count:
@@ -113,11 +123,6 @@ def events(
             dur: Any = block.integers(end) - ts
             if open_ends and not (ended := block.valid(end)).all():
                 dur = pa.array(dur, mask=~ended)
-                if open_ends == "null":
-                    ledger.note(
-                    "open-range", "a range did not end before the profile did: it has no duration",
-                    int(np.count_nonzero(~ended)), where=table,
-                )  # fmt: skip
             columns["dur_ns"] = dur
         columns |= make(block)
         ledger.kept += block.count
@@ -134,7 +139,9 @@ _DROPS = {
 }
 
 
-def _good(ledger: Ledger, block: Block, start: str, end: str | None, *, open_ends: bool, zero: str) -> Mask | None:
+def _good(
+    ledger: Ledger, block: Block, numbers: I64, start: str, end: str | None, *, open_ends: bool, zero: str
+) -> Mask | None:
     """Return which rows have good times, None for all; the others are dropped."""
     ts = block.integers(start)
     stop = ts if end is None else block.integers(end)
@@ -154,7 +161,7 @@ def _good(ledger: Ledger, block: Block, start: str, end: str | None, *, open_end
     for code, bad in checks:
         mine = good & bad if bad is not None else np.zeros(0, np.bool_)
         if mine.any():
-            first = block.first + int(np.flatnonzero(mine)[0])
+            first = int(numbers[mine][0])
             ledger.drop(code, int(np.count_nonzero(mine)), where=f"{block.table} row {first}", text=_DROPS[code])
             good &= ~mine
     return good

@@ -15,8 +15,9 @@ synchronization, unified memory. Calls have a number instead of a name (`cbid`);
 the low 32 bits that CUPTI keeps of them. Device work names no process: it is the process of the calls if there is only
 one. Unified memory: copies are `memcpy`; page faults, throttling and the like are `overhead`, as in the reader of CSV.
 
-args: src_mem_type, dst_mem_type, async, the two sides of a peer copy, value of a memset, returnValue unless 0, domain, payload and color
-of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed (the end once more).
+args: src_mem_type, dst_mem_type, async, the sides of a peer copy, value of a memset, returnValue unless 0, domain,
+payload and color of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed
+(the end once more).
 
 Not read: counters (EVENT, METRIC), clocks and power (ENVIRONMENT), source lines, PC samples. Sources: cupti_activity.h
 of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the names.

@@ -1,0 +1,91 @@
+"""Facts of Nsight Systems' exports: tool, command, clock, machines, names of devices, processes, threads, streams."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tracekit.readers._cuda_tables import Context
+from tracekit.readers._nsys_strings import BITS, process_number, string
+from tracekit.units import MAX_NS
+
+_META = {
+    "tool_version": "EXPORT_PRODUCT_VERSION", "schema_version": "EXPORT_SCHEMA_VERSION", "exported": "EXPORT_TIME_UTC",
+}  # fmt: skip
+_SYSTEM = {"host": "Hostname", "driver_version": "NvDriverVersion", "os": "OsDescription", "cpu": "CpuDescription"}
+
+
+def table_named(ctx: Context, name: str) -> str | None:
+    """Return the table of that name, or of its newest version (NAME_V2, NAME_V3 ...) that has rows; None: not there."""
+    form = re.compile(re.escape(name) + r"(?:_V(\d{1,3}))?")
+    found = [(int(m[1] or 1), t) for t in ctx.db.tables if (m := form.fullmatch(t))]
+    found.sort(reverse=True)
+    filled = [t for _, t in found if len(found) == 1 or ctx.db.count(t)]
+    if len(filled) > 1:
+        ctx.ledger.note(
+            "several-versions", f"of several versions of a table the newest was read: {filled[0]}", where=filled[0]
+        )
+    return filled[0] if filled else found[0][1] if found else None
+
+
+def facts_of(ctx: Context) -> dict[str, Any]:
+    """Put clock, devices and streams into the run; return the facts of the source."""
+    db, run, source = ctx.db, ctx.run, ctx.options.source
+    meta: dict[str, str] = {}
+    for table in ("EXPORT_META_DATA", "META_DATA_EXPORT", "META_DATA_CAPTURE"):
+        for name, value in db.small(table, "name", "value"):
+            if isinstance(name, str) and isinstance(value, str):
+                meta.setdefault(name, value)
+    facts: dict[str, Any] = {"tool": "Nsight Systems"}
+    facts |= {key: meta[name] for key, name in _META.items() if meta.get(name)}
+    if command := _command(meta):
+        facts["command"] = command
+    system = {name: value for name, value in db.small("TARGET_INFO_SYSTEM_ENV", "name", "value") if value}
+    facts |= {key: str(system[name]) for key, name in _SYSTEM.items() if name in system}
+    run.origin_ns = _origin(ctx, meta)
+    for device, name in db.small("TARGET_INFO_GPU", "id", "name"):
+        if isinstance(device, int) and name:
+            run.devices[(source, device)] = str(name)
+    defaults = db.small("TARGET_INFO_CUDA_NULL_STREAM", "deviceId", "streamId")
+    defaults += db.small("TARGET_INFO_CUDA_CONTEXT_INFO", "deviceId", "nullStreamId")
+    for device, stream in defaults:
+        if isinstance(device, int) and isinstance(stream, int):
+            run.streams[(source, device, stream)] = "default"
+    for table, column in (("PROCESSES", "globalPid"), ("TARGET_INFO_SYSTEM_ENV", "globalVid")):
+        ctx.machines |= {
+            row[0] >> 48 & 0xFFFF for row in db.small(table, column) if isinstance(row[0], int) and row[0] > 0
+        }
+    return facts
+
+
+def _command(meta: dict[str, str]) -> str:
+    if "PROCESS_0:COMMAND" not in meta:
+        return ""
+    words = [meta["PROCESS_0:COMMAND"]]
+    while (key := f"PROCESS_0:ARGUMENT_{len(words) - 1}") in meta:
+        words.append(meta[key])
+    return " ".join(words)
+
+
+def _origin(ctx: Context, meta: dict[str, str]) -> int | None:
+    """Return the Unix time of ts 0: `--ts-normalize` makes times Unix times, `--ts-shift` moves them."""
+    shift = meta.get("EXPORT_PARAM_TIME_SHIFT", "0")
+    moved = int(shift) if re.fullmatch(r"-?\d{1,18}", shift) else 0
+    if meta.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
+        return -moved
+    rows = ctx.db.small("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", limit=1)
+    if not rows or not isinstance(rows[0][0], int) or not 0 < rows[0][0] < MAX_NS:
+        return None
+    return rows[0][0] - moved
+
+
+def named_threads(ctx: Context) -> None:
+    """Put the names of those processes and threads into the run that rows name: the export lists the whole machine."""
+    run, source = ctx.run, ctx.options.source
+    processes = {number & ~BITS for number in ctx.seen}
+    for number, name in ctx.db.small("PROCESSES", "globalPid", "name"):
+        if isinstance(number, int) and number in processes and name:
+            run.processes[(source, process_number(ctx, number))] = str(name)
+    for name, number in ctx.db.small("ThreadNames", "nameId", "globalTid"):
+        if isinstance(number, int) and isinstance(name, int) and number in ctx.seen and (text := string(ctx, name)):
+            run.threads.setdefault((source, process_number(ctx, number), number & BITS), text)
