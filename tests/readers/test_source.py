@@ -148,3 +148,19 @@ def test_fingerprint_is_of_the_file_as_it_lies_there(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"abc")
     assert Source("x", path).sha256() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_what_stands_before_the_cut_of_a_gzip_file_is_given(tmp_path: Path) -> None:
+    text = b"".join(b"line %d\n" % n for n in range(5000))
+    packed = gzip.compress(text)
+    for cut in (len(packed) - 3, len(packed) // 2, 200):
+        path = tmp_path / f"x{cut}.gz"
+        path.write_bytes(packed[:cut])
+        ledger = Ledger()
+        with open_source(str(path)) as source:
+            assert text.startswith(source.head().data)
+            found = b"".join(source.chunks(ledger))
+        assert found
+        assert text.startswith(found)
+        assert len(found) > 0.9 * len(text) * cut / len(packed) - 6000
+        assert "compressed-file-damaged" in ledger.notes

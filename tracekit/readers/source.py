@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
+import itertools
 import shutil
 import sqlite3
 import sys
@@ -95,7 +96,12 @@ class Source:
         """Return what sniffers see. Raises: InputError when the input cannot be opened or decompressed at all."""
         if self._head is None:
             with closing(self.binary()) as stream:
-                data = _read_up_to(stream, HEAD_BYTES + 1)
+                data, err = _read_part(stream, HEAD_BYTES + 1)
+            if err is not None:
+                for rest in self._salvaged(len(data)):
+                    data += rest[: HEAD_BYTES + 1 - len(data)]
+                if not data:
+                    raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again")
             encoding = _encoding(data)
             if encoding:
                 data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
@@ -129,9 +135,11 @@ class Source:
         with closing(self.binary()) as stream:
             count = 0
             while True:
-                try:
-                    chunk = stream.read(size)
-                except _DAMAGE as err:
+                chunk, err = _read_part(stream, size)
+                if err is not None:
+                    for rest in itertools.chain([chunk] * bool(chunk), self._salvaged(count + len(chunk))):
+                        count += len(rest)
+                        yield rest
                     ledger.note(
                         "compressed-file-damaged",
                         f"the compressed data is damaged or cut ({err}); what came before was read",
@@ -142,6 +150,25 @@ class Source:
                     return
                 count += len(chunk)
                 yield chunk
+
+    def _salvaged(self, skip: int) -> Iterator[bytes]:
+        """Give what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
+        with self._open() as file:
+            if file.read(2) != GZIP_MAGIC:
+                return
+            file.seek(0)
+            unpack = zlib.decompressobj(wbits=31)
+            while data := file.read(1 << 13):
+                try:
+                    out = unpack.decompress(data)
+                    while unpack.eof and unpack.unused_data:
+                        data, unpack = unpack.unused_data, zlib.decompressobj(wbits=31)
+                        out += unpack.decompress(data)
+                except zlib.error:
+                    return
+                if out[skip:]:
+                    yield out[skip:]
+                skip = max(0, skip - len(out))
 
     def text_chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Give the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
@@ -286,20 +313,26 @@ def _cannot_open(name: str, err: OSError) -> InputError:
     return InputError(f"{name}: cannot be read ({err.strerror or err})")
 
 
-def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+def _read_part(stream: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
+    """Return up to `size` bytes, and what ended the reading early: bytes before the damage are whole."""
     out = io.BytesIO()
-    while count > 0:
+    read = getattr(stream, "read1", stream.read)  # read() would lose what it had when the damage comes
+    while (missing := size - out.tell()) > 0:
         try:
-            chunk = stream.read(min(count, BLOCK_BYTES))
-        except _DAMAGE:
-            if not out.tell():
-                raise
-            break
+            chunk = read(missing)
+        except _DAMAGE as err:
+            return out.getvalue(), err
         if not chunk:
             break
         out.write(chunk)
-        count -= len(chunk)
-    return out.getvalue()
+    return out.getvalue(), None
+
+
+def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+    data, err = _read_part(stream, count)
+    if err is not None and not data:
+        raise err
+    return data
 
 
 def _encoding(head: bytes) -> str:
