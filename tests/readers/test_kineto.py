@@ -1,0 +1,381 @@
+"""Kineto: every event of the real files, held against json and decimals; damage; versions; sniffing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus, corpus_root
+from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure, sure_of_text
+
+import tracekit
+from tracekit.errors import ParseError, SchemaError, TracekitError
+from tracekit.trace import Trace
+
+REAL = [
+    "kineto/hta_cpu_only_rank34.json.gz",
+    "kineto/hta_event_sync_multi_stream.json.gz",
+    "kineto/hta_alexnet.json.gz",
+    "kineto/hta_nccl_data.json.gz",
+    "kineto/hta_ns_resolution_rank0.json.gz",
+    "kineto/hta_amd_mi250.json.gz",
+    "kineto/hta_cupti_profiler.json.gz",
+    "generated/torch/plain.pt.trace.json",
+    "generated/torch/sched1.pt.trace.json",
+    "generated/torch/ddp_rank0.pt.trace.json",
+    "generated/torch/ddp_rank1.pt.trace.json",
+]
+LARGE = "kineto/hta_mtia_rank0_large.json.gz"
+DEVICE = {
+    "kernel",
+    "gpu_memcpy",
+    "gpu_memset",
+    "cuda_sync",
+    "gpu_user_annotation",
+    "cuda_profiler_range",
+    "mtia_ccp_events",
+}
+COLUMN_OF_ARG = {
+    "correlation": "correlation", "device": "device", "stream": "stream", "context": "context", "bytes": "bytes",
+    "Bytes": "bytes", "registers per thread": "registers",
+}  # fmt: skip
+HEAD = '{"schemaVersion": 1, "deviceProperties": [], "traceEvents": ['
+
+
+def write(path: Path, *events: Any, head: str = HEAD, tail: str = "]}") -> Path:
+    texts = [e if isinstance(e, str) else json.dumps(e) for e in events]
+    path.write_text(head + ",\n".join(texts) + tail, encoding="utf-8")
+    return path
+
+
+def slice_of(**more: Any) -> Event:
+    return {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 5, "tid": 6, "ts": 1.5, "dur": 2, **more}
+
+
+def check_row(row: Event, event: Event) -> None:
+    """A row and its event say the same, and nothing of the event is lost."""
+    assert row["ts_ns"] == ns(event["ts"])
+    assert row["dur_ns"] == (ns(event["dur"]) if "dur" in event else None)
+    assert (row["raw_name"] or row["name"]) == event["name"]
+    have, want = args_of(row), dict(event.get("args", {}))
+    for key in ("grid", "block"):
+        if row[f"{key}_x"] is not None:
+            have[key] = [row[f"{key}_{axis}"] for axis in "xyz"]
+    for key, column in COLUMN_OF_ARG.items():
+        if key in want and key not in have:
+            have[key] = row[column] if row[column] is not None or want[key] != -1 else -1
+    if row["copy_kind"] and "direction" in want and "direction" not in have:
+        have["direction"] = {"DtoH": "DEVICE_TO_HOST", "HtoD": "HOST_TO_DEVICE"}[row["copy_kind"]]
+        have["size"] = row["bytes"]
+    said_beside = {k: have.pop(k) for k in ("ph", "cat", "bp", "s") if k in have and k not in want}
+    assert have == want
+    assert all(event[key] == value for key, value in said_beside.items())
+    if row["kind"] == "flow":
+        assert row["correlation"] == event["id"]
+        assert said_beside["ph"] == event["ph"]
+        assert said_beside.get("bp") == event.get("bp")
+
+
+def check_all(trace: Trace, events: list[Event]) -> None:
+    numbered = dict(enumerate(events, 1))
+    kept = {n: e for n, e in numbered.items() if e.get("ph") not in (None, "M")}
+    seen = set()
+    for row in rows(trace):
+        if row["kind"] == "counter":
+            continue
+        seen.add(row["event_id"])
+        check_row(row, kept[row["event_id"]])
+    assert seen == kept.keys()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_event_of_a_real_file_is_there_exactly(name: str) -> None:
+    events, _ = plain(corpus(name))
+    trace = tracekit.read(corpus(name), demangle=False)
+    check_all(trace, events)
+    ledger = ledger_adds_up(corpus(name), "kineto")
+    assert ledger["read"] == len(events)
+    assert ledger["facts"] == sum(e.get("ph") == "M" for e in events)
+    assert not ledger["dropped"]
+    assert not ledger["ignored"]
+
+
+@pytest.mark.parametrize("name", [*REAL, LARGE])
+def test_counts_and_sums_by_category_are_those_of_decimals(name: str) -> None:
+    events, _ = plain(corpus(name))
+    by_id = dict(enumerate(events, 1))
+    trace = tracekit.read(corpus(name), columns=frozenset({"event_id", "kind"}))
+    found: dict[str, tuple[int, int]] = {}
+    for row in rows(trace):
+        event = by_id[row["event_id"]]
+        if event["ph"] == "X":
+            count, total = found.get(event["cat"], (0, 0))
+            found[event["cat"]] = count + 1, total + row["dur_ns"]
+    assert found == sums_by_category(events)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_one_reader_is_sure_whatever_the_name(name: str, tmp_path: Path) -> None:
+    renamed = tmp_path / "unknown"
+    renamed.write_bytes(corpus(name).read_bytes())
+    assert sure(renamed) == ["kineto"]
+
+
+def test_nothing_else_of_the_corpus_is_taken_for_kineto() -> None:
+    files = [p for p in corpus_root().rglob("*") if p.is_file() and p.parent.name != "viewer_cases"]
+    if not files:
+        corpus("kineto")
+    claimed = {p.relative_to(corpus_root()).as_posix() for p in files if "kineto" in sure(p)}
+    assert claimed == {*REAL, LARGE}
+
+
+def test_mtia_copies_and_lanes_have_their_names() -> None:
+    trace = tracekit.read(corpus(LARGE), columns=frozenset({"kind", "copy_kind", "bytes", "device", "stream", "args"}))
+    copies = [r for r in rows(trace) if r["kind"] == "memcpy"]
+    assert {r["copy_kind"] for r in copies} <= {"DtoH", "HtoD", "DtoD"}
+    assert all(r["bytes"] > 0 for r in copies)
+    assert trace.run.streams[0, 9, 801] == "DMA_REQUEST"
+    assert trace.run.devices[0, 9] == "MTIA 9"
+
+
+def test_device_rows_carry_the_pid_of_the_host_so_that_launches_find_them() -> None:
+    trace = tracekit.read(corpus("kineto/hta_alexnet.json.gz"))
+    calls = {(r["pid"], r["correlation"]) for r in rows(trace) if r["kind"] == "runtime"}
+    work = [r for r in rows(trace) if r["kind"] in ("kernel", "memcpy", "memset")]
+    assert len(work) == 98
+    assert all((r["pid"], r["correlation"]) in calls for r in work)
+    assert all(r["tid"] is None and r["device"] == 0 and r["stream"] is not None for r in work)
+    arrows = [r for r in rows(trace) if r["kind"] == "flow" and r["stream"] is not None]
+    assert arrows
+    assert all(r["pid"] == 2869224 for r in arrows)
+
+
+def test_origin_rank_and_properties_are_facts_even_behind_the_events() -> None:
+    trace = tracekit.read(corpus("kineto/hta_cpu_only_rank34.json.gz"))
+    assert trace.run.origin_ns == 1719853884000000000
+    assert {r["rank"] for r in rows(trace)} == {34}
+    trace = tracekit.read(corpus("kineto/hta_cupti_profiler.json.gz"))
+    assert trace.run.origin_ns == 0
+    assert {r["rank"] for r in rows(trace)} == {0}
+    assert trace.run.devices[0, 7] == "NVIDIA A100-PG509-200"
+
+
+def test_memory_instants_make_signed_rows_and_counters() -> None:
+    name = "generated/torch/sched1.pt.trace.json"
+    events, _ = plain(corpus(name))
+    instants = [e for e in events if e.get("name") == "[memory]"]
+    found = rows(tracekit.read(corpus(name)))
+    memory = [r for r in found if r["kind"] == "memory"]
+    assert sorted(r["bytes"] for r in memory) == sorted(e["args"]["Bytes"] for e in instants)
+    assert all(r["device"] is None for r in memory)  # Device Type 0 is the CPU
+    totals = [r["value"] for r in found if r["kind"] == "counter" and r["name"] == "Total Allocated"]
+    assert sorted(totals) == sorted(float(e["args"]["Total Allocated"]) for e in instants)
+
+
+def test_memory_of_a_gpu_has_its_device(tmp_path: Path) -> None:
+    args = {"Bytes": -512, "Device Type": 1, "Device Id": 2, "Total Allocated": 7}
+    event = {"ph": "i", "name": "[memory]", "pid": 5, "tid": 6, "ts": 3, "s": "t", "args": args}
+    found = rows(tracekit.read(write(tmp_path / "x", slice_of(args={"Ev Idx": 0}), event)))
+    assert [(r["bytes"], r["device"]) for r in found if r["kind"] == "memory"] == [(-512, 2)]
+
+
+def test_steps_communication_and_gpu_annotations_have_their_kinds(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x",
+        slice_of(cat="user_annotation", name="ProfilerStep#12"),
+        slice_of(cat="user_annotation", name="nccl:all_reduce"),
+        slice_of(cat="gpu_user_annotation", name="mine", pid=0, tid=7),
+        slice_of(cat="python_function", name="f.py(3): g", args={"Python id": 1, "Python parent id": None}),
+    )
+    found = sorted(rows(tracekit.read(path)), key=lambda r: r["event_id"])
+    assert [(r["kind"], r["step"]) for r in found] == [
+        ("step", 12), ("communication", None), ("other", None), ("python_op", None)
+    ]  # fmt: skip
+    assert (found[2]["device"], found[2]["stream"], args_of(found[2])) == (0, 7, {"cat": "gpu_user_annotation"})
+    assert args_of(found[3]) == {"Python id": 1, "Python parent id": None}
+
+
+def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x",
+        '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1767225600123456.789,"dur":0.001}',
+        '{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":1767225600123456.78,"dur":51.026000000000003}',
+        '{"ph":"X","cat":"cpu_op","name":"c","pid":1,"tid":1,"ts":1767225600123457,"dur":1e-06}',
+        '{"ph":"X","cat":"cpu_op","name":"d","pid":1,"tid":1,"ts":1.767225600123457e+15,"dur":0.0005}',
+        '{"ph":"X","cat":"cpu_op","name":"e","pid":1,"tid":1,"ts":"1767225600123457.5","dur":0.0015}',
+        tail='], "baseTimeNanoseconds": 17}',
+    )
+    trace = tracekit.read(path)
+    found = {r["name"]: (r["ts_ns"], r["dur_ns"]) for r in rows(trace)}
+    base = 1767225600123456000
+    assert found == {
+        "a": (base + 789, 1), "b": (base + 780, 51026), "c": (base + 1000, 0), "d": (base + 1000, 0),
+        "e": (base + 1500, 2),
+    }  # fmt: skip
+    assert trace.run.origin_ns == 17
+
+
+def test_ids_that_are_text_or_beyond_int64_become_numbers_with_their_text_in_the_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", slice_of(tid="stream x"), slice_of(tid=13774319520209737161), slice_of(pid="Spans"))
+    trace = tracekit.read(path)
+    texts = {v for (column, _, _), v in trace.run.ids.items() if column in ("tid", "pid")}
+    assert texts == {"stream x", "13774319520209737161", "Spans"}
+    assert len({r["tid"] for r in rows(trace)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("broken", "name"),
+    [
+        ('"name": "C:\\Users\\x"', "C:\\Users\\x"),
+        ('"name": "a\x01b"', "a\x01b"),
+        ('"name": "say "hi" now"', 'say "hi" now'),
+        ('"name": "line\nend"', "line\nend"),
+        ('"name": "x", "v": NaN', "x"),
+        ('"name": "x", "v": -Infinity', "x"),
+        ('"name": "C:\\"', "C:\\"),
+    ],
+)
+def test_broken_json_of_one_event_is_mended_and_told(broken: str, name: str, tmp_path: Path) -> None:
+    bad = f'{{"ph": "X", "cat": "cpu_op", {broken}, "pid": 5, "tid": 6, "ts": 10, "dur": 1}}'
+    events = [slice_of(ts=n) for n in range(5)]
+    trace = tracekit.read(write(tmp_path / "x", *events, bad, *events))
+    assert [r["name"] for r in rows(trace) if r["event_id"] == 6] == [name]
+    assert len(trace.events) == 11
+    assert trace.ledgers[0].notes["mended-json"].count == 1
+
+
+def test_a_garbled_event_costs_itself_alone(tmp_path: Path) -> None:
+    events = [slice_of(ts=n) for n in range(3)]
+    path = write(tmp_path / "x", *events, '{"ph": "X", "ts": 12..5, "name": }', *events)
+    trace = tracekit.read(path)
+    assert len(trace.events) == 6
+    assert trace.ledgers[0].dropped == {"bad-json": 1}
+
+
+def test_a_cut_file_gives_its_whole_events_and_says_what_it_lost(tmp_path: Path) -> None:
+    data = write(tmp_path / "x", *[slice_of(ts=n, args={"Ev Idx": n}) for n in range(100)]).read_bytes()
+    for cut in range(200, len(data), 97):
+        path = tmp_path / f"cut{cut}"
+        path.write_bytes(data[:cut])
+        trace = tracekit.read(path)
+        whole = data[:cut].count(b"}}")
+        assert len(trace.events) == whole
+        assert trace.ledgers[0].dropped.get("torn-row", 0) == (trace.ledgers[0].read - whole)
+        assert trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (slice_of(dur=-5), "negative-duration"),
+        ({k: v for k, v in slice_of().items() if k != "dur"}, "no-duration"),
+        (slice_of(cat="kernel", ts=0, dur=0), "no-time"),
+        ({k: v for k, v in slice_of().items() if k != "ts"}, "no-time"),
+        (slice_of(ts=10**18), "bad-time"),
+        (slice_of(ts=10**17), "bad-time"),
+        (slice_of(ph="Z"), "unknown-phase"),
+    ],
+)
+def test_what_is_odd_is_told(event: Event, code: str, tmp_path: Path) -> None:
+    trace = tracekit.read(write(tmp_path / "x", slice_of(ts=1767225600000000), event))
+    assert code in trace.ledgers[0].notes
+    assert len(trace.events) + sum(trace.ledgers[0].dropped.values()) == 2
+
+
+def test_a_file_of_metadata_alone_gives_no_rows(tmp_path: Path) -> None:
+    meta = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}
+    trace = tracekit.read(write(tmp_path / "x", meta))
+    assert len(trace.events) == 0
+    assert trace.run.processes == {(0, 1): "python"}
+    assert len(tracekit.read(write(tmp_path / "y")).events) == 0
+
+
+def test_a_head_without_events_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text('{"schemaVersion": 1, "deviceProperties": [', encoding="utf-8")
+    with pytest.raises(ParseError):
+        tracekit.read(path)
+
+
+def test_blanks_and_line_ends_do_not_matter(tmp_path: Path) -> None:
+    events = [
+        slice_of(args={"a b": " c  d ", "n": [1, [], {"x": 2}]}),
+        slice_of(cat="kernel", args={"grid": [1, 2, 3]}),
+    ]
+    one = write(tmp_path / "one", json.dumps(events, separators=(",", ":"))[1:-1])
+    two = write(tmp_path / "two", json.dumps(events, indent=7)[1:-1].replace("\n", "\r\n"))
+    assert rows(tracekit.read(one)) == rows(tracekit.read(two))
+
+
+def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = corpus("generated/torch/sched1.pt.trace.json")
+    whole = rows(tracekit.read(name))
+    monkeypatch.setattr("tracekit.readers._json_stream.SLAB_BYTES", 701)
+    assert rows(tracekit.read(name)) == whole
+
+
+json_scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**25), 10**25), st.floats(allow_nan=True), st.text(max_size=6),
+    st.sampled_from(["1e5", "12.5", "ProfilerStep#3", "[memory]", "0x1f"]),
+)  # fmt: skip
+json_values = st.recursive(
+    json_scalars, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=5), v, max_size=3), max_leaves=5
+)
+KEYS = ["ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args", "bp", "s"]
+wild_events = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(KEYS, json_values),
+        "ph": st.sampled_from(["X", "X", "X", "M", "i", "s", "f", "t", "C", "B", "", "XX"]) | json_values,
+        "cat": st.sampled_from(["kernel", "cpu_op", "gpu_memcpy", "user_annotation", "cuda_sync"]) | json_values,
+        "ts": st.integers(-(10**16), 10**16) | st.decimals(-(10**15), 10**15, places=3).map(float) | json_values,
+        "args": st.dictionaries(
+            st.sampled_from(["correlation", "device", "stream", "grid", "block", "bytes", "Bytes", "name", "cat", "é"]),
+            json_values, max_size=4,
+        ) | json_values,
+    },
+)  # fmt: skip
+
+
+@given(
+    events=st.lists(wild_events, max_size=12),
+    cut=st.integers(0, 400),
+    junk=st.binary(max_size=6),
+    where=st.integers(0, 2000),
+)
+def test_nothing_but_our_own_errors_whatever_stands_in_the_file(
+    events: list[Any], cut: int, junk: bytes, where: int, tmp_path: Path
+) -> None:  # fmt: skip
+    text = (HEAD + ",".join(json.dumps(e) for e in events) + "]}").encode()
+    where = min(where, len(text))
+    path = tmp_path / "x"
+    path.write_bytes((text[:where] + junk + text[where:])[: len(text) - min(cut, len(text)) if cut % 2 else None])
+    try:
+        ledger_adds_up(path, "kineto")
+    except SchemaError:
+        raise
+    except TracekitError:
+        pass
+
+
+@given(events=st.lists(wild_events, max_size=8))
+def test_ts_and_dur_of_wild_events_are_exact(events: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text(HEAD + ",".join(json.dumps(e) for e in events) + "]}", encoding="utf-8")
+    try:
+        trace = tracekit.read(path, format="kineto")
+    except TracekitError:
+        return
+    by_id = dict(enumerate(plain(path)[0], 1))
+    for row in rows(trace):
+        assert row["ts_ns"] == ns(by_id[row["event_id"]]["ts"])
+
+
+def test_a_chrome_trace_of_our_own_is_not_kineto() -> None:
+    assert "kineto" not in sure_of_text(
+        b'{"displayTimeUnit":"ns","traceEvents":[\n{"ph":"X","cat":"kernel","name":"a"}'
+    )

@@ -1,0 +1,202 @@
+"""The structure of many JSON objects at once, by whole arrays: where each begins and ends, its shape, its numbers.
+
+The *shape* of an object is its text with "0" for each run of digits outside strings, and without blanks there. Traces
+repeat themselves: a million events of a profiler have some thousands of shapes. What a shape means is found out once,
+by parsing one of its objects; the rest is arithmetic on the runs of digits, which are integers of at most 18 digits.
+(Longer ones, such as hashes, stay in the shape.) No text goes through a binary float.
+
+Nothing here checks JSON beyond quotes and the depth of brackets: who reads a shape for the first time parses it, and
+objects of one shape are equal but for digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+QUOTE, BACKSLASH = 0x22, 0x5C
+LONGEST_RUN = 18
+"""Digits that int64 surely holds."""
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """n objects at one level. Texts have no blanks outside strings.
+
+    text: bytes of all objects and what stands between them. start, end: shape (n,), places in `text`.
+    first: shape (n,), number of the first run of digits of each object; runs: number of its runs. ints: the runs as
+    int64, lengths: their digits. cut: shape (runs + 1,), bytes that shapes lack before each run.
+    codes: shape (n,), shape of each object; sample: an object of each shape; shapes: the shapes themselves.
+    consumed: bytes of the input up to the end of the last whole object. closed: place in the input of the bracket that
+    closes the list, -1 when it has not come. broken: quotes or brackets do not fit together.
+    """
+
+    text: Bytes
+    start: I64
+    end: I64
+    first: I64
+    runs: I64
+    ints: I64
+    lengths: I32
+    cut: I32
+    codes: I64
+    sample: I64
+    shapes: list[bytes]
+    consumed: int
+    closed: int
+    broken: bool
+
+    def object(self, row: int) -> bytes:
+        """Return the text of one object."""
+        return self.text[self.start[row] : self.end[row]].tobytes()
+
+
+def inside_strings(data: bytes, codes: Bytes) -> Mask:
+    """Return which bytes stand between an opening quote (itself included) and its closing one (not included).
+
+    Parity of the quotes before, by words of 64 bits. A quote after an odd number of backslashes is none.
+    """
+    quotes = codes == QUOTE
+    if b"\\" in data:
+        quotes[_escaped_quotes(codes, quotes)] = False
+    packed = np.packbits(quotes, bitorder="little")
+    words = np.zeros(-(-len(packed) // 8), np.uint64)
+    words.view(np.uint8)[: len(packed)] = packed
+    for shift in (1, 2, 4, 8, 16, 32):
+        words ^= words << np.uint64(shift)
+    odd = np.bitwise_xor.accumulate((words >> np.uint64(63)).astype(np.uint8))
+    words[1:] ^= np.where(odd[:-1] == 1, _ALL, np.uint64(0))
+    return np.unpackbits(words.view(np.uint8), bitorder="little", count=len(codes)).view(np.bool_)
+
+
+def _escaped_quotes(codes: Bytes, quotes: Mask) -> I64:
+    """Return the places of quotes that have an odd number of backslashes directly before them."""
+    slashes = np.flatnonzero(codes == BACKSLASH)
+    begins = np.ones(len(slashes), np.bool_)
+    begins[1:] = np.diff(slashes) != 1
+    run_start = slashes[np.maximum.accumulate(np.where(begins, np.arange(len(slashes)), 0))]
+    after = slashes + 1
+    odd = ((slashes - run_start) & 1) == 0
+    inside = after < len(codes)
+    after, odd = after[inside], odd[inside]
+    found: I64 = after[odd & quotes[after]]
+    return found
+
+
+def scan(data: bytes) -> Scan:
+    """Return the objects of a list whose opening bracket stands before `data`.
+
+    `data` begins outside of any string and object; its end may lie anywhere. broken is set where a string holds a line
+    end, or brackets close that are not open: quotes are out of step then, and nothing else of the scan holds.
+    """
+    raw = np.frombuffer(data, np.uint8)
+    inside = inside_strings(data, raw)
+    lines = raw == 10
+    broken = bool((lines & inside).any())
+    keep = inside | (raw > 32)
+    if data.isascii():
+        # The eighth bit is free: text and mask are condensed in one go.
+        marked = (raw | (inside.view(np.uint8) << np.uint8(7)))[keep]
+        text, outside = marked & np.uint8(0x7F), marked < 0x80
+    else:
+        text, outside = raw[keep], ~inside[keep]
+    folded = text | 0x20  # "[" and "]" differ from "{" and "}" in this bit
+    brackets = np.flatnonzero(((folded == 0x7B) | (folded == 0x7D)) & outside)
+    opening = folded[brackets] == 0x7B
+    depth = np.cumsum(np.where(opening, 1, -1))
+    shut = np.flatnonzero(depth < 0)
+    closed = -1
+    if len(shut):
+        closed = int(brackets[shut[0]])
+        brackets, opening, depth = brackets[: shut[0]], opening[: shut[0]], depth[: shut[0]]
+    start = brackets[opening & (depth == 1)]
+    end = brackets[~opening & (depth == 0)] + 1
+    broken |= bool((text[start] != 0x7B).any()) or (closed >= 0 and text[closed] != 0x5D)
+    start = start[: len(end)]
+    consumed = 0
+    if len(end) or closed >= 0:
+        consumed = _place(keep, len(text) - int(end[-1])) + 1 if len(end) else 0
+        closed = _place(keep, len(text) - 1 - closed) if closed >= 0 else -1
+        broken |= _strange_between(text, start, end)
+    # Only whole objects count from here on.
+    size = int(end[-1]) if len(end) else 0
+    return _with_runs(text[:size], outside[:size], start, end, consumed, closed, broken)
+
+
+def _place(keep: Mask, behind: int) -> int:
+    """Return the place of the kept byte that has so many kept bytes behind it."""
+    size = 1024 + 2 * behind
+    while True:
+        kept = np.flatnonzero(keep[-size:])
+        if len(kept) > behind:
+            return max(len(keep) - size, 0) + int(kept[-1 - behind])
+        size *= 4
+
+
+def _strange_between(text: Bytes, start: I64, end: I64) -> bool:
+    """Tell whether anything but one comma stands between two objects."""
+    gaps = np.empty(len(end), np.int64)
+    if not len(end):
+        return False
+    gaps[0] = start[0]
+    gaps[1:] = start[1:] - end[:-1]
+    at = start - 1
+    commas = (gaps == 0) | ((gaps == 1) & (text[np.maximum(at, 0)] == 0x2C))
+    return not bool(commas.all())
+
+
+def _with_runs(text: Bytes, outside: Mask, start: I64, end: I64, consumed: int, closed: int, broken: bool) -> Scan:
+    digit = (text - np.uint8(0x30) < 10) & outside
+    edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
+    begins, ends = edges[0::2], edges[1::2]  # text begins and ends with a bracket
+    lengths = (ends - begins).astype(np.int32)
+    if len(lengths) and int(lengths.max()) > LONGEST_RUN:
+        short = lengths <= LONGEST_RUN
+        for a, b in zip(begins[~short].tolist(), ends[~short].tolist(), strict=True):
+            digit[a:b] = False
+        begins, ends, lengths = begins[short], ends[short], lengths[short]
+    run_end = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=run_end[1:])
+    digits = text[digit]
+    cut: I32 = (run_end - np.arange(len(run_end))).astype(np.int32)
+    shaped = text.copy()
+    shaped[begins] = 0x30
+    digit[begins] = False
+    numbers = pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(run_end), pa.py_buffer(digits)])
+    ints: I64 = numbers.cast(pa.int64()).to_numpy() if len(lengths) else np.zeros(0, np.int64)
+    first, last = np.searchsorted(begins, start), np.searchsorted(begins, end)
+    bounds = np.empty(2 * len(start) + 1, np.int32)
+    bounds[0:-1:2] = start - cut[first]
+    bounds[1::2] = end - cut[last]
+    bounds[-1] = bounds[-2] if len(start) else 0
+    texts = pa.Array.from_buffers(
+        pa.binary(), 2 * len(start), [None, pa.py_buffer(bounds), pa.py_buffer(shaped[~digit])]
+    )
+    encoded = texts.take(pa.array(np.arange(0, 2 * len(start), 2))).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    shapes: list[bytes] = encoded.dictionary.to_pylist()
+    sample = np.zeros(len(shapes), np.int64)
+    sample[codes[::-1]] = np.arange(len(codes))[::-1]
+    return Scan(
+        text, start, end, first, last - first, ints, lengths, cut, codes, sample, shapes, consumed, closed, broken
+    )
+
+
+def slices(text: Bytes, start: I64, end: I64) -> pa.Array:
+    """Return text[start:end] for each pair, as binary. The pieces lie in order and do not overlap."""
+    if not len(start):
+        return pa.array([], pa.binary())
+    bounds = np.empty(2 * len(start) + 1, np.int32)
+    bounds[0:-1:2], bounds[1::2] = start, end
+    bounds[-1] = bounds[-2]
+    whole = pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(bounds), pa.py_buffer(text)])
+    return whole.take(pa.array(np.arange(0, 2 * len(start), 2)))

@@ -1,0 +1,366 @@
+"""From slabs of events and the plans of their shapes to columns of EVENTS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit import schema
+from tracekit.readers._json_scan import I64, Scan, slices
+from tracekit.readers._json_stream import Slab
+from tracekit.readers._trace_plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, Build, Event
+from tracekit.trace import Ledger
+
+Mask = npt.NDArray[np.bool_]
+MAX_US = (1 << 62) // 1000
+KNOWN_PLANS = 1 << 17
+"""Plans kept at once; when there are more, they are made anew."""
+
+TIMES = ("ts_ns", "dur_ns")
+INTEGERS = tuple(
+    c.name for c in schema.describe("events")
+    if c.type in (pa.int64(), pa.int32()) and c.name not in (*TIMES, "event_id", "source")
+)  # fmt: skip
+SCRATCH = ("scratch_0", "scratch_1", "scratch_2")
+"""Integers that a dialect wants by row and that are no columns; it takes them out again."""
+NUMBERS = (*INTEGERS, *SCRATCH, "value")
+TEXTS = ("name", "raw_name", "kind", "copy_kind", "args")
+NULL, CONST, RUN = 0, 1, 2
+_TENS = 10 ** np.arange(19, dtype=np.int64)
+_INT32 = frozenset(c.name for c in schema.describe("events") if c.type == pa.int32())
+
+Look = Callable[[Build], None]
+"""A dialect: says in the Build what the event is."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one slab. columns: as builder.event_batch takes them, all of `count` rows.
+
+    plan: shape (count,), number of each row's plan; builds: plan -> what the dialect said.
+    """
+
+    count: int
+    columns: dict[str, Any]
+    plan: I64
+    builds: list[Build]
+    _used: tuple[I64, I64] | None = None
+
+    def used(self) -> tuple[I64, I64]:
+        """Return the plans that occur, and for each row the place of its own among them."""
+        if self._used is None:
+            self._used = np.unique(self.plan, return_inverse=True)
+        return self._used
+
+    def take(self, rows: I64 | Mask) -> Rows:
+        """Return some of the rows."""
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        index = pa.array(rows)
+        columns = {
+            name: column.take(index) if isinstance(column, pa.Array) else column
+            for name, column in self.columns.items()
+        }
+        return Rows(len(rows), columns, self.plan[rows], self.builds)
+
+    def per_plan(self, value: Callable[[Build], Any], kind: Any = np.bool_) -> npt.NDArray[Any]:
+        """Return something that a dialect said of each row."""
+        used, place = self.used()
+        return np.array([value(self.builds[p]) for p in used.tolist()], kind)[place]
+
+    def ints(self, name: str) -> tuple[I64, Mask]:
+        """Return the values of an integer column, 0 for null, and which are there."""
+        column = self.columns.get(name)
+        if column is None:
+            return np.zeros(self.count, np.int64), np.zeros(self.count, np.bool_)
+        if not isinstance(column, pa.Array):
+            return np.full(self.count, column, np.int64), np.ones(self.count, np.bool_)
+        mask = column.is_valid().to_numpy(zero_copy_only=False)
+        return column.fill_null(0).to_numpy().astype(np.int64), mask
+
+
+class Planner:
+    """Plans by shape, and columns by plans."""
+
+    def __init__(self, look: Look, ledger: Ledger) -> None:
+        self._look, self._ledger = look, ledger
+        self._by_shape: dict[bytes, int] = {}
+        self._builds: list[Build] = []
+        self._grow(1 << 10)
+
+    def _grow(self, size: int) -> None:
+        def grown(old: Any, kind: Any, *shape: int) -> Any:
+            new = np.zeros((size, *shape), kind)
+            if old is not None:
+                new[: len(old)] = old
+            return new
+
+        before = self.__dict__
+        self._state = grown(before.get("_state"), np.int8, len(NUMBERS))
+        self._negative = grown(before.get("_negative"), np.bool_, len(NUMBERS))
+        self._value = grown(before.get("_value"), np.int64, len(NUMBERS))
+        self._float = grown(before.get("_float"), np.float64)
+        self._time_state = grown(before.get("_time_state"), np.int8, 2)
+        self._time = grown(before.get("_time"), np.int64, 2, 3)
+        self._segments = grown(before.get("_segments"), np.int32, MOST_SEGMENTS, 4)
+        self._pieces = grown(before.get("_pieces"), np.int32)
+        self._whole = grown(before.get("_whole"), np.bool_)
+        self._fate = grown(before.get("_fate"), np.int8)
+        self._noted = grown(before.get("_noted"), np.bool_)
+
+    def rows(self, slab: Slab) -> tuple[Rows, Rows]:
+        """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
+        if len(self._builds) > KNOWN_PLANS:
+            self._by_shape.clear()
+            self._builds = []
+        scan = slab.scan
+        by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64)
+        plan = by_code[scan.codes]
+        before = len(self._builds)
+        odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
+        if odd:
+            for row in np.flatnonzero(np.isin(plan, odd)).tolist():
+                plan[row] = self._add(self._made(scan.object(row), exact=True))
+        rows = self._account(slab, plan)
+        if len(self._builds) > before:
+            # Plans of single events are of no use again; their builds stay with the rows.
+            self._builds = self._builds[:before]
+        return rows
+
+    def _plan(self, scan: Scan, code: int) -> int:
+        shape = scan.shapes[code]
+        known = self._by_shape.get(shape)
+        if known is None:
+            build = self._made(scan.object(int(scan.sample[code])), exact=False)
+            known = self._by_shape[shape] = self._add(build)
+        return known
+
+    def _made(self, text: bytes, *, exact: bool) -> Build:
+        build = Build(Event(text), exact)
+        self._look(build)
+        if build.fate == KEPT and not exact and (build.more_args or len(build.segments()) > MOST_SEGMENTS):
+            build.odd = True
+        if exact:
+            build.odd = False
+        return build
+
+    def _add(self, build: Build) -> int:
+        number = len(self._builds)
+        self._builds.append(build)
+        if number >= len(self._fate):
+            self._grow(2 * number)
+        self._fate[number], self._noted[number] = build.fate, bool(build.notes)
+        self._state[number] = NULL
+        self._float[number] = 0.0
+        for place, column in enumerate(NUMBERS):
+            if column in build.consts:
+                self._state[number, place] = CONST
+                if column == "value":
+                    self._float[number] = build.consts[column]
+                else:
+                    self._value[number, place] = build.consts[column]
+            elif column in build.runs:
+                self._state[number, place] = RUN
+                self._negative[number, place], self._value[number, place] = build.runs[column]
+        for place, column in enumerate(TIMES):
+            self._time_state[number, place] = NULL
+            if column in build.consts:
+                self._time_state[number, place] = CONST
+                self._time[number, place] = build.consts[column], 0, 0
+            elif column in build.times:
+                self._time_state[number, place] = RUN
+                self._time[number, place] = build.times[column]
+        self._pieces[number], self._whole[number] = 0, False
+        if build.exact:
+            build.consts["args"] = build.args_text()
+        elif build.whole_args:
+            own = build.event.members["args"]
+            self._whole[number] = True
+            self._segments[number, 0] = *build.event.place(own.start), *build.event.place(own.end)
+        elif not build.odd:
+            pieces = build.segments()
+            self._pieces[number] = len(pieces)
+            for place, (start, end) in enumerate(pieces):
+                self._segments[number, place] = *build.event.place(start), *build.event.place(end)
+        if not build.exact:
+            build.event = None  # type: ignore[assignment]  # thousands of them: what counts is in the tables
+            build.kept = []
+        return number
+
+    def _account(self, slab: Slab, plan: I64) -> tuple[Rows, Rows]:
+        ledger, fate = self._ledger, self._fate[plan]
+        builds = self._builds
+        there = np.arange(len(plan))
+        for kind in (IGNORED, DROPPED):
+            rows = np.flatnonzero(fate == kind)
+            for number in np.unique(plan[rows]).tolist():
+                mine = rows[plan[rows] == number]
+                build = builds[number]
+                if kind == IGNORED:
+                    ledger.ignore(build.reason, len(mine))
+                else:
+                    ledger.drop(build.reason, len(mine), where=f"event {slab.numbers[mine[0]]}", text=build.why)
+        if (noted := self._noted[plan]).any():
+            rows = np.flatnonzero(noted)
+            for number in np.unique(plan[rows]).tolist():
+                mine = rows[plan[rows] == number]
+                for code, text in builds[number].notes.items():
+                    ledger.note(code, text, len(mine), where=f"event {slab.numbers[mine[0]]}")
+        kept = self._columns(slab, plan, there[fate == KEPT])
+        ts = kept.columns["ts_ns"]
+        if ts.null_count:
+            missing = ts.is_null().to_numpy(zero_copy_only=False)
+            first = int(kept.columns["event_id"].to_numpy()[missing][0])
+            ledger.drop("no-time", int(missing.sum()), where=f"event {first}", text="dropped: events without a time")
+            kept = kept.take(~missing)
+        return kept, self._columns(slab, plan, there[fate == FACT])
+
+    def _columns(self, slab: Slab, plan: I64, at: I64) -> Rows:
+        scan, own = slab.scan, plan[at]
+        first = scan.first[at]
+        used, place = np.unique(own, return_inverse=True)
+        columns: dict[str, Any] = {"event_id": pa.array(slab.numbers[at])}
+        for index, column in enumerate(TIMES):
+            columns[column] = self._times(scan, own, first, index, at, slab)
+        states = self._state[used].any(axis=0) if len(used) else np.zeros(len(NUMBERS), np.bool_)
+        for index, column in enumerate(NUMBERS):
+            if states[index]:
+                columns[column] = self._integers(scan, own, first, index)
+        for column in TEXTS[:4]:
+            columns[column] = self._texts(column, used, place)
+        columns["args"] = self._args(scan, own, first, scan.start[at], used)
+        return Rows(len(at), columns, own, self._builds, (used, place))
+
+    def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> pa.Array:
+        state = self._state[plan, index]
+        values = self._value[plan, index]
+        by_run = state == RUN
+        if by_run.all():
+            values = scan.ints[first + values]
+        elif by_run.any():
+            values[by_run] = scan.ints[first[by_run] + values[by_run]]
+        negative = self._negative[plan, index] & by_run
+        if negative.any():
+            values[negative] *= -1
+        null: Mask = state == NULL
+        if NUMBERS[index] == "value":
+            return pa.array(np.where(by_run, values.astype(np.float64), self._float[plan]), mask=null)
+        if NUMBERS[index] in _INT32:
+            far: Mask = ~null & ((values > 0x7FFFFFFF) | (values < -0x80000000))
+            if far.any():
+                self._ledger.note("value-too-large", f"{NUMBERS[index]}: beyond 32 bits, left out", int(far.sum()))
+                null |= far
+                values[far] = 0
+            return pa.array(values.astype(np.int32), mask=null if null.any() else None)
+        return pa.array(values, mask=null if null.any() else None)
+
+    def _times(self, scan: Scan, plan: I64, first: I64, index: int, at: I64, slab: Slab) -> pa.Array:
+        state = self._time_state[plan, index]
+        negative, whole, fraction = self._time[plan, index].T
+        values: I64 = np.where(state == CONST, negative, 0)
+        null: Mask = state == NULL
+        run = np.flatnonzero(state == RUN)
+        if len(run):
+            us = scan.ints[first[run] + whole[run]]
+            far = us > MAX_US
+            if far.any():
+                text = "times beyond 146 years"
+                self._ledger.note(
+                    "bad-time",
+                    f"{text} were taken as none",
+                    int(far.sum()),
+                    where=f"event {slab.numbers[at[run[far][0]]]}",
+                )
+                null[run[far]] = True
+                us = np.where(far, 0, us)
+            ns = us * 1000
+            part = fraction[run]
+            some = np.flatnonzero(part >= 0)
+            if len(some):
+                ns[some] += _thousandths(scan, first[run[some]] + part[some])
+            values[run] = np.where(negative[run] != 0, -ns, ns)
+        return pa.array(values, mask=null if null.any() else None)
+
+    def _texts(self, column: str, used: I64, place: I64) -> pa.Array | None:
+        texts: dict[str, int] = {}
+        codes = []
+        for number in used.tolist():
+            text = self._builds[number].consts.get(column)
+            codes.append(-1 if text is None else texts.setdefault(text, len(texts)))
+        if not texts:
+            return None
+        by_row = np.array(codes, np.int32)[place]
+        return pa.DictionaryArray.from_arrays(pa.array(by_row, mask=by_row < 0), pa.array(list(texts), pa.string()))
+
+    def _args(self, scan: Scan, plan: I64, first: I64, start: I64, used: I64) -> pa.Array | None:
+        parts: list[tuple[I64, pa.Array]] = []
+        whole, pieces = self._whole[plan], self._pieces[plan]
+        rows = np.flatnonzero(whole)
+        if len(rows):
+            parts.append((rows, self._piece(scan, plan, first, start, rows, 0)))
+        for count in range(1, MOST_SEGMENTS + 1):
+            rows = np.flatnonzero(pieces == count)
+            if len(rows):
+                texts: list[Any] = [b"{"]
+                for index in range(count):
+                    texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index)]
+                parts.append((rows, pc.binary_join_element_wise(*texts, b"}", b"")))
+        own = [n for n in used.tolist() if self._builds[n].consts.get("args") is not None]
+        if own:
+            rows = np.flatnonzero(np.isin(plan, own))
+            parts.append(
+                (rows, pa.array([self._builds[n].consts["args"].encode() for n in plan[rows].tolist()], pa.binary()))
+            )
+        if not parts:
+            return None
+        joined = parts[0][1] if len(parts) == 1 else pa.concat_arrays([p for _, p in parts])
+        where = np.full(len(plan), -1, np.int64)
+        where[np.concatenate([r for r, _ in parts])] = np.arange(len(joined))
+        if len(parts) == 1 and len(joined) == len(plan):
+            return joined.view(pa.string())
+        return joined.take(pa.array(where, mask=where < 0)).view(pa.string())
+
+    def _piece(self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int) -> pa.Array:
+        places = self._segments[plan[rows], index].astype(np.int64)
+        runs = first[rows]
+        base = start[rows] - scan.cut[runs]
+        begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
+        end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
+        return slices(scan.text, begin, end)
+
+
+def _thousandths(scan: Scan, runs: I64) -> I64:
+    """Return the decimals of numbers in thousandths, rounded half to even."""
+    digits, lengths = scan.ints[runs], scan.lengths[runs].astype(np.int64)
+    short = lengths <= 3
+    out: I64 = digits * _TENS[np.where(short, 3 - lengths, 0)]
+    far = np.flatnonzero(~short)
+    if len(far):
+        unit = _TENS[lengths[far] - 3]
+        quotient, rest = np.divmod(digits[far], unit)
+        half = rest * 2 - unit
+        out[far] = quotient + ((half > 0) | ((half == 0) & (quotient & 1 == 1)))
+    return out
+
+
+def fact_rows(rows: Rows, columns: Iterable[str]) -> list[tuple[Build, tuple[int | None, ...]]]:
+    """Return each distinct (build, values of the columns) of rows that are facts, in order of appearance."""
+    if not rows.count:
+        return []
+    parts = [rows.plan]
+    for name in columns:
+        values, mask = rows.ints(name)
+        parts += [values, mask.astype(np.int64)]
+    _, index = np.unique(np.column_stack(parts), axis=0, return_index=True)
+    index.sort()
+    out = []
+    for at in index.tolist():
+        values_of = tuple(int(parts[i][at]) if parts[i + 1][at] else None for i in range(1, len(parts), 2))
+        out.append((rows.builds[int(rows.plan[at])], values_of))
+    return out

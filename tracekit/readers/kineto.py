@@ -1,0 +1,356 @@
+"""PyTorch's profiler (Kineto): Chrome trace JSON of torch 1.8 to today, for CUDA, ROCm, MTIA, XPU and CPU.
+
+    { "schemaVersion": 1, "distributedInfo": {"rank": 0}, "deviceProperties": [{"id": 0, "name": "Tesla V100"}],
+      "traceEvents": [ { "ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 4458676984451.267,
+        "dur": 4.960, "args": {"device": 0, "stream": 7, "correlation": 57609, "grid": [8, 1, 1]} }, ...],
+      "baseTimeNanoseconds": 1711964646000000000 }
+
+A record is an element of traceEvents. Unix time in ns is ts x 1000 + baseTimeNanoseconds (absent: ts is Unix time in
+µs already), computed in integers. Kept: X and i events, and the arrows s, t, f. Facts: M events. Ignored: empty
+objects.
+
+| cat | kind |
+|---|---|
+| cpu_op, Operator | operator |
+| user_annotation | user_range; "ProfilerStep#n": step n; "nccl:..." and the like: communication |
+| python_function | python_op |
+| cuda_runtime, cuda_driver, mtia_runtime, ... | runtime, driver |
+| kernel; gpu_memcpy; gpu_memset; cuda_sync | kernel; memcpy; memset; sync |
+| mtia_ccp_events | kernel, or memcpy where it is a dma_request |
+| gpu_user_annotation, Trace, cuda_profiler_range, others | other |
+
+A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
+rows have pid = device and tid = stream in the file; here they have these in `device` and `stream`, and the pid of the
+host process, since one file is of one process. "[memory]" instants are rows of kind memory (bytes signed, device when
+it is a GPU) and bring two counters, Total Allocated and Total Reserved. "shared memory" of kernels is static and
+dynamic together: it stays in args.
+
+Rank, world size, process groups and device properties are facts of the run. Device events at time 0 with duration 0
+have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
+in libkineto's output_json.cpp and ActivityType.cpp.
+
+Not supported: several of these files joined by hand; memory snapshots (pickle).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers import _trace_event as events
+from tracekit.readers._kineto_kinds import CATS, HOST, KINDS, ON_DEVICE, OWN_CAT
+from tracekit.readers._names import Demangler
+from tracekit.readers._trace_columns import Planner, Rows
+from tracekit.readers._trace_event import Reading
+from tracekit.readers._trace_plan import Build
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.builder import event_batch
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger
+
+NAME = "kineto"
+
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
+_COMMUNICATION = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl):")
+_COPY = re.compile(r"Memcpy (\w+)")
+_DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": "DtoD"}
+_SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
+TIMELESS_NS = 10**12
+"""Where a trace reaches beyond this, a device event at time 0 has no time: the clocks count from boot or from 1970."""
+
+
+def _sniff(head: Head) -> Confidence:
+    data = head.data
+    if data.lstrip()[:1] != b"{" or b'"viztracer_metadata"' in data:
+        return Confidence.NO
+    strong = re.search(rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:', data)
+    if b'"schemaVersion"' in data:
+        number = re.search(rb'"schemaVersion"\s*:\s*[0-9]+\s*[,}]', data)
+        if number and strong and not re.search(rb'"span_ind(?:e)?x"', data):
+            return Confidence.YES
+    if b'"traceEvents"' in data and len(CATS.findall(data)) >= 1 and b'"tracekit"' not in data[:200]:
+        torch = re.search(rb'"(?:External id|Ev Idx|external id|Python id|Record function id)"\s*:', data)
+        return Confidence.YES if torch else Confidence.NO
+    return Confidence.NO
+
+
+def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    reading = events.begin(source, options, ledger, "PyTorch profiler (Kineto)", NAME)
+    base = reading.facts.get("baseTimeNanoseconds", 0)
+    reading.run.origin_ns = base if isinstance(base, int) and abs(base) < 1 << 62 else 0
+    return Opened(reading.run, _Kineto(reading).batches(), False, (ledger,))
+
+
+class _Kineto:
+    """What spans the slabs of one file: the host's process, what is a device, the rank."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        info = reading.facts.get("distributedInfo")
+        rank = info.get("rank") if isinstance(info, dict) else None
+        self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
+        self.host: int | None = None
+        self.devices: set[int] = {p["id"] for p in self._properties() if isinstance(p.get("id"), int)}
+        self.demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
+
+    def _properties(self) -> list[dict[str, Any]]:
+        found = self.reading.facts.get("deviceProperties")
+        return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        reading, waiting = self.reading, list[Rows]()
+        planner = Planner(self.look, reading.ledger)
+        for rows in events.planned(reading, planner):
+            self._watch(rows)
+            waiting.append(rows)
+            # Device rows take the pid of the host, which most files tell at once.
+            if self.host is not None or len(waiting) > 16:
+                for each in waiting:
+                    yield from self._finished(each)
+                waiting.clear()
+        for each in waiting:
+            yield from self._finished(each)
+        self.demangler.close()
+        self._name_everything()
+
+    def look(self, build: Build) -> None:
+        """Say what an event is."""
+        if events.metadata(self.reading, build):
+            return
+        phase = build.event.get("ph")
+        if phase == "X":
+            self._slice(build)
+        elif phase in events.FLOW_PHASES:
+            events.named(build)
+            events.lane(self.reading, build)
+            events.flow(self.reading, build)
+            build.extra["movable"] = True
+        elif phase in ("i", "I", "C"):
+            self._instant(build)
+        else:
+            build.drop("unknown-phase", "dropped: events of a phase that Kineto does not write")
+
+    def _slice(self, build: Build) -> None:
+        event = build.event
+        cat, name = event.get("cat") or "", event.get("name") or ""
+        kind = KINDS.get(cat, Kind.OTHER)
+        taken: set[str] = set()
+        if cat == "user_annotation":
+            if step := _STEP.fullmatch(name):
+                kind = Kind.STEP
+                build.consts["step"] = int(step[1])
+            elif _COMMUNICATION.match(name):
+                kind = Kind.COMMUNICATION
+        elif cat == "mtia_ccp_events" and "direction" in event.args:
+            kind = Kind.MEMCPY
+            if (direction := _DMA.get(event.arg("direction") or "")) is not None:
+                build.consts["copy_kind"] = direction
+                taken.add("direction")
+            taken |= _taken(build, "bytes", "size")
+        readable, raw = self.demangler.one(name)
+        build.consts |= {"kind": kind, "name": readable if "name" in event.members else None, "raw_name": raw}
+        events.times(build)
+        if build.integer("correlation", event.args.get("correlation")):
+            taken.add("correlation")
+        if cat in ON_DEVICE:
+            build.extra["device"] = True
+            taken |= self._device_side(build, kind, name)
+        else:
+            events.lane(self.reading, build)
+            build.extra["host"] = cat in HOST
+        if cat and OWN_CAT.get(kind) != cat:
+            build.keep(event.members["cat"])
+        build.keep_rest(taken, events.TOP)
+
+    def _device_side(self, build: Build, kind: Kind, name: str) -> set[str]:
+        """Take what device rows have; return the keys of args that found a column."""
+        event, taken = build.event, set[str]()
+        for column, key in (("device", "device"), ("stream", "stream"), ("context", "context"), ("bytes", "bytes")):
+            taken |= _taken(build, column, key)
+        # -1 is "none" in this format (synchronization of a whole device).
+        if "device" not in taken and not _negative(event.members.get("pid")):
+            build.integer("device", event.members.get("pid"))
+        if "stream" not in taken and "stream" not in event.args and not _negative(event.members.get("tid")):
+            build.integer("stream", event.members.get("tid"), self.reading.streams.number)
+        for key, columns in _SHAPES:
+            sizes = event.items(event.args[key]) if key in event.args else []
+            if len(sizes) == 3 and all(s.raw.isdigit() for s in sizes):
+                for column, size in zip(columns, sizes, strict=True):
+                    build.integer(column, size)
+                taken.add(key)
+        taken |= _taken(build, "registers", "registers per thread")
+        if kind is Kind.MEMCPY and "copy_kind" not in build.consts:
+            found = _COPY.match(name)
+            build.consts["copy_kind"] = found[1] if found else event.arg("kind")
+        return taken
+
+    def _instant(self, build: Build) -> None:
+        event = build.event
+        name, cat = event.get("name"), event.get("cat") or ""
+        events.named(build)
+        build.time("ts_ns", event.members.get("ts"))
+        events.lane(self.reading, build)
+        if name == "[memory]" and build.integer("bytes", event.args.get("Bytes")):
+            build.consts["kind"] = Kind.MEMORY
+            build.extra["memory"] = True
+            if build.integer("scratch_0", event.args.get("Device Type")):
+                build.integer("device", event.args.get("Device Id"))
+            for column, key in (("scratch_1", "Total Allocated"), ("scratch_2", "Total Reserved")):
+                build.integer(column, event.args.get(key))
+            build.keep_rest({"Bytes": None}, events.TOP | {"s"})
+            return
+        build.consts["kind"] = Kind.MARK
+        if event.get("ph") == "C":
+            build.consts["kind"] = Kind.COUNTER
+            numbers = [k for k, m in event.args.items() if build.number("value", m)]
+            build.keep_rest({numbers[-1]: None} if len(numbers) == len(event.args) == 1 else {}, events.TOP)
+            return
+        if cat:
+            build.keep(event.members["cat"])
+        build.keep_rest({}, events.TOP)
+
+    def _watch(self, rows: Rows) -> None:
+        """Learn which process the host is, and which numbers are devices."""
+        if self.host is None:
+            pid, known = rows.ints("pid")
+            host = rows.per_plan(lambda b: bool(b.extra.get("host"))) & known
+            if host.any():
+                self.host = int(pid[host][0])
+        device, known = rows.ints("device")
+        if known.any() and (own := rows.per_plan(lambda b: bool(b.extra.get("device")))).any():
+            self.devices.update(np.unique(device[known & own]).tolist())
+
+    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        reading = self.reading
+        reading.ledger.kept += rows.count
+        rows = self._with_true_times(rows)
+        columns = rows.columns
+        own = rows.per_plan(lambda b: bool(b.extra.get("device")))
+        self._move_arrows(rows)
+        if self.host is not None and own.any():
+            pid = events.filled(columns.get("pid"), rows.count, pa.int64())
+            columns["pid"] = events.where(own, pa.array(np.full(rows.count, self.host)), pid)
+        for column in ("device", "stream", "context"):
+            if column in columns and (low := columns[column].fill_null(0).to_numpy() < 0).any():
+                columns[column] = events.where(low, pa.nulls(rows.count, columns[column].type), columns[column])
+        counters = self._memory(rows)
+        for name in ("scratch_0", "scratch_1", "scratch_2"):
+            columns.pop(name, None)
+        yield reading.batch(rows, rank=self.rank)
+        yield from counters
+
+    def _with_true_times(self, rows: Rows) -> Rows:
+        ts, (dur, timed) = rows.columns["ts_ns"].to_numpy(), rows.ints("dur_ns")
+        if not (ts == 0).any():
+            return rows
+        timeless = (ts == 0) & (dur == 0) & timed & rows.per_plan(lambda b: bool(b.extra.get("device")))
+        if not timeless.any() or not (ts.max() > TIMELESS_NS or self.reading.run.origin_ns):
+            return rows
+        count = int(timeless.sum())
+        self.reading.ledger.kept -= count
+        self.reading.ledger.drop(
+            "no-time", count, text="dropped: device events at time 0, which the profiler has no time for"
+        )
+        return rows.take(~timeless)
+
+    def _move_arrows(self, rows: Rows) -> None:
+        """Ends of arrows on a device have pid = device, tid = stream, as the rows they point at."""
+        arrows = rows.per_plan(lambda b: bool(b.extra.get("movable")))
+        if not arrows.any() or not self.devices:
+            return
+        pid, known = rows.ints("pid")
+        moved = arrows & known & np.isin(pid, list(self.devices))
+        if self.host is not None:
+            moved &= pid != self.host
+        if not moved.any():
+            return
+        columns, count = rows.columns, rows.count
+        old = {n: events.filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
+        device = events.filled(columns.get("device"), count, pa.int32())
+        columns["device"] = events.where(moved, pa.array(pid.astype(np.int32), mask=~moved), device)
+        columns["stream"] = events.where(moved, old["tid"], old["stream"])
+        host = pa.array(np.full(count, self.host)) if self.host is not None else pa.nulls(count, pa.int64())
+        columns["pid"] = events.where(moved, host, old["pid"])
+        columns["tid"] = events.where(moved, pa.nulls(count, pa.int64()), old["tid"])
+
+    def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Make counters of the running totals; take the device away where the memory is the host's."""
+        own = rows.per_plan(lambda b: bool(b.extra.get("memory")))
+        if not own.any():
+            return iter(())
+        columns = rows.columns
+        kind, _ = rows.ints("scratch_0")
+        if "device" in columns:
+            host = own & (kind == 0)  # c10::DeviceType::CPU
+            columns["device"] = events.where(host, pa.nulls(rows.count, pa.int32()), columns["device"])
+        made = []
+        for column, name in (("scratch_1", "Total Allocated"), ("scratch_2", "Total Reserved")):
+            values, known = rows.ints(column)
+            at = np.flatnonzero(own & known)
+            if len(at):
+                keep = {k: columns.get(k) for k in ("ts_ns", "event_id", "pid", "tid", "device")}
+                taken = {k: v.take(pa.array(at)) for k, v in keep.items() if isinstance(v, pa.Array)}
+                made.append(
+                    event_batch(len(at), taken | {
+                        "kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64),
+                        "source": self.reading.options.source, "rank": self.rank,
+                    })
+                )  # fmt: skip
+                self.reading.ledger.events_out += len(at)
+        return iter(made)
+
+    def _name_everything(self) -> None:
+        reading = self.reading
+        run, names, source = reading.run, reading.names, reading.options.source
+        for properties in self._properties():
+            if isinstance(properties.get("id"), int) and isinstance(properties.get("name"), str):
+                run.devices[source, properties["id"]] = properties["name"]
+        devices = {
+            pid for pid in names.processes.keys() | names.labels.keys()
+            if pid != self.host and (pid in self.devices or (names.labels.get(pid, "CPU") != "CPU"))
+        }  # fmt: skip
+        for pid, text in names.processes.items():
+            if pid not in devices:
+                run.processes[source, pid] = text
+            elif (
+                pid in self.devices
+                and (source, pid) not in run.devices
+                and names.processes.get(self.host or -1) != text
+            ):
+                run.devices[source, pid] = text
+        for (pid, tid), text in names.threads.items():
+            if pid not in devices:
+                run.threads[source, pid, tid] = text
+            elif tid >= 0 and text != f"stream {tid}":
+                run.streams[source, pid, tid] = text
+        facts = run.sources[0].facts
+        for key, value in reading.facts.items():
+            if key not in ("traceEvents", "deviceProperties"):
+                facts[key] = value
+        if self._properties():
+            facts["deviceProperties"] = self._properties()
+
+
+def _taken(build: Build, column: str, key: str) -> set[str]:
+    member = build.event.args.get(key)
+    if member is None or member.raw[:1] in (b"[", b"{", b'"'):
+        return set()
+    return {key} if build.integer(column, member) else set()
+
+
+def _negative(member: Any) -> bool:
+    return member is None or member.raw[:1] == b"-"
+
+
+READER = Reader(
+    name=NAME,
+    title="PyTorch profiler (Kineto) trace",
+    suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
+    sniff=_sniff,
+    read=_read,
+)
