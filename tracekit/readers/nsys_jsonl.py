@@ -1,0 +1,203 @@
+"""nsys export --type jsonlines: one object a line, with a number of its type; names are places in an array of texts.
+
+    {"data":["[Unknown]","cudaMalloc_v3020","vectorAdd(float*, float*)", ...]}
+    {"Type":48,"TraceProcessEvent":{"startNs":"68078778","endNs":"257222655","correlationId":100,"name":"1", ...}}
+    {"Type":79,"CudaEvent":{"startNs":"1517727052","endNs":"1517728492","kernel":{"shortName":"2","gridX":1, ...}, ...}}
+
+A record is a line; `event_id` is its number. Calls (TraceProcessEvent, CudaApiEvent), kernels, copies, memsets and
+synchronization (CudaEvent) and NVTX (NvtxEvent: push/pop, start/end, marks; domains, categories and thread names are
+facts) are events, as in the reader of the SQLite export; other types are ignored, each under its own name. Calls of
+other libraries than CUDA (OS runtime and so on, by eventClass) are ignored too, unless `--option osrt=yes`.
+
+The array of texts may stand anywhere: the file is read twice. Without it names are null, with a note. Times are ns from
+the session's start, whose wall clock the lines do not say: `Run.origin_ns` is None. Members without a place in the
+schema stand in args under their own names. Not kept: gridId. Sources: programs that read such files (FORMATS 3c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tracekit.errors import UsageError
+from tracekit.readers._names import Demangler
+from tracekit.readers._nsys_json import (
+    BITS,
+    CATEGORY,
+    DOMAIN,
+    MARK,
+    PUSH_POP,
+    START_END,
+    THREAD,
+    ObjectError,
+    Tables,
+    call,
+    integer,
+    nvtx,
+    work,
+)
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.builder import BATCH_ROWS, RowBuilder
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_EVENT = re.compile(rb'^\s*\{.*"(?:TraceProcessEvent|CudaApiEvent|CudaEvent|NvtxEvent)"\s*:\s*\{')
+_TEXTS = re.compile(rb'^\s*\{\s*"data"\s*:\s*\[\s*"')
+_DEFINITION = re.compile(rb'"Type"\s*:\s*"?(?:33|39|75)"?\s*[,}]')
+_CALLS = ("TraceProcessEvent", "CudaApiEvent")
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to lines that hold such events; the array of texts alone may be of something else."""
+    if not head.text or head.data.lstrip()[:1] != b"{":
+        return Confidence.NO
+    lines = head.lines()
+    if any(_EVENT.match(line) for line in lines[:500]):
+        return Confidence.YES
+    return Confidence.MAYBE if lines and _TEXTS.match(lines[0]) and len(lines) == 1 else Confidence.NO
+
+
+@dataclass(slots=True)
+class _State:
+    run: Run
+    options: ReadOptions
+    ledger: Ledger
+    names: Demangler
+    tables: Tables
+    osrt: bool
+    rows: RowBuilder = field(default_factory=RowBuilder)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events. Raises: UsageError for a bad option."""
+    osrt = options.extra.get("osrt", "no")
+    if osrt not in ("yes", "no"):
+        raise UsageError(f"--option osrt={osrt}: yes or no is meant")
+    run = Run()
+    run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
+    tables = _tables(source)
+    if tables.texts is None:
+        ledger.note("no-texts", "no line holds the array of texts: calls and kernels have no names")
+    for thread, name in tables.threads.items():
+        run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
+    demangler = Demangler(ledger, enabled=options.demangle)
+    state = _State(run, options, ledger, demangler, tables, osrt == "yes")
+    return Opened(run, _batches(source, state), False, (ledger,))
+
+
+def _tables(source: Source) -> Tables:
+    """Return the array of texts and the definitions, wherever they stand."""
+    tables = Tables()
+    definitions: list[tuple[int, dict[str, Any]]] = []
+    for block in source.line_blocks(Ledger()):
+        if b'"data"' not in block.data and not _DEFINITION.search(block.data):
+            continue
+        for line in block.data.split(b"\n"):
+            if _TEXTS.match(line):
+                found = _object(line)
+                if found is not None and isinstance(found.get("data"), list):
+                    tables.texts = found["data"]
+            elif _DEFINITION.search(line) and b'"NvtxEvent"' in line:
+                found = _object(line)
+                members = found.get("NvtxEvent") if found else None
+                kind = integer(found.get("Type")) if found else None
+                if isinstance(members, dict) and kind in (CATEGORY, THREAD, DOMAIN):
+                    definitions.append((kind, members))
+    for kind, members in definitions:
+        tables.define(kind, members)
+    return tables
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(line.strip(b"\0\r \t"))
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
+    try:
+        for block in source.line_blocks(state.ledger):
+            lines = block.data.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            state.ledger.read += len(lines)
+            for at, line in enumerate(lines):
+                _line(state, line, block.line + at, torn=block.torn and at == len(lines) - 1)
+                if len(state.rows) >= BATCH_ROWS:
+                    yield state.rows.take()
+        if len(state.rows):
+            yield state.rows.take()
+    finally:
+        state.names.close()
+
+
+def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
+    ledger, where = state.ledger, f"line {number}"
+    if not line.strip(b"\0\r \t"):
+        ledger.ignore("blank")
+        return
+    found = _object(line)
+    if found is None:
+        if torn:
+            ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
+        else:
+            ledger.drop("bad-row", where=where, text="dropped: a line that is no JSON object")
+        return
+    kind = integer(found.get("Type"))
+    if kind is None:
+        if isinstance(found.get("data"), list):
+            ledger.facts += 1
+        else:
+            ledger.ignore("no event")
+        return
+    name = next((key for key, value in found.items() if isinstance(value, dict)), f"Type {kind}")[:60]
+    try:
+        row = _row(state, name, kind, found.get(name), number)
+    except ObjectError as err:
+        ledger.drop("bad-row", where=where, text=f"dropped: an object that cannot be read ({err})")
+        return
+    if row is None:
+        return
+    state.rows.add(**row, event_id=number, source=state.options.source)
+    ledger.kept += 1
+    ledger.events_out += 1
+
+
+def _row(state: _State, name: str, kind: int, members: Any, number: int) -> dict[str, Any] | None:
+    """Return the row of an object; None when it is none, which is then accounted for."""
+    row: dict[str, Any] | None = None
+    if name in _CALLS:
+        row = call(members, state.tables)
+        if row["kind"] is Kind.OTHER and not state.osrt:
+            state.ledger.ignore("calls of other libraries")
+            return None
+    elif name == "CudaEvent":
+        row = work(members, state.tables, state.names)
+    elif name == "NvtxEvent" and kind in (CATEGORY, THREAD, DOMAIN):
+        state.ledger.facts += 1
+        return None
+    elif name == "NvtxEvent" and kind in (MARK, PUSH_POP, START_END):
+        row = nvtx(members, kind, state.tables, number)
+        if row["dur_ns"] is None and kind != MARK:
+            text = "a range did not end before the profile did: it has no duration"
+            state.ledger.note("open-range", text, where=f"line {number}")
+    if row is None:
+        state.ledger.ignore(f"{name} type {kind}")
+    return row
+
+
+READER = Reader(
+    name="nsys-jsonl",
+    title="Nsight Systems export (JSON lines)",
+    suffixes=(".json", ".jsonl"),
+    sniff=sniff,
+    read=read,
+)
