@@ -1,0 +1,80 @@
+"""The traces that our samples and real files become are opened in Perfetto's engine, the pages in Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+from support import SAMPLES, corpus_root, missing, sample
+from viewers import chromium_page, perfetto
+
+import tracekit
+from tracekit.readers import READERS
+
+pytestmark = pytest.mark.viewer
+
+WITH_EVENTS = sorted(
+    f"{folder.name}/{path.name}"
+    for folder in SAMPLES.iterdir()
+    if folder.name in READERS and READERS[folder.name].gives != "totals"
+    for path in folder.iterdir()
+    if not path.name.startswith(("_", ".")) and not path.name.endswith(".json.figures.json")
+)
+REAL = sorted(
+    str(path.relative_to(corpus_root()))
+    for folder in ("nvprof_gputrace_csv", "cuda_cmdline_profiler")
+    for path in (corpus_root() / folder).glob("*")
+)
+
+
+def shown(text: str) -> str:
+    """Perfetto takes escapes off a string only where it has an escaped quote; else it shows them as they stand."""
+    raw = json.dumps(text, ensure_ascii=False)[1:-1]
+    return text if '\\"' in raw else raw
+
+
+def check(source: Path, target: Path) -> None:
+    trace = tracekit.read(source)
+    if not trace.events.num_rows:
+        return
+    tracekit.convert(source, target)
+    seen = perfetto(target, ["select name from slice"])
+    rows = trace.events.to_pylist()
+    drawn = [r for r in rows if r["kind"] not in ("counter", "flow")]
+    assert seen["accepted"], seen["refusal"]
+    assert seen["errors"] == {}
+    # A point of an arrow that no viewer can draw (its other end is missing) stands there as an instant.
+    points = sum(r["kind"] == "flow" for r in rows)
+    assert len(drawn) <= seen["slices"] <= len(drawn) + points
+    assert (seen["sum_dur_ns"] or 0) == sum(r["dur_ns"] or 0 for r in drawn)
+    names = Counter(row["name"] for row in seen["sql"][0])
+    names.subtract(Counter(shown(r["name"] or "") for r in drawn))
+    assert min(names.values(), default=0) >= 0
+    assert sum(names.values()) == seen["slices"] - len(drawn)
+
+
+@pytest.mark.parametrize("name", WITH_EVENTS)
+def test_perfetto_sees_our_counts_sums_and_names_of_each_sample(name: str, tmp_path: Path) -> None:
+    check(sample(name), tmp_path / "x.json")
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL or ["nothing"])
+def test_perfetto_sees_our_counts_sums_and_names_of_each_real_file(name: str, tmp_path: Path) -> None:
+    if not REAL:
+        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+    check(corpus_root() / name, tmp_path / "x.json.gz")
+
+
+@pytest.mark.parametrize(
+    "name", ["nvprof-csv/gpu-and-api-trace.csv", "nvprof-csv/summary-new.csv", "recorder-log/rank0.jsonl"]
+)
+@pytest.mark.parametrize("width", [1300, 420])
+def test_the_report_opens_without_error_request_or_overflow(name: str, width: int, tmp_path: Path) -> None:
+    tracekit.write_report(tracekit.read(sample(name)), tmp_path / "r.html")
+    page = chromium_page(tmp_path / "r.html", width=width)
+    assert (page.console, page.page_errors, page.requests, page.overflow_px) == ([], [], [], 0)
+    assert orjson.dumps(page.title)
