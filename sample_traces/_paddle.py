@@ -1,8 +1,9 @@
-"""Paddle's two protobuf files of the training run on a GPU, encoded here by hand, without tracekit.
+"""Paddle's two protobuf files of the training run on a GPU, encoded here by hand, and the tables printed of it.
 
     python sample_traces/_paddle.py [FOLDER]        (default: the folder this file is in)
 
-Times of the run are moved to a Unix time, so that both files have the clock of a real one.
+Times of the run are moved to a Unix time, so that both files have the clock of a real one. The tables are laid out as
+paddle.profiler and fluid.profiler print them; what they sum is summed here from the run's events.
 """
 
 from __future__ import annotations
@@ -166,8 +167,139 @@ def profile_file() -> bytes:
     return message(*((1, event) for event in events), (2, first), (3, last), (4, memory))
 
 
+def _compound(durs: list[int], whole: int, unit: int = 10**6) -> str:
+    if not durs:
+        return "0.00 / 0.00 / 0.00 / 0.00 / 0.00"
+    values = (sum(durs), sum(durs) / len(durs), max(durs), min(durs))
+    return " / ".join([*(f"{value / unit:.2f}" for value in values), f"{100 * sum(durs) / whole:.2f}"])
+
+
+def _table(title: str, heads: list[str], widths: list[int], rows: list[list[str] | str]) -> list[str]:
+    """One table of summary(): a row that is a text stands in a line of dashes of its own, as threads do."""
+
+    def line(cells: list[str]) -> str:
+        return "".join(cell.ljust(width) + "  " for cell, width in zip(cells, widths, strict=True))
+
+    length = sum(widths) + 2 * len(widths)
+    rule = line(["-" * width for width in widths])
+    out = [title.center(length, "-"), *([] if heads[0] == "Device" else ["Time unit: ms"]), rule, line(heads), rule]
+    for row in rows:
+        out.append(row.center(length, "-") if isinstance(row, str) else line(row))
+    return [*out, rule, "", ""]
+
+
+def summary_file() -> str:
+    """Tables that only a run on a GPU has, with the same run twice: in ms, and benchmark lines of a later one."""
+    run = training_run()
+    calls = [event for event in run if event.kind == API]
+    gpu = {kind: [e for e in run if e.kind == kind] for kind in (KERNEL, MEMCPY, MEMSET)}
+    step = calls[-2].end - calls[0].start
+    both = "CPU Total / Avg / Max / Min / Ratio(%)", "GPU Total / Avg / Max / Min / Ratio(%)"
+    kernels: dict[str, list[int]] = {}
+    for event in gpu[KERNEL]:
+        kernels.setdefault(event.name, []).append(event.dur or 0)
+    busy = sum(e.dur or 0 for e in gpu[KERNEL])
+    order = sorted(kernels.items(), key=lambda item: -sum(item[1]))
+    lines = [
+        *_table("Device Summary", ["Device", "Utilization (%)"], [30, 20],
+                [["CPU(Process)", "106.25"], ["CPU(System)", "25.00"], ["GPU0", f"{100 * busy / step:.2f}"]]),
+        *_table("Overview Summary", ["Event Type", "Calls", "CPU Time", "Ratio (%)"], [25] * 4, [
+            ["ProfileStep", "1", f"{step / 1e6:.2f}", "100.00"],
+            ["  CudaRuntime", str(len(calls)), f"{sum(c.dur or 0 for c in calls) / 1e6:.2f}", "99.00"],
+        ])[:-2],
+        *_table("", ["", "Calls", "GPU Time", "Ratio (%)"], [25] * 4, [
+            [f"  {kind}", str(len(events)), f"{sum(e.dur or 0 for e in events) / 1e6:.2f}", "0.50"]
+            for kind, events in (("Kernel", gpu[KERNEL]), ("Memcpy", gpu[MEMCPY]), ("Memset", gpu[MEMSET]))
+        ])[3:],
+        *_table("Distribution Summary", ["Name", "Total Time", "Ratio (%)"], [25] * 3, [
+            ["ProfileStep", f"{step / 1e6:.2f}", "100.00"], ["  Communication", "0.00", "0.00"],
+            ["  Computation", f"{busy / 1e6:.2f}", "0.77"], ["  Overlap", "0.00", "0.00"],
+        ]),
+        *_table("Operator Summary", ["Name", "Calls", *both, "FLOPs"], [52, 6, 40, 40, 10], [
+            "Thread: All threads merged",
+            ["conv2d dygraph", "3", _compound([900_000, 800_000, 700_000], 2_400_000),
+             _compound([e.dur or 0 for e in gpu[KERNEL]], busy), "118013952"],
+            ["  conv2d compute", "3", _compound([500_000, 400_000, 300_000], 2_400_000),
+             _compound([e.dur or 0 for e in gpu[KERNEL]], busy), "-"],
+            *([f"    {name[:45] + '...' if len(name) > 48 else name}", str(len(durs)), "- / - / - / - / -",
+               _compound(durs, busy), "-"] for name, durs in order),
+        ]),
+        *_table("Kernel Summary", ["Name", "Calls", both[1]], [90, 6, 40], [
+            [name[:87] + "..." if len(name) > 90 else name, str(len(durs)), _compound(durs, busy)]
+            for name, durs in order
+        ]),
+        *_table("Memory Manipulation Summary", ["Name", "Calls", *both], [33, 6, 40, 40], [
+            ["GpuMemcpyAsync:CPU->GPU", "4", _compound([9000, 8000], step),
+             _compound([e.dur or 0 for e in gpu[MEMCPY]], busy)],
+            ["BufferedReader:MemoryCopy", "4", _compound([5000, 6000], step), _compound([], step)],
+        ]),
+    ]  # fmt: skip
+    lines += [
+        " reader_cost: 0.00010 s batch_cost: 0.00986 s ips: 101.415 steps/s",
+        "Perf Summary".center(100, "="), "Reader Ratio: 0.989%", "Time Unit: s, IPS Unit: steps/s",
+        "|                 |       avg       |       max       |       min       |",
+        "|   reader_cost   |     0.00010     |     0.00011     |       inf       |",
+        "|    batch_cost   |     0.00986     |     0.00798     |     0.00786     |",
+        "|       ips       |    101.41524    |    127.25977    |    125.29320    |",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def report_file() -> str:
+    """A report of state All: one of all threads, one of each, and the memory report."""
+    run = training_run()
+    gpu_ns = sum(event.dur or 0 for event in run if event.kind == KERNEL)
+    heads = ["Event", "Calls", "Total", "CPU Time (Ratio)", "GPU Time (Ratio)", "Min.", "Max.", "Ave.", "Ratio."]
+    widths = [36, 12, 12, 24, 24, 12, 12, 12, 12]
+
+    def row(name: str, calls: int, cpu: float, gpu: float, ratio: float) -> str:
+        whole = cpu + gpu
+        cells = [
+            name, str(calls), f"{whole:.6g}", f"{cpu:.6f} ({cpu / whole:.6f})", f"{gpu:.6f} ({gpu / whole:.6f})",
+            f"{whole / calls / 2:.6g}", f"{whole / calls * 2:.6g}", f"{whole / calls:.6g}", f"{ratio:.6g}",
+        ]  # fmt: skip
+        return "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+
+    def part(title: str) -> str:
+        return "-" * 25 + title.center(27) + "-" * 25
+
+    out: list[str] = []
+    for merged, prefix in ((True, ""), (False, "thread0::")):
+        out += ["", "-" * 25 + ">     Profiling Report     <" + "-" * 25, ""]
+        out += ["Note! This Report merge all thread info into one."] if merged else []
+        out += ["Place: All", "Time unit: ms", "Sorted by total time in descending order in the same thread", ""]
+        if merged:
+            out += [
+                part("Overhead Summary"), "", "Total time: 5.61451",
+                "  Computation time       Total: 4.2         Ratio: 74.8062%",
+                "  Framework overhead     Total: 1.41451     Ratio: 25.1938%", "", part("GpuMemCpy Summary"), "",
+                "GpuMemcpy                Calls: 10          Total: 0.618944    Ratio: 11.024%",
+                "  GpuMemcpyAsync         Calls: 9           Total: 0.6         Ratio: 10.6866%",
+                "  GpuMemcpySync          Calls: 1           Total: 0.018944    Ratio: 0.337412%", "",
+            ]  # fmt: skip
+        out += [part("Event Summary"), "", "".join(h.ljust(w) for h, w in zip(heads, widths, strict=True))]
+        out += [
+            row(f"{prefix}conv2d", 6, 1.25, gpu_ns / 1e6, 0.9),
+            row(f"  {prefix}conv2d/compute", 6, 0.75, gpu_ns / 1e6, 0.8),
+            row(f"{prefix}fetch", 3, 0.001234, 0.0, 0.1),
+        ]  # fmt: skip
+    out += ["", "-" * 25 + ">    Memory Profiling Report     <" + "-" * 25, ""]
+    for cells in (
+        ["Event", "Alloc Calls", "Size(MB)", "Free Calls", "Size(MB)"],
+        ["Place(gpu:0):conv2d", "6", "12.5", "4", "8.25"],
+        ["Place(cpu):Unknown", "1", "0.015625", "0", "0"],
+    ):
+        out.append("".join(cell.ljust(width) for cell, width in zip(cells, [55, 18, 18, 18, 18], strict=True)))
+    return "\n".join([*out, "", ""])
+
+
 def write_all(root: Path) -> None:
-    for name, data in (("paddle-pb/gpu.paddle_trace.pb", tree_file()), ("fluid-pb/gpu.prof", profile_file())):
+    for name, data in (
+        ("paddle-pb/gpu.paddle_trace.pb", tree_file()),
+        ("fluid-pb/gpu.prof", profile_file()),
+        ("paddle-summary/gpu.txt", summary_file().encode()),
+        ("fluid-report/all.txt", report_file().encode()),
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
 

@@ -178,7 +178,12 @@ def test_allocations_on_a_root_node_are_kept_and_the_root_itself_is_not() -> Non
 
 def test_the_samples_of_our_script_are_written_again_byte_for_byte(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-B", str(ROOT / "sample_traces/_paddle.py"), str(tmp_path)], check=True)
-    for name in ("paddle-pb/gpu.paddle_trace.pb", "fluid-pb/gpu.prof"):
+    for name in (
+        "paddle-pb/gpu.paddle_trace.pb",
+        "fluid-pb/gpu.prof",
+        "paddle-summary/gpu.txt",
+        "fluid-report/all.txt",
+    ):
         assert (tmp_path / name).read_bytes() == sample(name).read_bytes()
 
 

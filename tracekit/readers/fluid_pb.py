@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.messages import PLACES, messages
+from tracekit.readers._fluid import host_kind
 from tracekit.readers._messages import (
     EPOCH_NS,
     INT32_MAX,
@@ -58,7 +59,6 @@ from tracekit.units import MAX_NS
 _EVENT_FIELDS = {1: 2, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 2}
 _MEMORY_FIELDS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 2}
 _COPY = re.compile(rb"mem_?cpy.*?([HDAP]to[HDAP])?$", re.I)
-_FRAME = re.compile(rb"^(?:block_-?\d+|.*Executor.*)$")
 _COLUMNS = (
     "event_id", "ts_ns", "dur_ns", "kind", "tid", "device", "stream", "bytes", "copy_kind",
 )  # fmt: skip
@@ -228,9 +228,7 @@ class _Reading:
 def _host_kind(name: bytes, *, api: bool) -> Kind:
     if api:
         return Kind.DRIVER if name.startswith(b"cu") and name[2:3].isupper() else Kind.RUNTIME
-    if b"/" in name:
-        return Kind.OPERATOR_INNER
-    return Kind.USER_RANGE_NATIVE if _FRAME.match(name) else Kind.OPERATOR
+    return host_kind(name)
 
 
 def _device_kind(name: bytes, size: int | None) -> tuple[Kind, str | None]:

@@ -1,0 +1,189 @@
+"""MXNet's printed sums: table and JSON of one run agree, every figure is printed again, counters are no times."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus, corpus_root, sample
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.pipeline import inspect
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence
+from tracekit.readers.source import open_source
+
+ORDERS = ("avg", "count", "max", "min", "total")
+TABLES = ("mxnet/mxnet_1.9.1_aggregate_table.txt", *(f"generated/mxnet/mxnet_stats.{o}.txt" for o in ORDERS))
+JSONS = ("mxnet/mxnet_1.9.1_aggregate.json", *(f"generated/mxnet/mxnet_stats.{o}.json" for o in ORDERS))
+
+
+def totals(path: Path) -> list[dict[str, Any]]:
+    rows = tracekit.read(path).totals.to_pylist()
+    for row in rows:
+        row["args"] = json.loads(row["args"] or "{}")
+    return rows
+
+
+def figures(row: dict[str, Any]) -> list[float]:
+    """The numbers of a line as MXNet prints them: ms, thousandths of a counter, or its unit of memory."""
+    if row["kind"] == "memory":
+        return [row["value_min"], row["value_max"], row["value_avg"]]
+    if row["kind"] == "counter":
+        return [v / 1000 for v in (row["args"]["last"], row["value_min"], row["value_max"], row["value_avg"])]
+    return [row[key] / 1e6 for key in ("total_ns", "min_ns", "max_ns", "avg_ns")]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", TABLES)
+def test_every_line_of_a_table_is_printed_again(name: str) -> None:
+    want: Counter[tuple[str, ...]] = Counter()
+    for line in corpus(name).read_text(encoding="utf-8").splitlines():
+        found = re.fullmatch(r"(.+?)\s+(\d+)((?:\s+\d+\.\d{4}){3,4})", line)
+        if found:
+            want[(found[1], found[2], *found[3].split())] += 1
+    got = Counter((r["name"], str(r["calls"]), *(f"{v:.4f}" for v in figures(r))) for r in totals(corpus(name)))
+    assert got == want
+    assert got.total() >= 17
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", JSONS)
+def test_every_figure_of_a_json_is_printed_again(name: str) -> None:
+    want: Counter[tuple[Any, ...]] = Counter()
+    for top, domains in json.loads(corpus(name).read_bytes()).items():
+        for domain, names in domains.items() if top != "Unit" else ():
+            for entry, values in names.items():
+                keys = ("Total", "Min", "Max", "Avg") if top == "Time" else ("Min", "Max", "Avg")
+                want[(domain, entry, values["Count"], *(f"{values[k]:.4g}" for k in keys))] += 1
+    got = Counter(
+        (r["section"], r["name"], r["calls"], *(f"{v:.4g}" for v in figures(r))) for r in totals(corpus(name))
+    )
+    assert got == want
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("order", ORDERS)
+def test_table_and_json_of_one_run_agree_to_the_digits_of_the_json(order: str) -> None:
+    table = {(r["section"], r["name"]): r for r in totals(corpus(f"generated/mxnet/mxnet_stats.{order}.txt"))}
+    other = {(r["section"], r["name"]): r for r in totals(corpus(f"generated/mxnet/mxnet_stats.{order}.json"))}
+    assert table.keys() == other.keys()
+    for key, row in table.items():
+        assert row["kind"] == other[key]["kind"]
+        assert figures(row) == pytest.approx(figures(other[key]), rel=1e-3, abs=6e-5)
+
+
+@pytest.mark.corpus
+def test_counters_are_told_from_times_and_the_user_hears_of_it() -> None:
+    trace = tracekit.read(corpus(TABLES[0]))
+    counters = {r["name"]: r for r in trace.totals.to_pylist() if r["kind"] == "counter"}
+    assert counters.keys() == {"MXNet C API Calls", "MXNet C API Concurrency", "cnt"}
+    assert (counters["cnt"]["value_min"], counters["cnt"]["value_max"], counters["cnt"]["total_ns"]) == (0, 6, None)
+    assert json.loads(counters["MXNet C API Calls"]["args"]) == {"last": 388}
+    assert "counters-as-times" in trace.ledgers[0].notes
+
+
+@pytest.mark.corpus
+def test_memory_keeps_the_printed_numbers_and_their_unit() -> None:
+    (row,) = [r for r in totals(corpus(TABLES[0])) if r["kind"] == "memory"]
+    assert (row["value_min"], row["value_max"], row["value_avg"], row["unit"]) == (0.032, 592.548, 296.258, "kB")
+    assert row["bytes"] is None
+
+
+@pytest.mark.corpus
+def test_only_this_reader_says_yes_to_its_files_in_all_of_the_corpus(tmp_path: Path) -> None:
+    corpus("generated")
+    claimed = set()
+    for path in sorted(p for p in corpus_root().rglob("*") if p.is_file()):
+        unknown = tmp_path / "unknown"
+        unknown.write_bytes(path.read_bytes())
+        with open_source(str(unknown)) as source:
+            head = source.head()
+        votes = [name for name, reader in READERS.items() if reader.sniff(head) is Confidence.YES]
+        if "mxnet-table" in votes:
+            assert votes == ["mxnet-table"], path
+            claimed.add(path.relative_to(corpus_root()).as_posix())
+    assert claimed == {*TABLES, *JSONS}
+
+
+def test_invalid_json_of_an_older_mxnet_is_read_line_by_line() -> None:
+    trace = tracekit.read(sample("mxnet-table/mxnet15-invalid.json"))
+    assert [(r["name"], r["calls"]) for r in trace.totals.to_pylist()] == [
+        ("FullyConnected", 6),
+        ('say "hi"', 2),
+        ("Memory: cpu/0", 31),
+    ]
+    assert trace.totals.column("unit")[2].as_py() == "kb"
+    assert "bad-json" in trace.ledgers[0].notes
+
+
+def test_json_on_one_line_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_text(json.dumps(json.loads(sample("mxnet-table/mxnet19.json").read_bytes())))
+    assert totals(path) == totals(sample("mxnet-table/mxnet19.json"))
+
+
+def test_names_with_blanks_and_long_names_are_whole(tmp_path: Path) -> None:
+    text = sample("mxnet-table/mxnet19.txt").read_text(encoding="utf-8")
+    path = tmp_path / "x"
+    path.write_text(text.replace("softmax                  ", "a name of several words, longer than its column "))
+    assert "a name of several words, longer than its column" in {r["name"] for r in totals(path)}
+
+
+def test_several_dumps_in_one_log_are_several_runs(tmp_path: Path) -> None:
+    text = sample("mxnet-table/mxnet19.txt").read_text(encoding="utf-8")
+    path = tmp_path / "x"
+    path.write_text(f"epoch 0\n{text}epoch 1\n{text}")
+    trace = tracekit.read(path)
+    assert Counter(trace.totals.column("run").to_pylist()) == {0: 17, 1: 17}
+    assert trace.ledgers[0].dropped == {}
+
+
+def test_entries_without_all_figures_and_torn_ones_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    whole = {"Count": 1, "Total": 1, "Min": 1, "Max": 1, "Avg": 1}
+    path.write_text(json.dumps({"Time": {"operator": {"a": {"Count": 1}, "b": whole}}}))
+    assert tracekit.read(path).ledgers[0].dropped == {"bad-row": 1}
+    text = sample("mxnet-table/mxnet19.json").read_text(encoding="utf-8")
+    path.write_text(text[: text.index('"relu"') + 60])
+    assert tracekit.read(path).ledgers[0].dropped == {"torn-row": 1}
+
+
+def test_text_without_statistics_is_refused_when_forced(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("nothing here\n")
+    with pytest.raises(ParseError):
+        tracekit.read(path, format="mxnet-table")
+
+
+@pytest.mark.parametrize("name", ["mxnet19.txt", "mxnet15-invalid.json", "mxnet19.json"])
+@given(data=st.data())
+def test_no_damage_brings_anything_but_our_own_errors(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lines = sample(f"mxnet-table/{name}").read_text(encoding="utf-8").splitlines(keepends=True)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        action = data.draw(st.sampled_from(["cut", "text", "number", "drop"]))
+        if action == "cut":
+            lines[at] = lines[at][: data.draw(st.integers(0, 100))]
+        elif action == "text":
+            lines[at] = data.draw(st.text(max_size=40)) + lines[at]
+        elif action == "number":
+            odd = data.draw(st.sampled_from(["9" * 40, "-1", "inf", "1e99", "", "null", "[]"]))
+            lines[at] = re.sub(r"\d+", odd, lines[at])
+        else:
+            lines[at] = ""
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    path.write_text("".join(lines), encoding="utf-8", errors="replace")
+    try:
+        inspect(path, format="mxnet-table")
+    except TracekitError:
+        return

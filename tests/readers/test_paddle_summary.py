@@ -1,0 +1,257 @@
+"""paddle.profiler's printed tables: every line of every real one is printed again from what was read of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus, corpus_root, sample
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.pipeline import inspect
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence
+from tracekit.readers.source import open_source
+from tracekit.units import TIME_EXPONENT
+
+FOLDERS = ("generated/paddle26", "generated/paddle3", "paddle_profiler")
+UNKNOWN = "- / - / - / - / -"
+NOTHING = "0.00 / 0.00 / 0.00 / 0.00 / 0.00"
+
+
+def files() -> list[Path]:
+    """All printed files that have more than blanks: a view without rows prints nothing."""
+    found = [p for folder in FOLDERS for p in sorted(corpus(folder).glob("*.txt"))]
+    return [p for p in found if p.read_text(encoding="utf-8").strip()]
+
+
+def totals(path: Path) -> list[dict[str, Any]]:
+    rows = tracekit.read(path).totals.to_pylist()
+    for row in rows:
+        row["args"] = json.loads(row["args"] or "{}")
+    return rows
+
+
+def cell(row: dict[str, Any], *names: str) -> str:
+    """Times as the table prints them: value / unit with two decimals, a dash for what is not known."""
+    scale = 10 ** TIME_EXPONENT[row["args"]["time_unit"]]
+    return " / ".join("-" if row[name] is None else f"{row[name] / scale:.2f}" for name in names)
+
+
+def printed_again(rows: list[dict[str, Any]]) -> Counter[tuple[str, ...]]:
+    """Name, calls and the two compound cells of each line that has such."""
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    order: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        if "percent" not in row["args"] or row["section"].startswith(("Overview", "Distribution")):
+            continue
+        side = "GPU" if "GPU" in row["section"] or row["section"].startswith("Kernel") else "CPU"
+        title = row["section"].removesuffix(", parts").removesuffix(", GPU")
+        key = (row["run"], title, row["args"].get("parent"), row["name"], row["args"].get("thread"), row["calls"])
+        text = f"{cell(row, 'total_ns', 'avg_ns', 'max_ns', 'min_ns')} / {row['args']['percent']}"
+        order[(*key, side)] += 1
+        lines.setdefault((*key, order[(*key, side)]), {})[side] = text
+    return Counter(
+        (key[3], "-" if key[5] is None else str(key[5]), sides.get("CPU", UNKNOWN), sides.get("GPU", NOTHING))
+        for key, sides in lines.items()
+    )
+
+
+def as_printed(text: str) -> Counter[tuple[str, ...]]:
+    """The same read off the text in another way: cells are parted by two blanks."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for line in text.splitlines():
+        cells = re.split(r"\s{2,}", line.strip())
+        if len(cells) > 2 and cells[2].count(" / ") == 4 and cells[0] != "Name":
+            gpu = cells[3] if len(cells) > 3 else ""
+            both = (cells[2], gpu) if " / " in gpu else (UNKNOWN, cells[2])
+            found[cells[0], cells[1], both[0], NOTHING if set(both[1].split(" / ")) <= {"0.00", "-"} else both[1]] += 1
+    return found
+
+
+@pytest.mark.corpus
+def test_every_line_with_compound_cells_is_printed_again_from_what_was_read() -> None:
+    compared = 0
+    for path in files():
+        want = as_printed(path.read_text(encoding="utf-8"))
+        assert printed_again(totals(path)) == want, path
+        compared += want.total()
+    assert compared > 2000
+
+
+@pytest.mark.corpus
+def test_overview_memory_and_device_tables_are_printed_again() -> None:
+    compared = 0
+    for path in files():
+        rows = totals(path)
+        want: Counter[tuple[str, ...]] = Counter()
+        for line in path.read_text(encoding="utf-8").splitlines():
+            cells = re.split(r"\s{2,}", line.strip())
+            simple = len(cells) == 4 and re.fullmatch(r"\d+", cells[1]) and re.fullmatch(r"[\d.]+", cells[3])
+            device = line.startswith("CPU(") and "Utilization =" not in line
+            if simple or device or (len(cells) == 7 and cells[1] == "Allocated"):
+                want[tuple(cells)] += 1
+        got: Counter[tuple[str, ...]] = Counter()
+        for row in rows:
+            args = row["args"]
+            if row["section"].startswith("Overview"):
+                got[row["name"], str(row["calls"]), cell(row, "total_ns"), args["percent"]] += 1
+            elif row["section"] == "Memory Summary":
+                sizes = (row["calls"], args["frees"], args["allocated_bytes"], args["freed_bytes"], row["bytes"])
+                got[row["name"], args["type"], *map(str, sizes)] += 1
+            elif row["section"] == "Device Summary":
+                got[row["name"], f"{row['value_avg']:.2f}"] += 1
+        assert got == want, path
+        compared += want.total()
+    assert compared > 500
+
+
+@pytest.mark.corpus
+def test_all_printed_files_are_known_to_this_reader_alone_and_nothing_else_is(tmp_path: Path) -> None:
+    claimed = set()
+    for path in sorted(p for p in corpus_root().rglob("*") if p.is_file()):
+        unknown = tmp_path / "unknown"
+        unknown.write_bytes(path.read_bytes())
+        with open_source(str(unknown)) as source:
+            head = source.head()
+        votes = [name for name, reader in READERS.items() if reader.sniff(head) is Confidence.YES]
+        if "paddle-summary" in votes:
+            assert votes == ["paddle-summary"], path
+            claimed.add(path)
+    assert claimed == set(files())
+
+
+@pytest.mark.corpus
+def test_four_reports_in_one_log_are_four_runs_and_nothing_is_dropped() -> None:
+    trace = tracekit.read(corpus("paddle_profiler/paddle_2.6.2_summary.txt"))
+    rows = trace.totals.to_pylist()
+    assert {row["run"] for row in rows} == {0, 1, 2, 3}
+    assert trace.ledgers[0].dropped == {}
+    assert trace.ledgers[0].read == 569
+    units = {row["run"]: json.loads(row["args"])["time_unit"] for row in rows if row["section"] == "Model Summary"}
+    assert units == {0: "ms", 1: "us", 2: "s", 3: "ns"}
+    operators = [row for row in rows if row["section"] == "Operator Summary"]
+    threads = {row["run"]: json.loads(row["args"]).get("thread") for row in operators}
+    assert threads[0] is None
+    assert threads[1] is not None
+
+
+@pytest.mark.corpus
+def test_totals_in_ns_are_the_sums_of_the_trace_of_the_same_run() -> None:
+    """Operators by name: the table in ns and the events of the tree file say the same, but for nested repeats."""
+    sums: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for row in tracekit.read(corpus("generated/paddle3/all.0.pb")).events.to_pylist():
+        if row["kind"] == "operator":
+            sums[row["name"]] += row["dur_ns"]
+            calls[row["name"]] += 1
+    rows = [
+        r for r in totals(corpus("generated/paddle3/all.summary.ns.op0.thr0.txt")) if r["section"] == "Operator Summary"
+    ]
+    assert len(rows) == len(sums)
+    assert {r["name"]: (r["calls"], r["total_ns"]) for r in rows} == {n: (calls[n], sums[n]) for n in sums}
+
+
+def test_tables_of_a_gpu_have_their_own_sections() -> None:
+    rows = totals(sample("paddle-summary/gpu.txt"))
+    by_section = {row["section"]: row for row in rows}
+    kernels = [row for row in rows if row["section"] == "Kernel Summary"]
+    assert sum(row["calls"] for row in kernels) == 48
+    assert {row["kind"] for row in kernels} == {"kernel"}
+    device = [row for row in rows if row["section"] == "Operator Summary, GPU, parts" and row["args"]["level"] == 2]
+    assert len(device) == len(kernels)
+    assert device[0]["args"]["parent"] == "conv2d compute"
+    assert not [r for r in rows if r["section"] == "Operator Summary, parts" and r["name"] == device[0]["name"]]
+    assert by_section["Operator Summary"]["args"]["flops"] == "118013952"
+    assert [r["device"] for r in rows if r["section"] == "Device Summary"] == [None, None, 0]
+    overview = {r["name"]: r["calls"] for r in rows if r["section"] == "Overview Summary, GPU, parts"}
+    assert overview == {"Kernel": 48, "Memcpy": 10, "Memset": 3}
+    assert by_section["Distribution Summary, parts"]["args"]["parent"] == "ProfileStep"
+    assert by_section["Memory Manipulation Summary, GPU"]["kind"] == "memcpy"
+
+
+def test_the_benchmark_is_read_with_its_units_and_an_inf_is_unknown() -> None:
+    rows = {(r["section"], r["name"]): r for r in totals(sample("paddle-summary/gpu.txt"))}
+    assert rows["Perf Summary", "Reader Ratio"]["value_avg"] == 0.989
+    reader = rows["Perf Summary", "reader_cost"]
+    assert (reader["avg_ns"], reader["max_ns"], reader["min_ns"]) == (100_000.0, 110_000, None)
+    assert reader["args"]["min"] == "inf"
+    batch = rows["Perf Summary", "batch_cost"]
+    assert (batch["avg_ns"], batch["max_ns"], batch["min_ns"]) == (9_860_000.0, 7_980_000, 7_860_000)
+    ips = rows["Perf Summary", "ips"]
+    assert (ips["value_avg"], ips["value_max"], ips["unit"]) == (101.41524, 127.25977, "steps/s")
+    assert rows["Benchmark", "batch_cost"]["avg_ns"] == 9_860_000.0
+    assert rows["Benchmark", "ips"]["value_avg"] == 101.415
+
+
+def test_lines_of_the_program_are_ignored_and_one_within_a_table_is_dropped(tmp_path: Path) -> None:
+    text = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8")
+    before = totals(sample("paddle-summary/paddle3-threads-us.txt"))
+    path = tmp_path / "x.log"
+    path.write_text("epoch 1\n" + text.replace("add dygraph  ", "W1121 a warning\nadd dygraph  ", 1) + "bye\n")
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+    assert trace.totals.num_rows == len(before)
+
+
+def test_a_step_line_may_follow_the_words_of_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("[Train] step 10: batch_cost: 0.00986 s ips: 101.415 samples/s\n[Train] loss 3 ips: 3\n")
+    rows = totals(path)
+    assert [(r["name"], r["args"]["text"]) for r in rows] == [
+        ("batch_cost", "[Train] step 10:"),
+        ("ips", "[Train] step 10:"),
+    ]
+
+
+def test_a_table_that_is_cut_costs_its_last_line(tmp_path: Path) -> None:
+    text = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8")
+    cut = text.index("matmul dygraph") + 70
+    path = tmp_path / "x.log"
+    path.write_text(text[:cut])
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].dropped == {"torn-row": 1}
+    assert trace.totals.num_rows > 20
+
+
+def test_text_without_tables_is_refused_when_forced(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("nothing here\n")
+    with pytest.raises(ParseError):
+        tracekit.read(path, format="paddle-summary")
+
+
+@given(data=st.data())
+def test_no_damage_brings_anything_but_our_own_errors(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lines = sample("paddle-summary/gpu.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        action = data.draw(st.sampled_from(["drop", "swap", "cut", "text", "number"]))
+        other = data.draw(st.integers(0, len(lines) - 1))
+        if action == "drop" and len(lines) > 1:
+            del lines[at]
+        elif action == "swap":
+            lines[at], lines[min(other, len(lines) - 1)] = lines[min(other, len(lines) - 1)], lines[at]
+        elif action == "cut":
+            lines[at] = lines[at][: data.draw(st.integers(0, 200))]
+        elif action == "text":
+            lines[at] = data.draw(st.text(max_size=60)) + lines[at]
+        else:
+            lines[at] = re.sub(
+                r"\d+", data.draw(st.sampled_from(["9" * 40, "-1", "inf", "nan", "1e99", ""])), lines[at]
+            )
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    path.write_text("".join(lines), encoding="utf-8", errors="replace")
+    try:
+        inspect(path, format="paddle-summary")
+    except TracekitError:
+        return

@@ -1,0 +1,20 @@
+"""What the readers of fluid.profiler's two outputs (profile and printed report) share: names to kinds."""
+
+from __future__ import annotations
+
+import re
+
+from tracekit.schema import Kind
+
+_FRAME = re.compile(rb"(?:block_-?\d+|.*Executor.*)")
+
+
+def host_kind(name: bytes) -> Kind:
+    """Return what a range of the host is, by its name alone, since neither output says.
+
+    >>> [str(host_kind(name)) for name in (b"mul", b"mul/compute", b"block_0")]
+    ['operator', 'operator_inner', 'user_range_native']
+    """
+    if b"/" in name:
+        return Kind.OPERATOR_INNER
+    return Kind.USER_RANGE_NATIVE if _FRAME.fullmatch(name) else Kind.OPERATOR

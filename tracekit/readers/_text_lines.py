@@ -1,0 +1,138 @@
+"""Lines of a profile that a program printed between its own output, and the TOTALS made of them, row by row.
+
+What Theano, SINGA and Caffe print has no more than a few thousand rows, so a line is looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tracekit.readers.builder import RowBuilder
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
+from tracekit.units import MAX_NS, TIME_EXPONENT
+
+FLUSH_ROWS = 1 << 13
+NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
+"""A decimal number as C and Python print it."""
+ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
+"""The same, or what a division by zero gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line without its end. number: from 1. torn: the input ends in it, so it may be cut."""
+
+    text: str
+    number: int
+    torn: bool
+
+    @property
+    def where(self) -> str:
+        """Return the place for notes."""
+        return f"line {self.number}"
+
+
+def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
+    """Give the lines of an input, each counted as read.
+
+    Of a line with carriage returns the last part counts: a progress bar was written over, and what follows it is what
+    one sees.
+    """
+    for block in source.line_blocks(ledger):
+        lines = block.data.decode("utf-8", "replace").split("\n")
+        if not block.torn:
+            lines.pop()
+        for place, text in enumerate(lines):
+            ledger.read += 1
+            if "\r" in text:
+                text = text.rstrip("\r \t")
+                text = text[text.rfind("\r") + 1 :]
+            yield TextLine(text.strip("\0"), block.line + place, block.torn and place == len(lines) - 1)
+
+
+class TotalRows:
+    """Rows of TOTALS in the order of the file."""
+
+    def __init__(self, source: int, ledger: Ledger) -> None:
+        self._source, self._ledger = source, ledger
+        self._builder = RowBuilder("totals")
+        self._order = 0
+
+    def add(
+        self, run: int, section: str, name: str, kind: str, args: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Add a row. args: what finds no column; empty: none."""
+        if args:
+            more["args"] = orjson.dumps(args).decode()
+        self._builder.add(
+            source=self._source, run=run, section=section, name=name, kind=kind, order=self._order, **more
+        )
+        self._order += 1
+
+    def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
+        """Give the rows as a batch when there are many, or all that are left."""
+        if len(self._builder) >= (1 if everything else FLUSH_ROWS):
+            batch = self._builder.take()
+            self._ledger.totals_out += batch.num_rows
+            yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A time as it was printed: ns, and by how many ns the true one may differ because of the digits."""
+
+    ns: Decimal
+    off: Decimal
+
+    def rounded(self) -> int:
+        """Return whole ns, a half to the even one."""
+        return int(self.ns.to_integral_value())
+
+    def times(self, count: int) -> Printed:
+        """Return count such times. Raises: ValueError beyond 2^62 ns."""
+        return _checked(Printed(self.ns * count, self.off * count))
+
+    def apart(self, other: Printed) -> bool:
+        """Tell whether both cannot be the same time."""
+        return abs(self.ns - other.ns) > self.off + other.off
+
+    def narrowed(self, other: Printed) -> Printed:
+        """Return the best time that both allow: the finer one, moved into the range of the coarser."""
+        fine, coarse = (self, other) if self.off <= other.off else (other, self)
+        return Printed(min(max(fine.ns, coarse.ns - coarse.off), coarse.ns + coarse.off), fine.off)
+
+
+def printed(text: str, unit: str = "s") -> Printed:
+    """Return the time that a number stands for. Raises: ValueError for nan, inf and times beyond 2^62 ns.
+
+    >>> printed("3.12e-05")
+    Printed(ns=Decimal('31200'), off=Decimal('50'))
+    """
+    try:
+        number = Decimal(text)
+    except InvalidOperation as err:
+        raise ValueError(f"not a number: {text[:40]!r}") from err
+    if not number.is_finite():
+        raise ValueError(f"not a time: {text[:40]!r}")
+    exponent = number.as_tuple().exponent
+    step = Decimal(1).scaleb(int(exponent) + TIME_EXPONENT[unit])
+    found = _checked(Printed(number.scaleb(TIME_EXPONENT[unit]), step / 2))
+    return Printed(_plain(found.ns), _plain(found.off))
+
+
+def _checked(time: Printed) -> Printed:
+    if abs(time.ns) + time.off >= MAX_NS:
+        raise ValueError("a time beyond 146 years")
+    return time
+
+
+def _plain(number: Decimal) -> Decimal:
+    whole = number.to_integral_value()
+    return whole.quantize(Decimal(1)) if whole == number else number

@@ -1,0 +1,260 @@
+"""fluid-report: the tables that Paddle's older profiler prints when it stops (fluid.profiler; Paddle 0.11 to 2.6).
+
+    ------------------------->     Profiling Report     <-------------------------
+    Event                  Calls       Total       Min.        Max.        Ave.        Ratio.
+    thread0::adam          20          0.213529    0.008252    0.015483    0.0106765   0.224625
+
+A record is a line. Each `Profiling Report` is a run: with several threads Paddle prints one of all threads merged, and
+one with a prefix `thread0::` to each name. They say the same of the same events, so they are never added up.
+
+Sections: `Event Summary` has the events of the upper level; `Event Summary, parts` those that are indented below them,
+whose time is part of theirs (`level` and `parent` in `args`). The prefix becomes `thread` in `args`, `raw_name` keeps
+it. Total is CPU time, GPU time, or both, as the state says; where the table has both, they stand in `args` as printed.
+`ratio` is a fraction of the upper events of that thread, as printed. `GpuMemCpy Summary` and its parts; `Memory
+Profiling Report`: `calls` and `bytes` of allocations, frees in `args` (a MB is 2^20 bytes). Section `header`: place,
+order, total time, computation and framework overhead. Six digits are printed: `0.0193331` ms is 19333.1 ns on average.
+
+Kinds are told by the name (`_fluid.host_kind`): the report does not tell an operator from a range of the user's.
+Not supported: the profile itself is another format, fluid-pb.
+Sources: reports of 1.8.5 and 2.6.2, PrintProfiler in paddle/fluid/platform/profiler_helper.h.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers._fluid import host_kind
+from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.units import TIME_EXPONENT, to_bytes
+
+_TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
+_HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
+_COLUMNS = re.compile(
+    r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
+)
+_MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
+_RATIO = rf"(?:{NUMBER}|-?nan|inf)"
+_ROW = re.compile(
+    rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s+({NUMBER}) \(({_RATIO})\))?"
+    rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
+    re.ASCII,
+)
+_MEMORY_ROW = re.compile(rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
+_OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
+_TOTAL = re.compile(rf"Total time: ({NUMBER})", re.ASCII)
+_COPY = re.compile(
+    rf"( *)(Gpu[Mm]em[Cc]py\w*)\s+Calls: (\d{{1,18}})\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII
+)
+_FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
+_MERGED = "Note! This Report merge all thread info into one."
+_THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
+_MOST_LEVELS = 100
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to the title of a report, or to its table of events where the title was cut away."""
+    if head.tables or not head.text:
+        return Confidence.NO
+    for text in head.data.decode("utf-8", "replace").splitlines():
+        line = text[:4096].strip()
+        if line.startswith("-") and (_TITLE.fullmatch(line) or _HEADING.fullmatch(line)):
+            return Confidence.YES
+        if line.startswith("Event ") and (_COLUMNS.fullmatch(line) or _MEMORY_COLUMNS.fullmatch(line)):
+            return Confidence.YES
+    return Confidence.NO
+
+
+class _Reading:
+    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.rows = TotalRows(options.source, ledger)
+        self.run = -1
+        self.found = 0
+        self.unit = "ms"
+        self.table = ""
+        self.full = False
+        self.ratio = False
+        self.begun = False
+        self.above: list[tuple[int, str]] = []
+        self.thread: int | None = None
+        self.sections: set[str] = set()
+
+    def line(self, line: TextLine) -> None:
+        ledger = self.ledger
+        stripped = line.text.strip()
+        if not stripped:
+            # The events end at a blank line: what follows may be anything.
+            if self.begun:
+                self.table = ""
+            ledger.ignore("blank lines")
+        elif found := _TITLE.fullmatch(stripped):
+            self._title(found[1])
+        elif found := _HEADING.fullmatch(stripped):
+            self._begin_where_needed(found[1])
+            ledger.ignore("headings")
+        elif found := _COLUMNS.fullmatch(stripped):
+            self._begin_where_needed("Event Summary")
+            self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
+            self.above, self.thread, self.begun = [], None, False
+            ledger.ignore("headings")
+        elif _MEMORY_COLUMNS.fullmatch(stripped):
+            self._begin_where_needed("Memory Profiling Report")
+            self.table, self.begun = "Memory Profiling Report", False
+            ledger.ignore("headings")
+        else:
+            self._content(line, stripped)
+
+    def _title(self, title: str) -> None:
+        """A memory report belongs to the profiling report before it."""
+        self.found += 1
+        if title == "Profiling Report" or self.run < 0:
+            self.run += 1
+            self.sections = set()
+        self.table, self.unit = "", "ms"
+        self.ledger.ignore("headings")
+
+    def _begin_where_needed(self, section: str) -> None:
+        """A report whose title was cut away begins with whatever is left of it."""
+        self.found += 1
+        if self.run < 0:
+            self.run, self.sections = 0, set()
+        if section == "Event Summary" and self.table:
+            self.table = ""
+
+    def _content(self, line: TextLine, stripped: str) -> None:
+        text = line.text.rstrip()
+        try:
+            taken = self._fact(stripped) or self._copy(text) or self._row(line, text)
+        except ValueError:
+            self.ledger.drop("bad-time", where=line.where, text="dropped: times or sizes beyond what a trace can hold")
+            return
+        if taken:
+            return
+        if self.table and not line.torn and self.begun:
+            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within the table that is no row of it")
+            return
+        self.ledger.ignore("other output")
+
+    def _fact(self, stripped: str) -> bool:
+        if self.run < 0:
+            return False
+        if stripped == _MERGED:
+            self._header("Threads", value_text="merged")
+        elif found := _TOTAL.fullmatch(stripped):
+            self._header("Total time", total_ns=printed(found[1], self.unit).rounded())
+        elif found := _OVERHEAD.fullmatch(stripped):
+            self._header(found[1], {"percent": found[3]}, total_ns=printed(found[2], self.unit).rounded())
+        elif not self.table and (found := _FACT.fullmatch(stripped)):
+            if found[1] == "Time unit":
+                if found[2] not in TIME_EXPONENT:
+                    return False
+                self.unit = found[2]
+            self._header(found[1], value_text=found[2])
+        else:
+            return False
+        return True
+
+    def _header(self, name: str, args: dict[str, Any] | None = None, **more: Any) -> None:
+        self.rows.add(self.run, "header", name, str(Kind.OTHER), args, **more)
+        self.ledger.kept += 1
+
+    def _copy(self, text: str) -> bool:
+        found = _COPY.fullmatch(text.rstrip())
+        if found is None or self.run < 0:
+            return False
+        section = "GpuMemCpy Summary" + (", parts" if found[1] else "")
+        total = printed(found[4], self.unit).rounded()
+        self.rows.add(
+            self.run, section, found[2], str(Kind.MEMCPY), {"percent": found[5]}, calls=int(found[3]), total_ns=total
+        )
+        self.ledger.kept += 1
+        return True
+
+    def _row(self, line: TextLine, text: str) -> bool:
+        if not self.table:
+            return False
+        if self.table.startswith("Memory"):
+            return self._memory(line, text)
+        found = _ROW.fullmatch(text)
+        if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
+            if line.torn and self.begun:
+                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+                return True
+            return False
+        if line.torn and not line.text.endswith(" "):
+            # Cells are padded to their width: a last one without a blank behind it may have lost digits.
+            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            return True
+        level = len(found[1]) // 2
+        while self.above and self.above[-1][0] >= level:
+            self.above.pop()
+        name, raw = found[2], None
+        if thread := _THREAD.fullmatch(name):
+            name, raw, self.thread = thread[2], name, int(thread[1])
+        args: dict[str, Any] = {}
+        if self.thread is not None:
+            args["thread"] = self.thread
+        if level:
+            args |= {"level": level} | ({"parent": self.above[-1][1]} if self.above else {})
+        if self.full:
+            args |= {"cpu_time": found[5], "cpu_ratio": found[6], "gpu_time": found[7], "gpu_ratio": found[8]}
+        if found[12]:
+            args["ratio"] = found[12]
+        total, low, high, mean = (printed(found[n], self.unit) for n in (4, 9, 10, 11))
+        section = self.table + (", parts" if level else "")
+        kind = host_kind(name.encode())
+        if level and kind is Kind.OPERATOR:
+            kind = Kind.OPERATOR_INNER
+        self.rows.add(
+            self.run, section, name, str(kind), args, raw_name=raw, calls=int(found[3]),
+            total_ns=total.rounded(), min_ns=low.rounded(), max_ns=high.rounded(), avg_ns=float(mean.ns),
+        )  # fmt: skip
+        self.ledger.kept += 1
+        self.begun = True
+        if len(self.above) < _MOST_LEVELS:
+            self.above.append((level, name))
+        return True
+
+    def _memory(self, line: TextLine, text: str) -> bool:
+        found = _MEMORY_ROW.fullmatch(text)
+        if found is None or (line.torn and not line.text.endswith(" ")):
+            if line.torn:
+                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            return line.torn
+        args = {"alloc_mb": found[4], "free_calls": int(found[5]), "free_mb": found[6]}
+        section = self.table + (", parts" if found[1] else "")
+        self.rows.add(
+            self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]),
+            bytes=to_bytes(Decimal(found[4]), "MB"),
+        )  # fmt: skip
+        self.begun = True
+        self.ledger.kept += 1
+        return True
+
+
+def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    for line in text_lines(source, reading.ledger):
+        reading.line(line)
+        yield from reading.rows.take()
+    if not reading.found:
+        raise ParseError(source.name, "", "no Profiling Report of fluid.profiler in it")
+    yield from reading.rows.take(everything=True)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no report was found."""
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "fluid.profiler"})])
+    return Opened(run, _batches(source, _Reading(options, ledger)), True, (ledger,))
+
+
+READER = Reader("fluid-report", "Paddle fluid profiling report", (".txt", ".log"), sniff, read, gives="totals")

@@ -1,0 +1,253 @@
+"""mxnet-table: the sums that MXNet's profiler prints, `profiler.dumps()` as a table or as JSON (MXNet 1.3 to 1.9).
+
+    operator
+    =================
+    Name                          Total Count        Time (ms)    Min Time (ms)    Max Time (ms)    Avg Time (ms)
+    FullyConnected                          6          21.0670           0.0390          20.8020           3.5112
+
+A record is a line of the table, in JSON one name with its figures. `section` is MXNet's domain as printed; each
+`Profile Statistics:` is a run. Times are ms; the table has 4 decimals, JSON 4 digits, so JSON says less.
+
+Memory (`Device Storage`, `Pool Memory`) has no times: value_min, value_max and value_avg are as printed, in the unit
+that the heading states, `kB` or `kb`. MXNet 1.9 divides bytes by 1000 for it, older ones by 100: the file does not say.
+Counters stand among the times as if they were us: value_min and value_max are the counter's own numbers (printed x
+1000), `last` in `args` its last one, `total_ns` is null; a note says so. A row is a counter where it can be no duration
+(its total is less than its maximum or more than the maximum each time, or total / count is not the average), and
+where MXNet's own name says it. What MXNet prints as the average of counters and memory is half of max - min.
+
+JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out.
+Not supported: the trace itself (`profiler.dump`) is another format, mxnet.
+Sources: dumps of 1.9.1 in five orders, aggregate_stats.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_TITLE = "Profile Statistics:"
+_COLUMNS = re.compile(
+    r"Name\s+Total Count\s+(?:(Time) \(ms\)\s+Min Time \(ms\)\s+Max Time \(ms\)\s+Avg Time \(ms\)"
+    r"|Min Use\s+\((k[bB])\)\s+Max Use\s+\(k[bB]\)\s+Avg Use\s+\(k[bB]\))"
+)
+_RULE = re.compile(r"={5,}|-{4,}(?: +-{4,})+")
+_ROW = re.compile(rf"(.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({NUMBER}))?", re.ASCII)
+_JSON = re.compile(rb'\s*\{\s*"(?:Time|Memory)"\s*:\s*\{')
+_ENTRY = re.compile(rb'"(?:Count|Total)"\s*:\s*[0-9]|"Unit"\s*:\s*\{\s*"(?:Time|Memory)"')
+_OPENS = re.compile(r'"(.*)": \{(\s*\},?)?')
+_FIGURE = re.compile(rf'"(Count|Total|Min|Max|Avg)": ({NUMBER}),?', re.ASCII)
+_UNIT = re.compile(r'"(Time|Memory)": "(\w{1,8})",?')
+_MEMORY = ("Device Storage", "Pool Memory")
+_OWN_COUNTERS = ("MXNet C API Calls", "MXNet C API Concurrency")
+_LONGEST_JSON_NAME = 4096
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to the table's title and headings, or to an object of Time or Memory whose entries have a Count."""
+    if head.tables or not head.text:
+        return Confidence.NO
+    if _JSON.match(head.data):
+        return Confidence.YES if _ENTRY.search(head.data) else Confidence.MAYBE
+    title = False
+    for text in head.data.decode("utf-8", "replace").splitlines():
+        line = text[:4096].strip()
+        if line.startswith("Name ") and _COLUMNS.fullmatch(line):
+            return Confidence.YES
+        title = title or line == _TITLE
+    return Confidence.MAYBE if title else Confidence.NO
+
+
+class _Reading:
+    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.rows = TotalRows(options.source, ledger)
+        self.run = -1
+        self.found = 0
+        self.section = ""
+        self.last = ""
+        self.memory_unit = ""
+        self.in_table = False
+
+    def line(self, line: TextLine) -> None:
+        ledger = self.ledger
+        stripped = line.text.strip()
+        if not stripped:
+            self.in_table = False
+            ledger.ignore("blank lines")
+        elif stripped == _TITLE:
+            self.run += 1
+            self.found += 1
+            self.in_table = False
+            ledger.ignore("headings")
+        elif found := _COLUMNS.fullmatch(stripped):
+            self.run = max(self.run, 0)
+            self.found += 1
+            self.section = self.last or "unnamed"
+            self.memory_unit = found[2] or ""
+            self.in_table = True
+            ledger.ignore("headings")
+        elif _RULE.fullmatch(stripped):
+            ledger.ignore("rules")
+        elif self.in_table:
+            self._row(line)
+        else:
+            # A domain's name stands alone on the line before a rule of `=`.
+            self.last = stripped[:4096]
+            ledger.ignore("headings" if self.run >= 0 else "other output")
+
+    def _row(self, line: TextLine) -> None:
+        found = _ROW.fullmatch(line.text.rstrip())
+        if line.torn:
+            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+        elif found is None or bool(found[6]) == bool(self.memory_unit):
+            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
+        else:
+            names = ("Min", "Max", "Avg") if self.memory_unit else ("Total", "Min", "Max", "Avg")
+            figures = dict(zip(names, found.groups()[2:], strict=False))
+            self.entry(self.section, found[1], {"Count": found[2], **figures}, self.memory_unit, line.where)
+
+    def entry(self, section: str, name: str, figures: Mapping[str, str], memory_unit: str, where: str) -> None:
+        """Make the row of one name; figures are texts of numbers."""
+        calls = int(figures["Count"])
+        try:
+            if memory_unit:
+                low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
+                self.rows.add(
+                    max(self.run, 0), section, name, str(Kind.MEMORY), calls=calls, unit=memory_unit, value_min=low,
+                    value_max=high, value_avg=mean,
+                )  # fmt: skip
+            else:
+                self._time(section, name, calls, figures, where)
+        except ValueError:
+            self.ledger.drop("bad-time", where=where, text="dropped: times beyond 146 years")
+            return
+        self.ledger.kept += 1
+
+    def _time(self, section: str, name: str, calls: int, figures: Mapping[str, str], where: str) -> None:
+        total, low, high, mean = (printed(figures[k], "ms") for k in ("Total", "Min", "Max", "Avg"))
+        run = max(self.run, 0)
+        off = total.off + high.off
+        no_sum = total.ns + off < high.ns or total.ns - total.off > (high.ns + high.off) * max(calls, 1)
+        each = total.ns / calls if calls else Decimal(0)
+        no_mean = abs(each - mean.ns) > mean.off + total.off / max(calls, 1)
+        if no_sum or no_mean or name in _OWN_COUNTERS:
+            why = "counters stand in the table as if they were times: they are kept as numbers"
+            self.ledger.note("counters-as-times", why, where=where)
+            last = float(total.ns / 1000)
+            self.rows.add(
+                run, section, name, str(Kind.COUNTER), {"last": int(last) if last.is_integer() else last}, calls=calls,
+                value_min=float(low.ns / 1000), value_max=float(high.ns / 1000), value_avg=float(mean.ns / 1000),
+            )  # fmt: skip
+            return
+        self.rows.add(
+            run, section, name, str(_kind(section)), calls=calls, total_ns=total.rounded(), min_ns=low.rounded(),
+            max_ns=high.rounded(), avg_ns=float(mean.ns),
+        )  # fmt: skip
+
+
+def _kind(section: str) -> Kind:
+    if section == "operator":
+        return Kind.OPERATOR
+    if section == "MXNET_C_API":
+        return Kind.OTHER
+    return Kind.MARK if section.endswith(",instant_marker") else Kind.USER_RANGE
+
+
+def _whole(data: bytes, reading: _Reading) -> bool:
+    """Read JSON that is JSON; False where it is not."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    if not isinstance(found, dict):
+        return False
+    unit = found.get("Unit")
+    memory_unit = str(unit.get("Memory", "kB")) if isinstance(unit, dict) else "kb"
+    for top, domains in found.items():
+        if top not in ("Time", "Memory"):
+            reading.ledger.read += 1
+            reading.ledger.facts += 1
+            continue
+        for section, names in domains.items() if isinstance(domains, dict) else ():
+            for name, figures in names.items() if isinstance(names, dict) else ():
+                _entry(reading, top, section, name, figures, memory_unit)
+    return True
+
+
+def _entry(reading: _Reading, top: str, section: str, name: str, figures: Any, memory_unit: str) -> None:
+    ledger = reading.ledger
+    ledger.read += 1
+    wanted = ("Count", "Min", "Max", "Avg") if top == "Memory" else ("Count", "Total", "Min", "Max", "Avg")
+    where = f"{top} / {section} / {name}"[:120]
+    texts = {key: str(figures.get(key)) for key in wanted} if isinstance(figures, dict) else {}
+    good = bool(texts) and re.fullmatch(r"\d{1,18}", texts["Count"])
+    if not good or not all(re.fullmatch(NUMBER, text) for text in texts.values()):
+        ledger.drop("bad-row", where=where, text="dropped: an entry without all of its figures")
+        return
+    reading.entry(section, name, texts, memory_unit if top == "Memory" else "", where)
+
+
+def _by_lines(data: bytes, reading: _Reading) -> None:
+    """Read JSON that lacks its end, or has commas too many, by the layout that MXNet gives it."""
+    reading.ledger.note("bad-json", "this is no valid JSON (as MXNet 1.5 and older write it): it was read line by line")
+    path: list[str] = []
+    figures: dict[str, str] = {}
+    memory_unit = "kb"
+    if found := re.search(rb'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data):
+        memory_unit = found[1].decode("ascii")
+    for text in data.decode("utf-8", "replace").splitlines():
+        stripped = text.strip()
+        if opened := _OPENS.fullmatch(stripped[:_LONGEST_JSON_NAME]):
+            if not opened[2]:
+                path.append(opened[1])
+                figures = {}
+        elif figure := _FIGURE.fullmatch(stripped):
+            figures[figure[1]] = figure[2]
+        elif stripped in ("}", "},"):
+            if len(path) == 3:
+                _entry(reading, path[0], path[1], path[2], figures, memory_unit)
+            if path:
+                path.pop()
+        elif _UNIT.fullmatch(stripped):
+            reading.ledger.read += 1
+            reading.ledger.facts += 1
+    if len(path) == 3:
+        reading.ledger.read += 1
+        reading.ledger.drop("torn-row", text="dropped: the input ends within an entry")
+
+
+def _batches(source: Source, reading: _Reading, *, as_json: bool) -> Iterator[pa.RecordBatch]:
+    if as_json:
+        data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
+        reading.found += 1
+        if not _whole(data, reading):
+            _by_lines(data, reading)
+    else:
+        for line in text_lines(source, reading.ledger):
+            reading.line(line)
+            yield from reading.rows.take()
+    if not reading.found:
+        raise ParseError(source.name, "", "no statistics of MXNet's profiler in it")
+    yield from reading.rows.take(everything=True)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no table was found."""
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "MXNet profiler"})])
+    as_json = bool(_JSON.match(source.head().data))
+    return Opened(run, _batches(source, _Reading(options, ledger), as_json=as_json), True, (ledger,))
+
+
+READER = Reader("mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals")

@@ -1,0 +1,64 @@
+"""paddle-summary: what `paddle.profiler.Profiler.summary()` and the benchmark timer print (Paddle 2.2 to 3.x).
+
+    -----------------------------------------------Model Summary-----------------------------------------------
+    Name             Calls   CPU Total / Avg / Max / Min / Ratio(%)    GPU Total / Avg / Max / Min / Ratio(%)
+    ProfileStep      4       1.25 / 0.31 / 0.35 / 0.28 / 100.00        0.00 / 0.00 / 0.00 / 0.00 / 0.00
+
+A record is a line. Several reports may stand in one log, between the program's own lines: a title that cannot follow
+the last one begins a new run. `section` is the title; rows that are indented are part of what stands above them, so
+they are of section `TITLE, parts` (`level` and `parent` in `args`). A line with times of the GPU that are not all 0.00
+has a second row, of section `TITLE, GPU` or `TITLE, GPU, parts`; where the CPU's are all `-`, it has that one alone.
+`percent` in `args` is the ratio as printed; `time_unit` the unit that the times are printed in, with two decimals;
+`thread` the block of the table.
+
+Overview times are unions by type of event, all others sums. Its rows of device types and runtime calls are `other`, as
+other tables list the same work by name. Device: value_avg in %. Memory: `bytes` is the increased size, counts and
+sizes stand in `args`, the peaks in section `header`. Perf Summary: avg_ns, min_ns, max_ns of the costs, value_* for
+ips; Paddle's averages there divide by the wrong number (a note says so). `step_info` lines: section `Benchmark`.
+A `-`, and the `inf` that Paddle prints where it saw nothing, is null.
+
+Cells are cut by the rules of dashes, since names hold single blanks; a name that is cut ends in `...`.
+Not supported: what the Flops Profiler prints between its two lines is ignored, with a note.
+Sources: summaries of 2.6.2 and 3.3.1 in all units and views, profiler_statistic.py, timer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers._paddle_tables import Tables, knows
+from tracekit.readers._text_lines import text_lines
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger, Run, SourceFacts
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a title of a summary, of the benchmark, or to one of its lines."""
+    if head.tables or not head.text:
+        return Confidence.NO
+    for text in head.data.decode("utf-8", "replace").splitlines():
+        if knows(text[:4096]):
+            return Confidence.YES
+    return Confidence.NO
+
+
+def _batches(source: Source, tables: Tables) -> Iterator[pa.RecordBatch]:
+    for line in text_lines(source, tables.ledger):
+        tables.line(line)
+        yield from tables.rows.take()
+    if not tables.found:
+        raise ParseError(source.name, "", "no summary of paddle.profiler in it")
+    yield from tables.rows.take(everything=True)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no table was found."""
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "paddle.profiler"})])
+    return Opened(run, _batches(source, Tables(options.source, ledger)), True, (ledger,))
+
+
+READER = Reader("paddle-summary", "Paddle profiler summary", (".txt", ".log"), sniff, read, gives="totals")
