@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tracekit.readers.source import Head as Head
+from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run
-
-if TYPE_CHECKING:
-    from tracekit.readers.source import Source
 
 
 class Confidence(IntEnum):
@@ -21,24 +19,6 @@ class Confidence(IntEnum):
     NO = 0
     MAYBE = 1
     YES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What a sniffer sees: at most 64 KiB of the decompressed, UTF-8 text or bytes, the name, and an SQLite's tables.
-
-    complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
-    """
-
-    name: str
-    data: bytes
-    complete: bool = True
-    text: bool = True
-    tables: frozenset[str] = frozenset()
-
-    def lines(self) -> list[bytes]:
-        """Return the lines without their ends; the last one may be cut."""
-        return self.data.splitlines()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from typing import BinaryIO, Self, cast
 import numpy as np
 
 from tracekit.errors import InputError, MissingExtraError, ParseError
-from tracekit.readers.base import Head
 from tracekit.trace import Ledger
 
 HEAD_BYTES = 64 << 10
@@ -36,6 +35,24 @@ WHOLE_FILE_BYTES = 256 << 20
 SQLITE_MAGIC = b"SQLite format 3\0"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a sniffer sees: at most 64 KiB of the decompressed, UTF-8 text or bytes, the name, and an SQLite's tables.
+
+    complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
+    """
+
+    name: str
+    data: bytes
+    complete: bool = True
+    text: bool = True
+    tables: frozenset[str] = frozenset()
+
+    def lines(self) -> list[bytes]:
+        """Return the lines without their ends; the last one may be cut."""
+        return self.data.splitlines()
 
 
 @dataclass(frozen=True, slots=True)
