@@ -34,7 +34,7 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 _RULE = re.compile(r"^\s*-{2,}(?: +-{2,})+\s*$")
 _REPORT = re.compile(
-    r"^\*\* .*\((\w+)(?::[^)]*)?\):\s*$|^Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]]*)?\]"
+    r"^\s*\*\* .*\((\w+)(?::[^)]*)?\):\s*$|^Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]]*)?\]"
     r"|^\[\d+/\d+\] Executing '(\w+)' stats report"
 )
 _MESSAGE = re.compile(r"^(?:Generating |NOTICE|SKIPPED|WARNING|ERROR|Exporting |Processed |Using |\[\d+/\d+\] )")
