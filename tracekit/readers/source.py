@@ -268,6 +268,7 @@ class Source:
         try:
             uri = f"{self.plain_path().absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as db:
+                db.text_factory = lambda data: data.decode("utf-8", "replace")
                 rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()
         except (sqlite3.Error, InputError):
             return frozenset()

@@ -1,0 +1,152 @@
+"""Databases as columns: both ways give the same blocks, odd cells cost themselves, damage is told."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tracekit.errors import ParseError
+from tracekit.readers._sqlite import Block, Database, Kind
+from tracekit.readers.source import open_source
+from tracekit.trace import Ledger
+
+COLUMNS = {"a": Kind.INTEGER, "r": Kind.REAL, "t": Kind.TEXT, "b": Kind.HEX, "gone": Kind.INTEGER}
+
+
+def made(path: Path, rows: list[tuple[Any, ...]], *, script: str = "create table x(a, r, t, b)") -> Path:
+    db = sqlite3.connect(path)
+    db.executescript(script)
+    db.executemany("insert into x values (?, ?, ?, ?)", rows)
+    db.commit()
+    db.close()
+    return path
+
+
+def blocks(path: Path, size: int = 4) -> tuple[list[Block], Ledger]:
+    ledger = Ledger()
+    with open_source(str(path)) as source, Database(source, ledger) as db:
+        return list(db.blocks("x", COLUMNS, size)), ledger
+
+
+def cells(found: list[Block]) -> list[tuple[Any, ...]]:
+    return [row for b in found for row in zip(*(b.columns[c].to_pylist() for c in "artb"), strict=True)]
+
+
+ROWS = [(i, i / 4, f"text {i}", bytes([i])) for i in range(10)]
+
+
+def test_blocks_hold_the_rows_in_their_order_without_the_columns_that_are_not_there(tmp_path: Path) -> None:
+    found, ledger = blocks(made(tmp_path / "x.db", ROWS))
+    assert [(b.first, b.count) for b in found] == [(1, 4), (5, 4), (9, 2)]
+    assert cells(found) == [(i, i / 4, f"text {i}", f"{i:02X}") for i in range(10)]
+    assert "gone" not in found[0]
+    assert not ledger.notes
+
+
+def test_nulls_stay_nulls_also_in_blocks_that_have_nothing_else(tmp_path: Path) -> None:
+    rows = [(None, None, None, None)] * 6 + [(7, 0.5, "x", b"\1")]
+    found, ledger = blocks(made(tmp_path / "x.db", rows))
+    assert cells(found) == [(None, None, None, None)] * 6 + [(7, 0.5, "x", "01")]
+    assert found[0].integers("a").tolist() == [0] * 4
+    assert not found[0].valid("a").any()
+    assert not ledger.notes
+
+
+@pytest.mark.parametrize("at", [0, 5, 9])
+def test_a_cell_of_another_type_costs_itself_wherever_it_stands(tmp_path: Path, at: int) -> None:
+    rows: list[tuple[Any, ...]] = list(ROWS)
+    rows[at] = ("seven", "x", 3, 4)
+    found, ledger = blocks(made(tmp_path / "x.db", rows))
+    want = [(i, i / 4, f"text {i}", f"{i:02X}") for i in range(10)]
+    want[at] = (None, None, None, "34")
+    assert cells(found) == want
+    assert [b.first for b in found] == [1, 5, 9]
+    assert ledger.notes["cell-of-another-type"].count == 3 if at else True
+    assert "cell-of-another-type" in ledger.notes
+
+
+def test_bytes_that_are_no_utf_8_become_the_replacement_character(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", ROWS)
+    db = sqlite3.connect(path)
+    db.execute("update x set t = cast(x'41FF42' as text) where a = 6")
+    db.commit()
+    db.close()
+    assert cells(blocks(path)[0])[6][2] == "A\ufffdB"
+
+
+def test_without_the_driver_the_blocks_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = made(tmp_path / "x.db", [*ROWS, (None, None, None, None)])
+    fast = blocks(path)[0]
+    monkeypatch.setitem(__import__("sys").modules, "adbc_driver_sqlite.dbapi", None)
+    slow = blocks(path)[0]
+    assert cells(slow) == cells(fast)
+    assert [b.columns["a"].type for b in slow] == [pa.int64()] * 3
+
+
+def test_views_and_virtual_tables_are_no_tables(tmp_path: Path) -> None:
+    script = "create table x(a, r, t, b); create view y as select * from x; create virtual table z using fts5(t);"
+    path = made(tmp_path / "x.db", [], script=script)
+    with open_source(str(path)) as source, Database(source, Ledger()) as db:
+        assert "x" in db.tables
+        assert not {"y", "z"} & db.tables.keys()
+
+
+def test_a_cut_database_is_refused_with_its_sizes(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", ROWS)
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(ParseError, match="is cut: it has 5,000 of 8,192 bytes") as caught:
+        blocks(path)
+    assert "recover" in caught.value.hint
+
+
+def test_a_damaged_page_is_told_with_the_table_and_row(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", [(i, 0.5, "t" * 50, b"") for i in range(500)])
+    data = bytearray(path.read_bytes())
+    data[-4096 * 3 : -4096 * 2] = b"\x5a" * 4096
+    path.write_bytes(data)
+    with pytest.raises(ParseError, match="table x after row"):
+        blocks(path)
+
+
+def test_rows_that_are_only_in_the_log_beside_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    db = sqlite3.connect(path)
+    db.executescript("pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table x(a, r, t, b);")
+    db.execute("insert into x values (1, 2.0, 'in the log', x'00')")
+    db.commit()
+    found, ledger = blocks(path)
+    assert cells(found) == [(1, 2.0, "in the log", "00")]
+    assert "open-database" in ledger.notes
+    db.close()
+
+
+def test_a_locked_database_can_be_read_all_the_same(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", ROWS)
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("begin exclusive")
+        assert len(cells(blocks(path)[0])) == 10
+        db.execute("rollback")
+    db.close()
+
+
+def test_nothing_is_written_beside_the_database(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", ROWS)
+    before = path.read_bytes()
+    blocks(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["x.db"]
+    assert path.read_bytes() == before
+
+
+def test_names_with_quotes_and_keywords_are_columns_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    db = sqlite3.connect(path)
+    db.executescript('create table "odd ""table"(a, "end", "a""b"); insert into "odd ""table" values (1, 2, 3);')
+    db.close()
+    with open_source(str(path)) as source, Database(source, Ledger()) as opened:
+        (block,) = opened.blocks('odd "table', {"end": Kind.INTEGER, 'a"b': Kind.INTEGER})
+        assert (block.integers("end").tolist(), block.integers('a"b').tolist()) == ([2], [3])
+        assert opened.count('odd "table') == 1
