@@ -149,9 +149,75 @@ def kineto_old() -> str:
     )
 
 
+def phases() -> str:
+    """Every phase, in an order that is none, in the array form of a program that was killed."""
+    lines = [
+        '{"ph":"E","pid":1,"tid":1,"ts":90}',
+        '{"ph":"B","name":"outer","cat":"demo","pid":1,"tid":1,"ts":10,"args":{"x":1}}',
+        '{"ph":"E","name":"inner","pid":1,"tid":1,"ts":40.25,"args":{"y":[1,2]}}',
+        '{"ph":"B","name":"inner","cat":"demo","pid":1,"tid":1,"ts":20.125}',
+        '{"ph":"X","name":"whole","pid":1,"tid":"worker A","ts":5,"dur":1e-3}',
+        '{"ph":"X","name":"hashed","pid":13774319520209737161,"tid":2,"ts":"7.5","dur":2}',
+        '{"ph":"b","cat":"io","id":"0x1f","name":"read","pid":1,"tid":1,"ts":11}',
+        '{"ph":"b","cat":"io","id":"0x20","name":"read","pid":1,"tid":1,"ts":12}',
+        '{"ph":"n","cat":"io","id":"0x1f","name":"half","pid":1,"tid":1,"ts":13}',
+        '{"ph":"e","cat":"io","id":"0x1f","name":"read","pid":1,"tid":1,"ts":30}',
+        '{"ph":"e","cat":"io","id":"0x20","name":"read","pid":1,"tid":1,"ts":31}',
+        '{"ph":"s","cat":"f","id":7,"name":"arrow","pid":1,"tid":1,"ts":21}',
+        '{"ph":"t","cat":"f","id":7,"name":"arrow","pid":1,"tid":2,"ts":22}',
+        '{"ph":"f","cat":"f","id":7,"name":"arrow","pid":1,"tid":2,"ts":23,"bp":"e"}',
+        '{"ph":"C","name":"memory","pid":1,"tid":1,"ts":24,"args":{"used":1.5,"free":2}}',
+        '{"ph":"C","name":"queue","pid":1,"tid":1,"ts":25,"args":{"value":3}}',
+        '{"ph":"i","name":"mark","pid":1,"tid":1,"ts":26,"s":"g"}',
+        '{"ph":"O","name":"object","cat":"o","id":1,"pid":1,"tid":1,"ts":27,"args":{"snapshot":{"a":"{"}}}',
+        '{"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"main"}}',
+        '{"ph":"M","name":"process_name","pid":1,"args":{"name":"demo"}}',
+        '{"ph":"X","name":"names \\u00e9 \\ud83d\\ude00 \\" \\\\","pid":1,"tid":1,"ts":100,"dur":-5,"cname":"good"}',
+        "{}",
+        '{"ph":"B","name":"open","pid":1,"tid":1,"ts":200}',
+    ]
+    return "[\n" + ",\n".join(lines) + ",\n"
+
+
+def mini_caffe() -> str:
+    """Scopes in order of their ends: inner before outer, each a pair; whole us since the profiler was made."""
+    pairs, at = list[tuple[str, int, int]](), 100
+    for step in range(3):
+        start = at
+        for layer, dur in (("conv1", 210), ("relu1", 0), ("pool1", 31), ("fc", 77)):
+            pairs.append((f"step{step}:forward:{layer}", at, at + dur))
+            at += dur
+        pairs += [(f"step{step}:forward", start, at), (f"step{step}", start, at + 3)]
+        at += 10
+    lines = [
+        f'    {{\n      "name": "{name}",\n      "cat": "category",\n      "ph": "{phase}",\n      "ts": {ts},\n'
+        '      "pid": 0,\n      "tid": 0\n    }'
+        for name, begin, end in pairs
+        for phase, ts in (("B", begin), ("E", end))
+    ]
+    events = ",\n".join(lines)
+    return f'{{\n  "traceEvents": [\n{events}  ],\n  "displayTimeUnit": "ms"\n}}\n'
+
+
+def fluid_timeline() -> str:
+    """tools/timeline.py of Paddle: nanoseconds in the field of microseconds."""
+    lines = ['{"name":"process_name","ph":"M","pid":0,"args":{"name":"trainer1:cpu:block:0"}}']
+    lines.append('{"name":"process_name","ph":"M","pid":1,"args":{"name":"trainer1:gpu:0"}}')
+    for event in training_run():
+        pid = 0 if event.kind == API else 1
+        lines.append(
+            f'{{"ph":"X","cat":"Op","name":{json.dumps(event.name)},"pid":{pid},"tid":{event.stream or 0},'
+            f'"ts":{event.start + EPOCH_NS},"dur":{event.dur or 0},"args":{{"name":{json.dumps(event.name)}}}}}'
+        )
+    return '{"traceEvents":[' + ",".join(lines) + "]}"
+
+
 FILES: dict[str, Callable[[], str]] = {
     "kineto/gpu.pt.trace.json": kineto,
     "kineto/gpu-torch-1.8.json": kineto_old,
+    "chrome-trace/every-phase.json": phases,
+    "chrome-trace/fluid-timeline.json": fluid_timeline,
+    "mini-caffe/three-steps.json": mini_caffe,
 }
 
 

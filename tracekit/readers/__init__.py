@@ -8,6 +8,9 @@ from tracekit.readers.base import Reader
 
 _MODULES: tuple[str, ...] = (
     "caffe_time",
+    "chrome_trace",
+    "mini_caffe",
+    "mxnet",
     "cuda_profile",
     "events_jsonl",
     "kineto",

@@ -27,6 +27,8 @@ MOST_CARRIED = 16 << 20
 MOST_HEAD = 64 << 20
 TAIL_BYTES = 1 << 20
 LONGEST_FACT = 64 << 10
+OUR_FACTS = "tracekit"
+"""Our own member, which lists all lanes, may be longer: up to the MiB that is looked at ahead."""
 KNOWN_SHAPES = 1 << 17
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
@@ -104,7 +106,7 @@ class Events:
                 )
             return
         for key, raw in members.items():
-            if len(bytes(raw)) > LONGEST_FACT:
+            if len(bytes(raw)) > LONGEST_FACT and key != OUR_FACTS:
                 self.ledger.note(
                     "long-fact", "members of the top level beyond 64 KiB were passed over", where=repr(key)
                 )
@@ -303,11 +305,11 @@ def facts_behind(source: Source) -> dict[str, Any]:
     if not tail.endswith(b"}"):
         return {}
     found: dict[str, msgspec.Raw] = {}
-    for match in list(_LIST_END.finditer(tail))[-64:][::-1]:
+    for match in list(_LIST_END.finditer(tail))[-256:][::-1]:
         members = _members_behind(tail[match.end() :])
         if members is not None and "traceEvents" not in members:
             found = members
-    return {k: msgspec.json.decode(v) for k, v in found.items() if len(bytes(v)) <= LONGEST_FACT}
+    return {k: msgspec.json.decode(v) for k, v in found.items() if len(bytes(v)) <= LONGEST_FACT or k == OUR_FACTS}
 
 
 def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:

@@ -16,9 +16,9 @@ from tracekit.readers._json_scan import I64, Scan, slices
 from tracekit.readers._json_stream import Slab
 from tracekit.readers._trace_plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, Build, Event
 from tracekit.trace import Ledger
+from tracekit.units import MAX_NS
 
 Mask = npt.NDArray[np.bool_]
-MAX_US = (1 << 62) // 1000
 KNOWN_PLANS = 1 << 17
 """Plans kept at once; when there are more, they are made anew."""
 
@@ -86,10 +86,12 @@ class Rows:
 
 
 class Planner:
-    """Plans by shape, and columns by plans."""
+    """Plans by shape, and columns by plans. per_unit: ns of one unit of the file's times, 1000 or 1."""
 
-    def __init__(self, look: Look, ledger: Ledger) -> None:
+    def __init__(self, look: Look, ledger: Ledger, per_unit: int = 1000) -> None:
         self._look, self._ledger = look, ledger
+        self._digits = {1000: 3, 1: 0}[per_unit]
+        self._per_unit = per_unit
         self._by_shape: dict[bytes, int] = {}
         self._builds: list[Build] = []
         self._grow(1 << 10)
@@ -142,7 +144,7 @@ class Planner:
         return known
 
     def _made(self, text: bytes, *, exact: bool) -> Build:
-        build = Build(Event(text), exact)
+        build = Build(Event(text), exact, unit="us" if self._per_unit == 1000 else "ns")
         self._look(build)
         if build.fate == KEPT and not exact and (build.more_args or len(build.segments()) > MOST_SEGMENTS):
             build.odd = True
@@ -178,7 +180,7 @@ class Planner:
                 self._time[number, place] = build.times[column]
         self._pieces[number], self._whole[number] = 0, False
         if build.exact:
-            build.consts["args"] = build.args_text()
+            build.consts.setdefault("args", build.args_text())
         elif build.whole_args:
             own = build.event.members["args"]
             self._whole[number] = True
@@ -268,7 +270,7 @@ class Planner:
         run = np.flatnonzero(state == RUN)
         if len(run):
             us = scan.ints[first[run] + whole[run]]
-            far = us > MAX_US
+            far = us > MAX_NS // self._per_unit
             if far.any():
                 text = "times beyond 146 years"
                 self._ledger.note(
@@ -279,11 +281,11 @@ class Planner:
                 )
                 null[run[far]] = True
                 us = np.where(far, 0, us)
-            ns = us * 1000
+            ns = us * self._per_unit
             part = fraction[run]
             some = np.flatnonzero(part >= 0)
             if len(some):
-                ns[some] += _thousandths(scan, first[run[some]] + part[some])
+                ns[some] += _decimals(scan, first[run[some]] + part[some], self._digits)
             values[run] = np.where(negative[run] != 0, -ns, ns)
         return pa.array(values, mask=null if null.any() else None)
 
@@ -335,15 +337,15 @@ class Planner:
         return slices(scan.text, begin, end)
 
 
-def _thousandths(scan: Scan, runs: I64) -> I64:
-    """Return the decimals of numbers in thousandths, rounded half to even."""
-    digits, lengths = scan.ints[runs], scan.lengths[runs].astype(np.int64)
-    short = lengths <= 3
-    out: I64 = digits * _TENS[np.where(short, 3 - lengths, 0)]
+def _decimals(scan: Scan, runs: I64, digits: int) -> I64:
+    """Return the decimals of numbers in units of their last digit but `digits`, rounded half to even."""
+    values, lengths = scan.ints[runs], scan.lengths[runs].astype(np.int64)
+    short = lengths <= digits
+    out: I64 = values * _TENS[np.where(short, digits - lengths, 0)]
     far = np.flatnonzero(~short)
     if len(far):
-        unit = _TENS[lengths[far] - 3]
-        quotient, rest = np.divmod(digits[far], unit)
+        unit = _TENS[lengths[far] - digits]
+        quotient, rest = np.divmod(values[far], unit)
         half = rest * 2 - unit
         out[far] = quotient + ((half > 0) | ((half == 0) & (quotient & 1 == 1)))
     return out

@@ -120,6 +120,11 @@ def _members(text: bytes, begin: int, end: int) -> dict[str, Member]:
     return out
 
 
+def members_of(text: bytes, member: Member) -> dict[str, Member]:
+    """Return the members of a member that is an object."""
+    return _members(text, member.start, member.end)
+
+
 def _items(text: bytes, member: Member) -> list[Member]:
     return [Member(text[a:b], a, a, b) for a, b in _values(text, member.start, member.end)]
 
@@ -134,6 +139,7 @@ class Build:
 
     event: Event
     exact: bool = False
+    unit: str = "us"
     fate: int = KEPT
     reason: str = ""
     why: str = ""
@@ -200,7 +206,7 @@ class Build:
             self.odd = True
         text = member.text() if member.raw[:1] == b'"' else member.raw.decode()
         try:
-            self.consts[column] = to_ns(Decimal((text or "").strip()), "us")
+            self.consts[column] = to_ns(Decimal((text or "").strip()), self.unit)
         except (ValueError, InvalidOperation):
             self.notes["bad-time"] = "times that are no number, or beyond 146 years, were taken as none"
             return False

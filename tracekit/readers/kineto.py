@@ -42,18 +42,19 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
-from tracekit.readers._kineto_kinds import CATS, HOST, KINDS, ON_DEVICE, OWN_CAT
+from tracekit.readers._kineto_kinds import HOST, KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers._names import Demangler
 from tracekit.readers._trace_columns import Planner, Rows
 from tracekit.readers._trace_event import Reading
+from tracekit.readers._trace_family import KINETO, sniffer_of
 from tracekit.readers._trace_plan import Build
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.builder import event_batch
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
-NAME = "kineto"
+NAME = KINETO
 
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 _COMMUNICATION = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl):")
@@ -62,21 +63,6 @@ _DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": 
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 TIMELESS_NS = 10**12
 """Where a trace reaches beyond this, a device event at time 0 has no time: the clocks count from boot or from 1970."""
-
-
-def _sniff(head: Head) -> Confidence:
-    data = head.data
-    if data.lstrip()[:1] != b"{" or b'"viztracer_metadata"' in data:
-        return Confidence.NO
-    strong = re.search(rb'"(?:deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:', data)
-    if b'"schemaVersion"' in data:
-        number = re.search(rb'"schemaVersion"\s*:\s*[0-9]+\s*[,}]', data)
-        if number and strong and not re.search(rb'"span_ind(?:e)?x"', data):
-            return Confidence.YES
-    if b'"traceEvents"' in data and len(CATS.findall(data)) >= 1 and b'"tracekit"' not in data[:200]:
-        torch = re.search(rb'"(?:External id|Ev Idx|external id|Python id|Record function id)"\s*:', data)
-        return Confidence.YES if torch else Confidence.NO
-    return Confidence.NO
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -351,6 +337,6 @@ READER = Reader(
     name=NAME,
     title="PyTorch profiler (Kineto) trace",
     suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
-    sniff=_sniff,
+    sniff=sniffer_of(NAME),
     read=_read,
 )

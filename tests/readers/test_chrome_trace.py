@@ -1,0 +1,313 @@
+"""Chrome traces: every phase, pairs in any order, real files of other producers, our own traces and back, damage."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import rows_of, tables
+from support import corpus, corpus_root, sample
+from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sure, sure_of_text
+
+import tracekit
+from tracekit.errors import SchemaError, TracekitError, UsageError
+from tracekit.readers import READERS
+from tracekit.trace import Trace
+
+OTHERS = [
+    "tensorflow/tf_2.21_timeline.json",
+    "jax/jax_trace.json.gz",
+    "generated/jax/vm.trace.json.gz",
+    "generated/viztracer/viz_plain.json",
+    "generated/viztracer/viz_small_buffer.json",
+    "generated/pyspy/pyspy.chrometrace",
+]
+
+
+def write(path: Path, events: list[Any], **beside: Any) -> Path:
+    path.write_text(json.dumps({"traceEvents": events, **beside}), encoding="utf-8")
+    return path
+
+
+def of(path: Path) -> dict[str, Event]:
+    return {row["name"]: row for row in rows(tracekit.read(path))}
+
+
+def b(name: str, ts: float, **more: Any) -> Event:
+    return {"ph": "B", "name": name, "ts": ts, "pid": 1, "tid": 1, **more}
+
+
+def e(name: str, ts: float, **more: Any) -> Event:
+    return {"ph": "E", "name": name, "ts": ts, "pid": 1, "tid": 1, **more}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_one_reader_is_sure_and_the_ledger_adds_up(name: str, tmp_path: Path) -> None:
+    (tmp_path / "unknown").write_bytes(corpus(name).read_bytes())
+    assert sure(tmp_path / "unknown") == ["chrome-trace"]
+    assert ledger_adds_up(corpus(name), "chrome-trace")["read"] == len(plain(corpus(name))[0])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_slices_of_real_files_are_exact_and_keep_all_they_say(name: str) -> None:
+    events = dict(enumerate(plain(corpus(name))[0], 1))
+    found = {r["event_id"]: r for r in rows(tracekit.read(corpus(name)))}
+    slices = {n: event for n, event in events.items() if event.get("ph") == "X"}
+    assert slices.keys() <= found.keys()
+    for number, event in slices.items():
+        row = found[number]
+        assert (row["ts_ns"], row["dur_ns"], row["name"]) == (ns(event["ts"]), ns(event["dur"]), event["name"])
+        said = args_of(row)
+        assert {k: said[k] for k in event.get("args", {})} == event.get("args", {})
+        assert said.get("cat") == event.get("cat")
+
+
+def test_no_file_of_the_corpus_has_two_readers_and_no_trace_of_this_family_has_none() -> None:
+    files = [p for p in corpus_root().rglob("*") if p.is_file()]
+    if not files:
+        corpus("kineto")
+    for path in files:
+        assert len(sure(path)) <= 1, path
+    family = {"kineto", "chrome-trace", "mxnet", "mini-caffe", "paddle-json"} & READERS.keys()
+    claimed = {p.relative_to(corpus_root()).as_posix(): sure(p)[0] for p in files if family & set(sure(p))}
+    assert {n for n, r in claimed.items() if r == "chrome-trace" and "viewer_cases" not in n} == set(OTHERS)
+
+
+def test_py_spy_pairs_sum_to_what_perfetto_shows() -> None:
+    found = rows(tracekit.read(corpus("generated/pyspy/pyspy.chrometrace")))
+    assert len(found) == 8
+    assert sum(r["dur_ns"] for r in found) == 15936636000
+    assert {r["kind"] for r in found} == {"python_op"}
+    assert all({"filename", "line"} <= args_of(r).keys() for r in found)
+
+
+def test_viztracer_has_the_clock_of_its_metadata() -> None:
+    assert tracekit.read(corpus("generated/viztracer/viz_plain.json")).run.origin_ns == 1795224918918837881
+
+
+def test_every_phase_of_the_sample() -> None:
+    trace = tracekit.read(sample("chrome-trace/every-phase.json"))
+    found = {(r["name"], r["event_id"]): r for r in rows(trace)}
+    assert found["outer", 2]["dur_ns"] == 80_000
+    assert (found["inner", 4]["dur_ns"], args_of(found["inner", 4])) == (20_125, {"cat": "demo", "y": [1, 2]})
+    assert [(found["read", n]["dur_ns"], found["read", n]["tid"], args_of(found["read", n])["id"]) for n in (7, 8)] == [
+        (19_000, None, "0x1f"), (19_000, None, "0x20")
+    ]  # fmt: skip
+    assert [args_of(found["arrow", n])["ph"] for n in (12, 13, 14)] == ["s", "t", "f"]
+    assert [found[f"memory {s}", 15]["value"] for s in ("used", "free")] == [1.5, 2.0]
+    assert found["queue", 16]["value"] == 3.0
+    assert found["open", 23]["dur_ns"] is None
+    assert {v for k, v in trace.run.ids.items() if k[0] == "tid"} == {"worker A"}
+    assert "13774319520209737161" in trace.run.ids.values()
+    ledger = trace.ledgers[0]
+    assert (ledger.read, ledger.merged, ledger.facts, ledger.ignored) == (23, 4, 2, {"empty object": 1})
+
+
+@given(data=st.data())
+def test_pairs_are_found_in_any_order_of_the_file(data: st.DataObject, tmp_path: Path) -> None:
+    """Nested ranges with times that all differ: whatever the order of the lines, the same pairs come out."""
+    depths = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+    events, stack, at, want = [], list[tuple[str, int]](), 0, {}
+    for number, depth in enumerate(depths):
+        while len(stack) > depth:
+            name, begin = stack.pop()
+            at += 1
+            events.append(e(name if number % 2 else "", at) if number % 3 else {**e("", at), "name": name})
+            want[name] = at - begin
+        at += 1
+        stack.append((f"r{number}", at))
+        events.append(b(f"r{number}", at))
+    while stack:
+        name, begin = stack.pop()
+        at += 1
+        events.append(e(name, at))
+        want[name] = at - begin
+    for event in events:
+        if event["name"] == "":
+            del event["name"]
+    shuffled = data.draw(st.permutations(events))
+    path = write(tmp_path / "x", shuffled)
+    found = {r["name"]: r["dur_ns"] // 1000 for r in rows(tracekit.read(path))}
+    assert found == want
+
+
+def test_pairs_beside_each_other_in_order_of_their_ends_may_be_of_no_length(tmp_path: Path) -> None:
+    events = [b("x:y", 5), e("x:y", 5), b("x:z", 5), e("x:z", 9), b("x", 1), e("x", 9)]
+    found = of(write(tmp_path / "x", events))
+    assert {k: (r["ts_ns"], r["dur_ns"]) for k, r in found.items()} == {
+        "x": (1000, 8000), "x:y": (5000, 0), "x:z": (5000, 4000)
+    }  # fmt: skip
+
+
+def test_crossing_ranges_and_stray_ends(tmp_path: Path) -> None:
+    events = [b("a", 1), b("b", 2), e("a", 3), e("b", 4), e("c", 5), b("d", 6)]
+    trace = tracekit.read(write(tmp_path / "x", events))
+    assert {r["name"]: r["dur_ns"] for r in rows(trace)} == {"a": 2000, "b": 2000, "d": None}
+    assert trace.ledgers[0].dropped == {"end-without-begin": 1}
+    assert "open-range" in trace.ledgers[0].notes
+
+
+def test_what_an_end_adds_stays(tmp_path: Path) -> None:
+    events = [b("a", 1, args={"x": 1}), e("a", 2, args={"x": 2}), b("b", 3), e("b", 4, args={"y": 3})]
+    found = of(write(tmp_path / "x", events))
+    assert args_of(found["a"]) == {"x": 1, "end_args": {"x": 2}}
+    assert args_of(found["b"]) == {"y": 3}
+
+
+def test_ranges_of_two_threads_do_not_meet(tmp_path: Path) -> None:
+    events = [b("a", 1), b("a", 2, tid=2), e("a", 3), e("a", 9, tid=2), b("p", 1, pid=2), e("p", 2, pid=2)]
+    found = sorted((r["tid"], r["dur_ns"]) for r in rows(tracekit.read(write(tmp_path / "x", events))))
+    assert found == [(1, 1000), (1, 2000), (2, 7000)]
+
+
+@pytest.mark.parametrize(
+    "form", ["array", "open array", "object", "trailing comma", "bom", "utf-16", "other keys first"]
+)
+def test_forms_of_the_file(form: str, tmp_path: Path) -> None:
+    event = '{"ph": "X", "name": "é", "ts": 1, "dur": 2, "pid": 1, "tid": 1}'
+    text = {
+        "array": f"[{event}]", "open array": f"[\n{event},\n", "object": f'{{"traceEvents": [{event}]}}',
+        "trailing comma": f'{{"traceEvents": [{event},]}}', "bom": f"\ufeff[{event}]", "utf-16": f"\ufeff[{event}]",
+        "other keys first": f'{{"otherData": {{"traceEvents": [1]}}, "x": "]}}", "traceEvents": [{event}]}}',
+    }[form]  # fmt: skip
+    path = tmp_path / "x"
+    path.write_text(text, encoding="utf-16-le" if form == "utf-16" else "utf-8")
+    assert [(r["name"], r["ts_ns"], r["dur_ns"]) for r in rows(tracekit.read(path))] == [("é", 1000, 2000)]
+
+
+def test_ns_in_the_field_of_us_is_found_and_can_be_overruled(tmp_path: Path) -> None:
+    path = sample("chrome-trace/fluid-timeline.json")
+    trace = tracekit.read(path)
+    assert "ns-in-us" in trace.ledgers[0].notes
+    assert trace.events.column("ts_ns")[0].as_py() == 1767225600000000000
+    assert {r["device"] for r in rows(trace) if r["kind"] == "kernel"} == {0}
+    small = write(tmp_path / "x", [{"ph": "X", "name": "a", "ts": 3, "dur": 4, "pid": 1, "tid": 1}])
+    assert rows(tracekit.read(small, options={"time_unit_of_file": "ns"}))[0]["dur_ns"] == 4
+    with pytest.raises(UsageError):
+        tracekit.read(small, options={"time_unit_of_file": "days"})
+
+
+def test_the_streams_of_a_jax_device_are_its_work(tmp_path: Path) -> None:
+    events = [
+        {"ph": "M", "pid": 3, "name": "process_name", "args": {"name": "/device:GPU:1 (NVIDIA A100)"}},
+        {"ph": "M", "pid": 3, "tid": 17, "name": "thread_name", "args": {"name": "Stream #17(Compute)"}},
+        {"ph": "X", "pid": 3, "tid": 17, "ts": 1, "dur": 2, "name": "fusion.1"},
+        {"ph": "X", "pid": 3, "tid": 18, "ts": 1, "dur": 2, "name": "MemcpyD2H"},
+        {"ph": "X", "pid": 9, "tid": 18, "ts": 1, "dur": 2, "name": "$a.py:1 f"},
+    ]
+    trace = tracekit.read(write(tmp_path / "x", events, displayTimeUnit="ns", metadata={"highres-ticks": True}))
+    found = {r["name"]: (r["kind"], r["device"], r["stream"], r["tid"]) for r in rows(trace)}
+    assert found == {
+        "fusion.1": ("kernel", 1, 17, None), "MemcpyD2H": ("memcpy", 1, 18, None), 
+        "$a.py:1 f": ("python_op", None, None, 18),
+    }  # fmt: skip
+    assert trace.run.streams[0, 1, 17] == "Stream #17(Compute)"
+
+
+COLUMNS = [
+    c for c in tracekit.read(sample("chrome-trace/py-spy.json")).events.schema.names if c not in ("event_id", "args")
+]
+
+
+def comparable(trace: Trace) -> list[str]:
+    out = []
+    for row in rows_of(trace.events):
+        text = row["args"]
+        try:
+            args = None if text is None else json.loads(str(text), parse_float=Decimal)
+        except ValueError:
+            args = text
+        out.append(repr([row[c] for c in COLUMNS]) + repr(args))
+    return sorted(out)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kineto/gpu.pt.trace.json",
+        "nvprof-csv/gpu-and-api-trace.csv",
+        "chrome-trace/every-phase.json",
+        "mxnet/mxnet-1.9.1.json",
+    ],
+)
+def test_our_own_traces_come_back_column_by_column(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read(sample(name))
+    for target in ("x.json", "x.json.gz"):
+        tracekit.write(trace, tmp_path / target)
+        again = tracekit.read(tmp_path / target)
+        want = comparable(trace)
+        if name.startswith("chrome-trace"):  # a negative duration is written as 0, and noted in its args
+            assert len(comparable(again)) == len(want)
+        assert comparable(again) == want
+        assert again.run.origin_ns == trace.run.origin_ns
+
+
+@given(table=tables("events", max_rows=8))
+def test_any_rows_of_ours_come_back(table: Any, tmp_path: Path) -> None:
+    trace = Trace(table)
+    kept = [
+        r for r in rows(trace)
+        if not (r["kind"] == "counter" and r["value"] is not None and repr(r["value"]) in ("nan", "inf", "-inf"))
+    ]  # fmt: skip
+    tracekit.write(trace, tmp_path / "x.json", force=True)
+    again = tracekit.read(tmp_path / "x.json")
+    if len(again.events) != len(kept):
+        return  # rows beyond what a viewer holds are left out
+    want = sorted(
+        (r["ts_ns"], r["dur_ns"] if r["kind"] != "flow" else 0, r["name"] or "", r["kind"])
+        for r in kept
+        if r["dur_ns"] is not None
+    )
+    found = sorted(
+        (r["ts_ns"], r["dur_ns"] if r["kind"] != "flow" else 0, r["name"] or "", r["kind"])
+        for r in rows(again)
+        if r["dur_ns"] is not None
+    )
+    assert found == want
+
+
+PHASES = st.sampled_from([*"XBEbenistfCMNODPSTF", "(", ")", "?", ""])
+events = st.fixed_dictionaries(
+    {"ph": PHASES},
+    optional={
+        "name": st.sampled_from(["a", "b", "", 'q"', "é"]) | st.integers(),
+        "cat": st.sampled_from(["c", "d"]),
+        "ts": st.integers(-5, 50) | st.floats(allow_nan=True) | st.text(max_size=3) | st.none(),
+        "dur": st.integers(-5, 50) | st.none() | st.floats(0, 1e9),
+        "pid": st.integers(0, 2) | st.text(max_size=2) | st.integers(1 << 60, 1 << 70),
+        "tid": st.integers(0, 2) | st.none() | st.lists(st.integers(), max_size=1),
+        "id": st.integers(0, 2) | st.just("0x2") | st.none(),
+        "id2": st.just({"local": "0x1"}),
+        "args": st.integers() | st.dictionaries(
+            st.sampled_from(["a", "b", "cat", "value"]), st.integers() | st.floats() | st.text(max_size=3), max_size=3
+        ),
+    },
+)  # fmt: skip
+
+
+@given(
+    made=st.lists(events, max_size=14), cut=st.integers(0, 60), junk=st.binary(max_size=4), where=st.integers(0, 900)
+)
+def test_nothing_but_our_own_errors_whatever_stands_in_the_file(
+    made: list[Any], cut: int, junk: bytes, where: int, tmp_path: Path
+) -> None:
+    text = json.dumps(made).encode()
+    where = min(where, len(text))
+    data = text[:where] + junk + text[where:]
+    (tmp_path / "x").write_bytes(data[: len(data) - min(cut, len(data))])
+    try:
+        ledger_adds_up(tmp_path / "x", "chrome-trace")
+    except SchemaError:
+        raise
+    except TracekitError:
+        pass
+
+
+def test_tables_that_are_no_traces_are_refused() -> None:
+    for text in (b"[]", b"[1, 2]", b'[{"name": "x", "cpu_time": 3}]', b'{"Time": {}}', b"{", b"[", b'{"traceEvents"'):
+        assert sure_of_text(text) == []

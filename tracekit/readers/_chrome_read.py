@@ -1,0 +1,125 @@
+"""Reading trace events of any producer: rows as they come, begins and ends joined at the end of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers import _trace_event as events
+from tracekit.readers._chrome_look import BEGIN, Dialect, Look
+from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
+from tracekit.readers._trace_event import Reading
+from tracekit.readers._trace_pairs import Key, Pairs
+from tracekit.readers.builder import RowBuilder
+from tracekit.schema import Kind
+
+
+class ChromeReading:
+    """One file of one producer. per_unit: ns of one unit of ts and dur."""
+
+    def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000) -> None:
+        self.reading, self.dialect = reading, dialect
+        self._planner = Planner(Look(reading, dialect), reading.ledger, per_unit)
+        self._pairs = Pairs(reading.ledger)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows; the run has its names afterwards."""
+        for rows in events.planned(self.reading, self._planner):
+            yield from self._finished(rows)
+        yield from self._pairs.batches()
+        self._name_everything()
+
+    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        paired = rows.per_plan(lambda b: bool(b.phase))
+        several = rows.per_plan(lambda b: "series" in b.extra and len(b.extra["series"]) > 1)
+        if paired.any():
+            self._take_pairs(rows.take(paired))
+        if several.any():
+            yield from self._series(rows.take(several))
+        plain = ~(paired | several)
+        if plain.any():
+            kept = rows if plain.all() else rows.take(plain)
+            for name in SCRATCH:
+                kept.columns.pop(name, None)
+            self._to_devices(kept)
+            self.reading.ledger.kept += kept.count
+            yield self.reading.batch(kept)
+
+    def _to_devices(self, rows: Rows) -> None:
+        """Processes that stand for a device: their ranges are its work, their threads its streams."""
+        pattern, names = self.dialect.device, self.reading.names
+        if pattern is None:
+            return
+        devices = {pid: int(m[1]) for pid, text in names.processes.items() if (m := pattern.fullmatch(text))}
+        pid, known = rows.ints("pid")
+        _, timed = rows.ints("dur_ns")
+        mine = known & timed & np.isin(pid, list(devices))
+        if not mine.any():
+            return
+        columns, count = rows.columns, rows.count
+        device = np.array([devices.get(p, 0) for p in pid.tolist()], np.int32)
+        columns["device"] = pa.array(device, mask=~mine)
+        tid = events.filled(columns.get("tid"), count, pa.int64())
+        columns["stream"] = events.where(mine, tid, pa.nulls(count, pa.int64()))
+        columns["tid"] = events.where(mine, pa.nulls(count, pa.int64()), tid)
+        columns["pid"] = events.where(mine, pa.nulls(count, pa.int64()), columns["pid"])
+        texts = (
+            [(n or "").lower() for n in columns["name"].to_pylist()] if columns["name"] is not None else [""] * count
+        )
+        kinds = columns["kind"].to_pylist()
+        for at in np.flatnonzero(mine).tolist():
+            kinds[at] = Kind.MEMCPY if "memcpy" in texts[at] else Kind.MEMSET if "memset" in texts[at] else Kind.KERNEL
+        columns["kind"] = pa.array([str(k) for k in kinds], pa.string()).dictionary_encode()
+        for number, of in devices.items():
+            if number in pid[mine]:
+                self.reading.run.devices[self.reading.options.source, of] = names.processes[number]
+
+    def _take_pairs(self, rows: Rows) -> None:
+        begins = rows.per_plan(lambda b: b.phase == BEGIN)
+        cats = rows.per_plan(lambda b: b.extra.get("async"), object)
+        (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
+        keys: list[Key] = [
+            (p, t) if c is None else (p, c, i)
+            for p, t, i, c in zip(pid.tolist(), tid.tolist(), identity.tolist(), cats.tolist(), strict=True)
+        ]
+        for name in SCRATCH:
+            rows.columns.pop(name, None)
+        self._pairs.add(rows, self.reading.options.source, begins, keys)
+
+    def _series(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Give a row for each series of counters that have several."""
+        made = RowBuilder()
+        names = [n for n, c in rows.columns.items() if isinstance(c, pa.Array) and n not in SCRATCH]
+        table = {n: rows.columns[n].to_pylist() for n in names}
+        for at in range(rows.count):
+            build = rows.builds[int(rows.plan[at])]
+            row: dict[str, Any] = {n: table[n][at] for n in names}
+            for key, value in build.extra["series"]:
+                own = row["name"] or ""
+                name = f"{own} {key}" if own else key
+                made.add(
+                    **row
+                    | {"name": name, "raw_name": own or None, "value": value, "source": self.reading.options.source}
+                )
+        self.reading.ledger.kept += rows.count
+        self.reading.ledger.events_out += len(made)
+        yield made.take()
+
+    def _name_everything(self) -> None:
+        reading = self.reading
+        run, names, source = reading.run, reading.names, reading.options.source
+        run.processes.update({(source, pid): text for pid, text in names.processes.items()})
+        for (pid, tid), text in names.threads.items():
+            pattern = self.dialect.device
+            found = pattern.fullmatch(names.processes.get(pid, "")) if pattern else None
+            if found:
+                run.streams[source, int(found[1]), tid] = text
+            else:
+                run.threads[source, pid, tid] = text
+        facts = run.sources[0].facts
+        facts |= {k: v for k, v in reading.facts.items() if k != "traceEvents"}
+        if self.dialect.name:
+            facts["dialect"] = self.dialect.name

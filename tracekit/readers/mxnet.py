@@ -1,0 +1,35 @@
+"""MXNet's profiler (1.x, profiler.dump): trace events in JSON, with hashes of 64 bits as process and thread ids.
+
+    { "traceEvents": [ { "ph": "M", "args": { "name": "cpu/0" }, "pid": 0, "name": "process_name" },
+        { "name": "dot", "cat": "operator", "ph": "B", "ts": 1795227825131876, "pid": 0, "tid": 13774319520209737161 },
+        { "name": "dot", "cat": "operator", "ph": "E", "ts": 1795227825131987, ... } ], "displayTimeUnit": "ms" }
+
+A record is an element of the list. ts is µs of Unix time. Operators are pairs B, E (operator); API calls, tasks and
+`DeleteVariable` are asynchronous pairs b, e (id: the thread's hash; cat MXNET_C_API: other; a user's domain:
+user_range); frames are pairs of phases "(" and ")"; counters C; markers n. Ids beyond int64 become small numbers,
+`Run.ids` has them.
+Names are written unescaped, so a quote in one breaks the JSON: such events are mended, with a note.
+
+Facts of files: tests/readers/test_mxnet.py. Not supported: the aggregate JSON and table of dumps() (`mxnet-table`).
+"""
+
+from __future__ import annotations
+
+from tracekit.readers import _trace_event as events
+from tracekit.readers._chrome_look import MXNET as DIALECT
+from tracekit.readers._chrome_read import ChromeReading
+from tracekit.readers._trace_family import MXNET, sniffer_of
+from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
+
+
+def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    reading = events.begin(source, options, ledger, DIALECT.tool, MXNET)
+    reading.run.origin_ns = 0
+    return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
+
+
+READER = Reader(
+    name=MXNET, title="MXNet profiler trace", suffixes=(".json", ".json.gz"), sniff=sniffer_of(MXNET), read=_read
+)
