@@ -221,6 +221,15 @@ def test_a_table_that_is_cut_costs_its_last_line(tmp_path: Path) -> None:
     assert trace.totals.num_rows > 20
 
 
+def test_a_thread_s_line_without_a_rule_before_it_is_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    step = " batch_cost: 0.00986 s ips: 101.415 steps/s\n"
+    path.write_text(f"{step}-----Operator Summary-----\n-----Thread: 7-----\nadd  1  2\n")
+    trace = tracekit.read(path)
+    assert trace.totals.num_rows == 2
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+
+
 def test_text_without_tables_is_refused_when_forced(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("nothing here\n")

@@ -177,6 +177,8 @@ class Tables:
         Gaps of two blanks part the cells; where a name holds such a gap, the rule says where to cut. In the second
         heads of the overview the first cell is empty.
         """
+        if not self._cells:
+            raise RowError
         first = self._cells[0][0]
         cells = _GAP.split(text.strip())
         indent = len(text) - len(text.lstrip()) - first
