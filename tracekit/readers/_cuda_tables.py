@@ -35,7 +35,7 @@ FEW = 1024
 """A column with at most so many values in a block goes into args by its values, each made once."""
 
 _VERSION = re.compile(r"_v\d+$")
-_RUNTIME = re.compile(r"cuda[A-Z_]|cudart")
+_DRIVER = re.compile(r"cu[A-Z]")
 _INT32 = (1 << 31) - 1
 
 GRID = {
@@ -237,8 +237,8 @@ def call_name(text: str) -> str:
 
 
 def call_kind(text: str) -> Kind:
-    """Return runtime or driver, by the name of the call."""
-    return Kind.RUNTIME if _RUNTIME.match(text) else Kind.DRIVER
+    """Return driver for names like cuLaunchKernel, runtime for all others."""
+    return Kind.DRIVER if _DRIVER.match(text) else Kind.RUNTIME
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,384 @@
+"""Exports of Nsight Systems: real files, tables against SQL's own sums, NVTX, graphs, processes, what is missing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus, corpus_root, sample
+
+import tracekit
+from tracekit.errors import TracekitError, UsageError
+from tracekit.pipeline import inspect
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence
+from tracekit.readers.source import open_source
+from tracekit.trace import Trace
+
+C = "CUPTI_ACTIVITY_KIND_"
+REAL = [
+    "gemm_2025.1_runtime_only.sqlite", "h100_2gpu_1s_2026.2.sqlite", "mock_2026.1.sqlite",
+    "mordred_old_schema.sqlite.gz", "weatherbench_2025.5.sqlite.gz",
+]  # fmt: skip
+SAMPLES = ["schema-of-2021.sqlite", "two-processes.sqlite", "nvtx-v2.sqlite"]
+TABLES = {
+    ("kernel",): (C + "KERNEL", C + "GRAPH_TRACE"), ("memcpy",): (C + "MEMCPY",), ("memset",): (C + "MEMSET",),
+    ("runtime", "driver"): (C + "RUNTIME",), ("sync",): (C + "SYNCHRONIZATION",),
+    ("communication",): ("MPI_COLLECTIVES_EVENTS",),
+    ("overhead",): (C + "OVERHEAD", "PROFILER_OVERHEAD"),
+}  # fmt: skip
+
+
+def plain(path: Path, folder: Path) -> Path:
+    if path.suffix != ".gz":
+        return path
+    target = folder / path.stem
+    target.write_bytes(gzip.decompress(path.read_bytes()))
+    return target
+
+
+def sql(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+        return db.execute(query).fetchall()
+
+
+def rows(trace: Trace, kind: str) -> list[dict[str, Any]]:
+    return [row for row in trace.events.to_pylist() if row["kind"] == kind]
+
+
+def args(row: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(row["args"]) if row["args"] else {}
+
+
+def check_against_sql(path: Path, folder: Path) -> None:
+    found = inspect(path)["inputs"][0]["by_kind"]
+    database = plain(path, folder)
+    have = {r[0] for r in sql(database, "select name from sqlite_master")}
+    for kinds, tables in TABLES.items():
+        sums = [
+            sql(database, f"select count(*), coalesce(sum(end - start), 0) from {t}")[0] for t in tables if t in have
+        ]
+        mine = [found[k] for k in kinds if k in found]
+        assert sum(m["events"] for m in mine) == sum(s[0] for s in sums), tables
+        assert sum(m["dur_ns"] for m in mine) == sum(s[1] for s in sums), tables
+    for table in have & {"NVTX_EVENTS", "NVTX_EVENTS_V2"}:
+        for kind, types in (("user_range", "59, 60"), ("mark", "34")):
+            count, total = sql(
+                database, f"select count(*), coalesce(sum(end - start), 0) from {table} where eventType in ({types})"
+            )[0]
+            assert found.get(kind, {"events": 0, "dur_ns": 0}) == {"events": count, "dur_ns": total}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_counts_and_sums_of_each_table_of_a_real_file_are_those_of_sql(name: str, tmp_path: Path) -> None:
+    path = corpus(f"nsys_sqlite/{name}")
+    check_against_sql(path, tmp_path)
+    ledger = tracekit.read(path).ledgers[0]
+    assert not ledger.dropped
+    assert not ledger.notes
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_counts_and_sums_of_each_table_of_a_sample_are_those_of_sql(name: str, tmp_path: Path) -> None:
+    check_against_sql(sample(f"nsys-sqlite/{name}"), tmp_path)
+
+
+FIGURES = {
+    "h100_2gpu_1s_2026.2.sqlite": {
+        "kernel": (3442, 44_829_522), "memcpy": (904, 1_880_842_214), "memset": (22, 29_216),
+        "runtime": (5796, 1_799_142_046), "sync": (244, 857_291_122), "overhead": (198, 911_969_806),
+    },
+    "mock_2026.1.sqlite": {"kernel": (2, 4129), "memcpy": (1, 1632), "sync": (1, 13_656)},
+    "mordred_old_schema.sqlite.gz": {
+        "kernel": (12, 6_128_761), "memcpy": (188, 386_959_917), "memset": (16, 13_599), "runtime": (260, 628_075_048),
+        "sync": (18, 6_169_589),
+    },
+    "weatherbench_2025.5.sqlite.gz": {"memset": (1, 1472)},
+    "gemm_2025.1_runtime_only.sqlite": {"driver": (3, 128_589)},
+}  # fmt: skip
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_real_files_give_the_figures_that_were_checked_by_hand(name: str) -> None:
+    found = inspect(corpus(f"nsys_sqlite/{name}"))["inputs"][0]["by_kind"]
+    for kind, figures in FIGURES[name].items():
+        assert (found[kind]["events"], found[kind]["dur_ns"]) == figures, kind
+
+
+@pytest.mark.corpus
+def test_a_real_run_of_two_processes_joins_launches_by_process_and_names_what_it_can() -> None:
+    trace = tracekit.read(corpus("nsys_sqlite/h100_2gpu_1s_2026.2.sqlite"))
+    launches = {(r["pid"], r["correlation"]) for r in rows(trace, "runtime")}
+    with_launch = [r for r in rows(trace, "kernel") if (r["pid"], r["correlation"]) in launches]
+    assert len(with_launch) == 3442 - 1810
+    assert trace.run.processes == {(0, 111): "python3", (0, 112): "python3"}
+    assert trace.run.origin_ns == 1_779_630_014_975_716_426
+    assert {r["device"] for r in rows(trace, "kernel")} == {0, 1}
+    assert sum(r["name"].startswith("aten::view, op_id") for r in rows(trace, "user_range")) == 886
+
+
+@pytest.mark.corpus
+def test_synchronization_is_named_by_what_it_waits_for_in_every_schema() -> None:
+    """syncType 2 is a stream wait, a stream sync and an event sync in three of the files; the call says what it was."""
+    want = {
+        "cudaStreamWaitEvent": "Stream wait sync", "cudaStreamSynchronize": "Stream sync",
+        "cudaEventSynchronize": "Event sync", "cudaDeviceSynchronize": "Context sync",
+    }  # fmt: skip
+    seen: Counter[str] = Counter()
+    for name in ("h100_2gpu_1s_2026.2.sqlite", "mock_2026.1.sqlite", "mordred_old_schema.sqlite.gz"):
+        trace = tracekit.read(corpus(f"nsys_sqlite/{name}"))
+        calls = {(r["pid"], r["correlation"]): r["name"] for r in rows(trace, "runtime")}
+        for row in rows(trace, "sync"):
+            call = calls[(row["pid"], row["correlation"])]
+            assert row["name"] == want[call]
+            seen[call] += 1
+    assert seen == {
+        "cudaStreamWaitEvent": 236, "cudaStreamSynchronize": 9, "cudaEventSynchronize": 6, "cudaDeviceSynchronize": 12
+    }  # fmt: skip
+
+
+@pytest.mark.corpus
+def test_every_file_of_the_corpus_is_known_by_one_reader_alone_also_without_its_name(tmp_path: Path) -> None:
+    wanted = {"nsys_sqlite": "nsys-sqlite", "nvprof_sqlite": "nvprof-sqlite"}
+    mine = {*wanted.values(), "nsys-stats-csv", "nsys-jsonl"}
+    paths = [p for p in corpus_root().rglob("*") if p.is_file() and not p.name.endswith((".md", ".figures.json"))]
+    if not paths:
+        corpus("nsys_sqlite")
+    for path in paths:
+        unknown = tmp_path / "unknown"
+        shutil.copyfile(path, unknown)
+        with open_source(str(unknown)) as source:
+            head = source.head()
+        sure = {r.name for r in READERS.values() if r.sniff(head) is Confidence.YES}
+        if path.parent.name in wanted:
+            assert sure == {wanted[path.parent.name]}
+        else:
+            assert not sure & mine, path
+
+
+def test_a_trace_of_two_processes_keeps_ids_clock_and_names_apart() -> None:
+    trace = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
+    run = trace.run
+    assert run.origin_ns == 1_767_225_600_000_000_000
+    assert run.processes == {(0, 21604): "python", (0, 21605): "python"}
+    assert run.threads[(0, 21604, 21604)] == "rank 0"
+    assert run.threads[(0, 21604, 21611)] == "loader"
+    assert run.devices == {(0, 0): "Tesla P100-PCIE-16GB", (0, 1): "Tesla P100-PCIE-16GB"}
+    assert run.streams == {(0, 0, 7): "default", (0, 1, 7): "default"}
+    facts = run.sources[0].facts
+    assert (facts["tool_version"], facts["schema_version"], facts["host"]) == ("2025.1.3.140", "3.17.2", "node7")
+    assert facts["command"] == "python train.py --lr 0.1, --steps 3"
+    keys = Counter((r["pid"], r["correlation"]) for r in rows(trace, "memcpy"))
+    assert max(keys.values()) == 1
+    assert len({c for _, c in keys}) < len(keys)
+
+
+def test_nvtx_of_all_types() -> None:
+    trace = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
+    ranges = [r for r in rows(trace, "user_range") if r["pid"] == 21604 or args(r).get("tid") == 21604]
+    names = Counter(r["name"] for r in ranges if r["pid"] == 21604)
+    assert names == {"step 0": 1, "step 1": 1, "step 2": 1, "ncclAllReduce": 3, "prefetch": 3, "never ended": 1}
+    (reduce, *_) = [r for r in ranges if r["name"] == "ncclAllReduce"]
+    assert args(reduce) == {
+        "color": "#FF00FF00", "domain": "NCCL", "category": "collective", "json": {"message size": 4096}
+    }  # fmt: skip
+    prefetch = [r for r in ranges if r["name"] == "prefetch" and r["pid"] == 21604]
+    assert [(r["tid"], args(r)) for r in prefetch] == [
+        (None, {"doubleValue": 0.5, "id": n, "tid": 21604, "end_tid": 21611}) for n in (1, 2, 3)
+    ]
+    (step,) = [r for r in ranges if r["name"] == "step 1" and r["pid"] == 21604]
+    assert args(step) == {"int64Value": 1}
+    (never,) = [r for r in ranges if r["name"] == "never ended" and r["pid"] == 21604]
+    assert (never["dur_ns"], args(never)) == (None, {"unfinished": True})
+    assert {(r["name"], r["dur_ns"]) for r in rows(trace, "mark")} == {("loss is finite", None)}
+    assert trace.ledgers[0].notes["open-range"].count == 2
+
+
+def test_a_cuda_graph_is_one_launch_and_many_kernels_or_one_event_of_its_own() -> None:
+    trace = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
+    nodes = [r for r in rows(trace, "kernel") if r["correlation"] == 9100 and r["pid"] == 21604]
+    assert [r["name"] for r in nodes] == ["node_0(float*)", "node_1(float*)", "node_2(float*)"]
+    assert [args(r)["graphNodeId"] for r in nodes] == [(11 << 32) + n for n in range(3)]
+    whole = [r for r in rows(trace, "kernel") if r["correlation"] == 9101]
+    assert {(r["name"], r["dur_ns"]) for r in whole} == {("[CUDA graph 12]", 777)}
+    assert trace.ledgers[0].notes["whole-graphs"].count == 2
+
+
+def test_metrics_memory_and_messages_have_kinds_of_their_own() -> None:
+    trace = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
+    counters = rows(trace, "counter")
+    assert {r["name"] for r in counters} == {"SMs Active [Throughput %]", "DRAM Read Bandwidth [Throughput %]"}
+    assert {r["device"] for r in counters} == {1}
+    assert sum(r["value"] for r in counters) == sum(range(30)) * 3
+    assert sorted(r["bytes"] for r in rows(trace, "memory")) == [-(1 << 20)] * 2 + [1 << 20] * 2
+    assert {(r["name"], args(r)["size"]) for r in rows(trace, "communication")} == {("MPI_Allreduce", 4096)}
+    assert {r["name"] for r in rows(trace, "overhead")} == {"Lazy function loading"}
+
+
+def test_os_runtime_calls_come_when_asked_for() -> None:
+    path = sample("nsys-sqlite/schema-of-2021.sqlite")
+    assert tracekit.read(path).ledgers[0].ignored["OSRT_API"] == 20
+    trace = tracekit.read(path, options={"osrt": "yes"})
+    assert {(r["name"], r["tid"]) for r in rows(trace, "other")} == {("poll", 21605)}
+    assert "OSRT_API" not in trace.ledgers[0].ignored
+    with pytest.raises(UsageError):
+        tracekit.read(path, options={"osrt": "maybe"})
+
+
+def test_the_newest_version_of_a_table_that_has_rows_is_read(tmp_path: Path) -> None:
+    assert len(rows(tracekit.read(sample("nsys-sqlite/nvtx-v2.sqlite")), "user_range")) == 10
+    trace = change(
+        tmp_path, "create table NVTX_EVENTS_V3 (start, end, eventType); "
+        "create table NVTX_EVENTS (start, end, eventType); "
+        "insert into NVTX_EVENTS values (1, 2, 59)", name="nvtx-v2.sqlite",
+    )  # fmt: skip
+    assert len(rows(trace, "user_range")) == 10
+    assert trace.ledgers[0].ignored["NVTX_EVENTS"] == 1
+    assert "several-versions" in trace.ledgers[0].notes
+
+
+def change(folder: Path, script: str, name: str = "two-processes.sqlite") -> Trace:
+    path = folder / "copy.sqlite"
+    shutil.copyfile(sample(f"nsys-sqlite/{name}"), path)
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(script)
+    return tracekit.read(path)
+
+
+def test_times_that_the_export_moved_are_moved_back(tmp_path: Path) -> None:
+    meta = "update META_DATA_EXPORT set value = '{}' where name = 'EXPORT_PARAM_TIME_{}'"
+    assert change(tmp_path, meta.format("5000", "SHIFT")).run.origin_ns == 1_767_225_600_000_000_000 - 5000
+    assert change(tmp_path, meta.format("true", "NORMALIZE")).run.origin_ns == 0
+
+
+def test_pids_of_two_machines_are_told_apart(tmp_path: Path) -> None:
+    trace = change(
+        tmp_path, f"insert into PROCESSES values ({2 << 48 | 21604 << 24}, 21604, 'guest'); "
+        f"update {C}RUNTIME set globalTid = {2 << 48 | 21604 << 24 | 7} "
+        f"where globalTid = {1 << 48 | 21605 << 24 | 21605}",
+    )  # fmt: skip
+    pids = {r["pid"] for r in rows(trace, "runtime")}
+    assert pids == {1 << 24 | 21604, 2 << 24 | 21604}
+    assert trace.run.ids[("pid", 0, 2 << 24 | 21604)] == "21604 on machine 2"
+    assert trace.run.processes[(0, 2 << 24 | 21604)] == "guest"
+
+
+def test_an_event_class_that_is_both_goes_by_the_name(tmp_path: Path) -> None:
+    trace = change(tmp_path, f"update {C}RUNTIME set eventClass = 26")
+    whole = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
+    for kind in ("runtime", "driver"):
+        assert len(rows(trace, kind)) == len(rows(whole, kind))
+
+
+def test_a_row_without_good_times_costs_that_row_and_names_it(tmp_path: Path) -> None:
+    trace = change(
+        tmp_path, f"update {C}KERNEL set end = start - 1 where rowid = 4; "
+        "update NVTX_EVENTS set start = 9000000000000000000 where eventType = 34",
+    )  # fmt: skip
+    ledger = trace.ledgers[0]
+    assert ledger.dropped == {"ends-before-start": 1, "bad-time": 6}
+    assert ledger.notes["ends-before-start"].places == [f"{C}KERNEL row 4"]
+
+
+def tables_of(path: Path) -> list[tuple[str, list[str]]]:
+    names = [r[0] for r in sql(path, "select name from sqlite_master where type = 'table'")]
+    return [(n, [r[1] for r in sql(path, f"pragma table_info({n})")]) for n in names]
+
+
+TIMES = {"start", "end", "timestamp"}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_any_table_but_the_strings_may_be_missing_or_empty(name: str, tmp_path: Path) -> None:
+    for table, _ in tables_of(sample(f"nsys-sqlite/{name}")):
+        scripts = [f"delete from {table}"] + ([] if table == "StringIds" else [f"drop table {table}"])
+        for script in scripts:
+            assert not change(tmp_path, script, name).ledgers[0].dropped, (table, script)
+
+
+def test_any_column_may_be_missing(tmp_path: Path) -> None:
+    for table, columns in tables_of(sample("nsys-sqlite/two-processes.sqlite")):
+        for column in columns:
+            if column == "id" or len(columns) < 2:
+                continue
+            dropped = change(tmp_path, f'alter table {table} drop column "{column}"').ledgers[0].dropped
+            known = table.startswith(("CUPTI", "NVTX", "GPU_", "MPI", "CUDA_GPU"))
+            assert set(dropped) <= {"no-column"}, (table, column)
+            assert bool(dropped) == (known and column in TIMES), (table, column)
+
+
+def test_a_database_with_five_tables_only_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "fixture.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            "create table StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+            "insert into StringIds values (1, 'k'), (2, 'f');"
+            f"create table {C}KERNEL (start INT, [end] INT, deviceId INT, streamId INT, correlationId INT,"
+            " shortName INT);"
+            f"insert into {C}KERNEL values (1000, 2000, 0, 7, 1, 1);"
+            f"create table {C}RUNTIME (globalTid INT, correlationId INT, start INT, [end] INT, nameId INT);"
+            f"insert into {C}RUNTIME values (16777217, 1, 900, 950, 2);"
+            "create table NVTX_EVENTS (text TEXT, globalTid INT, start INT, [end] INT);"
+            "insert into NVTX_EVENTS values ('all', 16777217, 0, 3000);"
+        )
+    found = [(r["name"], r["kind"], r["ts_ns"], r["dur_ns"]) for r in tracekit.read(path).events.to_pylist()]
+    assert found == [("all", "user_range", 0, 3000), ("f", "runtime", 900, 50), ("k", "kernel", 1000, 1000)]
+
+
+CELLS = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 34, 59, 60, 75, 2**31]), st.floats(),
+    st.text(max_size=5), st.binary(max_size=5),
+)  # fmt: skip
+
+
+@given(st.data())
+def test_whatever_stands_in_the_cells_only_our_errors_come_out(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.sqlite"
+        shutil.copyfile(sample("nsys-sqlite/two-processes.sqlite"), path)
+        tables = tables_of(path)
+        with closing(sqlite3.connect(path)) as db:
+            for _ in range(data.draw(st.integers(1, 6))):
+                table, columns = data.draw(st.sampled_from(tables))
+                column, value, row = data.draw(st.sampled_from(columns)), data.draw(CELLS), data.draw(st.integers(1, 9))
+                try:
+                    db.execute(f'update {table} set "{column}" = ? where rowid % {row} = 0', (value,))
+                except (sqlite3.Error, UnicodeEncodeError):
+                    continue
+            db.commit()
+        hint = "read"
+        try:
+            trace = tracekit.read(path, options={"osrt": "yes"})
+        except TracekitError as err:
+            hint = err.hint
+        else:
+            assert len(trace.events) == trace.ledgers[0].events_out
+        assert hint
+
+
+@given(st.lists(st.tuples(st.integers(100, 51_000), st.binary(min_size=1, max_size=40)), min_size=1, max_size=5))
+def test_bytes_overwritten_anywhere_give_rows_or_our_errors(patches: list[tuple[int, bytes]]) -> None:
+    data = bytearray(sample("nsys-sqlite/two-processes.sqlite").read_bytes())
+    for at, patch in patches:
+        data[at : at + len(patch)] = patch
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.sqlite"
+        path.write_bytes(data)
+        hint = "read"
+        try:
+            tracekit.read(path)
+        except TracekitError as err:
+            hint = err.hint
+        assert hint
