@@ -16,16 +16,20 @@ summary when the program ends (rows a table: `TRACEKIT_N_OPS`). The same call em
 is a guest: after `start` it never raises into the program, and when it cannot go on (the disk is full) it says so once
 on stderr and stops.
 
-Limits, stated: a kill -9 loses at most the last 50 ms, longer only while C code holds the interpreter lock. `with` in a
-generator that is left half-way may cross other ranges of its thread: decorate the generator instead, or use
-`start_range`. Ranges of asyncio tasks are told apart by task; those of other event loops (trio, curio) need
-`start_range`. A range that is open when recording stops is unfinished in the log.
+Limits, stated: a kill -9 loses at most the last 50 ms. Longer in two cases, in which the thread that writes the log
+does not get the interpreter in time: while C code holds the interpreter lock, and while several threads saturate the
+interpreter with ranges (about a million a second, with nothing else between them). `with` in a generator that is
+left half-way may cross other ranges of its thread: decorate the generator instead, or use `start_range`. Ranges of
+asyncio tasks are told apart by task; those of other event loops (trio, curio) need `start_range`. A range that is open
+when recording stops is unfinished in the log. `tracekit.recorder.torch.watch` records a torch training loop by hooks.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
+from typing import Any
 
 from tracekit.recorder import _exit_summary, _process, _recorder
 from tracekit.recorder._api import (
@@ -91,6 +95,12 @@ def is_recording() -> bool:
 def log_path() -> Path | None:
     """Return the log of this process, or None while there is none."""
     return _recorder.RECORDER.path
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch":  # tracekit.recorder.torch, which few programs need
+        return importlib.import_module("tracekit.recorder.torch")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _start_as_told() -> None:

@@ -204,7 +204,9 @@ def traced(
     )
 
 
-class _WatchedIterator(Generic[T]):
+class WatchedIterator(Generic[T]):
+    """An iterator over a loader; each of its `next` is a range of kind `dataloader`. All else of it is as it was."""
+
     __slots__ = ("_inner", "_loader", "_name")
 
     def __init__(self, inner: Iterator[T], loader: object, name: str) -> None:
@@ -227,6 +229,14 @@ class _WatchedIterator(Generic[T]):
                     SESSION.count("watcher_failed")
         return item
 
+    def __len__(self) -> int:
+        return len(self._inner)  # type: ignore[arg-type]
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute in WatchedIterator.__slots__:  # of one that is half made
+            raise AttributeError(attribute)
+        return getattr(self._inner, attribute)
+
 
 class WatchedLoader(Generic[T]):
     """A loader whose batches are timed; all else of it is as it was."""
@@ -237,7 +247,7 @@ class WatchedLoader(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         with _ranges.range_(f"{self._name} (start)", "dataloader"):
             inner = iter(self._loader)
-        return _WatchedIterator(inner, self._loader, self._name)
+        return WatchedIterator(inner, self._loader, self._name)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]

@@ -146,6 +146,7 @@ NOTE_CODES: Final[Mapping[str, str]] = {
     "payload_cut": "payloads longer than the limit, cut to its first characters as text",
     "value_refused": "counter values that are no numbers, left out",
     "watcher_failed": "calls of an `on_batch` watcher that raised",
+    "watch_failed": "hooks of a watched torch model that failed and recorded nothing",
     "nvtx_refused": "NVTX calls that failed and were left out",
 }
 """What a note's code means. Readers show unknown codes as they stand."""

@@ -1,0 +1,348 @@
+"""Modules of torch: their forward by hooks, their backward by the autograd nodes that the forward made.
+
+Forward: torch's process-wide module hooks, which leave the model as it is: it is copied, pickled, scripted and
+replicated as ever, and copies of it are not watched. A module is told by its dict of forward hooks, which the
+replicas of DataParallel share with it and deep copies do not.
+
+Backward: full backward hooks put a node of their own around a module, and then an in-place operation on its result
+(`ReLU(inplace=True)` behind it) raises. So the graph stays as it is: autograd numbers the nodes of a thread as they are
+made, and runs them from the highest number down. A module's backward begins as the node of one of its results runs, and
+ends behind the node with the lowest number that it made; a hook on each of the two says so. The accumulation into its
+last parameter's `grad` may come just after. Where the order does not hold (one module on several devices) a range ends
+as the next one begins.
+
+Source: torch 2.13 (torch/nn/modules/module.py; torch/csrc/autograd/engine.cpp: CompareNodeTaskTime and sequence_nr).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
+from typing import Any, NamedTuple, TypeVar
+
+from tracekit.recorder import _ranges
+from tracekit.recorder._attributes import Attributes
+from tracekit.recorder._phases import BACKWARD, FORWARD, MODULE_BACKWARD, Call, Open, Stack
+from tracekit.recorder._session import SESSION
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
+NO_NUMBER = (1 << 64) - 1
+"""Number of the nodes that accumulate gradients: they run as soon as they can."""
+MAX_RESULTS = 10_000
+FAILED = "watch_failed"
+
+
+class Watched(NamedTuple):
+    """A module of a watched model. hooks: its dict of forward hooks, by which it is told."""
+
+    hooks: object
+    name: str
+    class_name: str
+    root: bool
+    backward: bool
+    before: Callable[[], None]
+    active: Callable[[], bool]
+
+
+class Calls:
+    """Watches of this process: its hooks are there while there is one."""
+
+    def __init__(self) -> None:
+        self.stack = Stack()
+        self.attributes = Attributes()
+        self._lock = threading.RLock()
+        self._watched: dict[int, tuple[Watched, ...]] = {}
+        self._handles: list[Any] = []
+        self._torch: Any = None
+        self._compiles = False
+        self._codes: set[CodeType] = {Calls.aside.__code__}
+        self._call: Callable[..., Any] = _call
+        self.before_backward: tuple[Callable[[], None], ...] = ()
+
+    def add(self, torch: Any, modules: Iterable[Watched]) -> Callable[[], None]:
+        """Watch modules; return what ends it. A module that two watches have is recorded once, by the first's name."""
+        own = list(modules)
+        with self._lock:
+            self._torch = torch
+            for module in own:
+                key = id(module.hooks)
+                self._watched[key] = (*self._watched.get(key, ()), module)
+            if not self._handles:
+                hooks = torch.nn.modules.module
+                before, after = self._hooks(torch.compiler.is_compiling)
+                self._handles = [
+                    hooks.register_module_forward_pre_hook(before),
+                    hooks.register_module_forward_hook(after, always_call=True),
+                ]
+
+        def end() -> None:
+            with self._lock:
+                for module in own:
+                    key = id(module.hooks)
+                    left = tuple(other for other in self._watched.get(key, ()) if other is not module)
+                    if left:
+                        self._watched[key] = left
+                    else:
+                        self._watched.pop(key, None)
+                own.clear()
+                if not self._watched:
+                    for handle in self._handles:
+                        handle.remove()
+                    self._handles = []
+                    while self.stack.items:
+                        self.stack.cut()
+
+        return end
+
+    def task(self) -> int:
+        """Return the number of the backward pass that runs on this thread, -1: none."""
+        number = getattr(self._torch._C, "_current_graph_task_id", None)
+        return -1 if number is None else int(number())
+
+    # Forward
+
+    def _hooks(self, is_compiling: Callable[[], bool]) -> tuple[Callable[..., None], Callable[..., None]]:
+        watched = self._watched
+
+        def before(module: Any, _: Any) -> None:
+            # In what torch.compile traces this is a constant, and nothing of the hook gets into the compiled program.
+            if is_compiling():
+                return
+            found = watched.get(id(module._forward_hooks))
+            if found is not None:
+                self.aside(self._begin_forward, module, found[0], sys._getframe(1))
+
+        def after(module: Any, _: Any, result: Any) -> None:
+            if is_compiling():
+                return
+            found = watched.get(id(module._forward_hooks))
+            if found is not None:
+                self.aside(self._end_forward, found[0], result)
+
+        return self.not_traced(before), self.not_traced(after)
+
+    def not_traced(self, function: Function) -> Function:
+        """Return the function; torch.compile, where it is at work on what calls it, lets its frame alone."""
+        code = function.__code__
+        if code not in self._codes:
+            self._codes.add(code)
+            if self._compiles:
+                self._skip([code])
+        return function
+
+    def _skip(self, codes: Iterable[CodeType]) -> None:
+        with contextlib.suppress(Exception):  # it has no public name
+            for code in codes:
+                self._torch._dynamo.eval_frame.skip_code(code)
+
+    def aside(self, function: Callable[..., T], *args: Any) -> T | None:
+        """Call a part of the watch: its faults are counted, and torch.compile does not look into it."""
+        try:
+            if not self._compiles and "torch._dynamo" in sys.modules:
+                self._call = self._torch.compiler.disable(_call)
+                self._skip(self._codes)
+                self._compiles = True
+            return self._call(function, *args)  # type: ignore[no-any-return]
+        except Exception:  # noqa: BLE001 - a guest does not raise
+            SESSION.count(FAILED)
+            return None
+
+    def _begin_forward(self, module: Any, watched: Watched, frame: FrameType) -> None:
+        if _ranges.is_off():
+            return
+        stack = self.stack
+        if watched.root:
+            if stack.items:
+                stack.cut_what_is_over(self.task(), frame.f_back)
+            watched.before()
+        call = None
+        if watched.backward:
+            parent = next((item.call for item in reversed(stack.items) if item.call is not None), None)
+            since = self._torch._C._autograd._get_sequence_nr()
+            call = Call(watched.name, watched.class_name, parent, since, watched.active)
+        if watched.root:
+            around = stack.items[-1] if stack.items else None
+            if around is not None and around.lexical and around.key is watched:
+                around.call = call  # compiled in place, but torch runs it as it is
+                return
+            opened = stack.begin(FORWARD, watched, "forward", "forward", call=call)
+            opened.code, opened.owner = frame.f_code, module
+        else:
+            name = f"{watched.name}.forward"
+            stack.begin(FORWARD, watched, name, None, category=watched.class_name, call=call)
+
+    def _end_forward(self, watched: Watched, result: Any) -> None:
+        stack = self.stack
+        opened = stack.find(FORWARD, watched)
+        if opened is None:
+            return
+        while stack.items[-1] is not opened:
+            stack.cut()
+        if not opened.lexical:
+            stack.end(opened)
+        if opened.call is not None:
+            forwards = (item for item in reversed(stack.items) if item.phase == FORWARD and item is not opened)
+            around = next(forwards, None)
+            self._find_backward(opened.call, opened, around, result)
+
+    def around(self, function: Callable[..., Any], wanted: Callable[[], bool], watched: Watched) -> Callable[..., Any]:
+        """Return the compiled call of a module that is compiled in place, with the range that its hooks cannot make."""
+
+        def begin() -> Open | None:
+            if not wanted() or _ranges.is_off():
+                return None
+            self.stack.cut_what_is_over(self.task(), sys._getframe())
+            watched.before()
+            opened = self.stack.begin(FORWARD, watched, "forward", "forward")
+            opened.lexical = True
+            return opened
+
+        return self._around(function, begin)
+
+    def _around(self, function: Callable[..., Any], begin: Callable[[], Open | None]) -> Callable[..., Any]:
+        is_compiling = self._torch.compiler.is_compiling
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return function(*args, **kwargs)
+            opened = self.aside(begin)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if opened is not None:
+                    self.aside(self.stack.end, opened)
+
+        return self.not_traced(run)
+
+    # Backward
+
+    def _find_backward(self, call: Call, opened: Open, around: Open | None, result: Any) -> None:
+        """Put hooks on the first and the last node that will run of those that this call has made."""
+        ends = {node for node in _nodes_of(result, self._torch.Tensor) if node._sequence_nr() >= call.since}
+        if not ends:
+            return
+        first, number, before = _lowest(ends, call.since, opened.inner)
+        for node in ends:
+            node.register_prehook(self._beginning_of(call))
+            if around is not None and first is not None:
+                around.inner[node] = first, number, before
+        if first is not None:
+            first.register_hook(self._end_of(call))
+
+    def _beginning_of(self, call: Call) -> Callable[..., None]:
+        def begin(_: Any) -> None:
+            self.aside(self._begin_backward, call)
+
+        return self.not_traced(begin)
+
+    def _end_of(self, call: Call) -> Callable[..., None]:
+        def end(_: Any, __: Any) -> None:
+            self.aside(self._end_backward, call)
+
+        return self.not_traced(end)
+
+    def _end_backward(self, call: Call) -> None:
+        opened = self.stack.find(MODULE_BACKWARD, call)
+        if opened is not None:
+            self.stack.end(opened)
+
+    def _begin_backward(self, call: Call) -> None:
+        if _ranges.is_off() or not call.watched():
+            return
+        if self.stack.find(MODULE_BACKWARD, call) is not None:  # another of its results, or a call inside began first
+            return
+        items, task = self.stack.items, self.task()
+        while items and items[-1].phase == MODULE_BACKWARD:
+            last = items[-1]
+            if last.call is not None and call.inside(last.call):
+                break
+            if last.task == task:
+                self.stack.end(last)
+            else:
+                self.stack.cut()
+        missing: list[Call] = []
+        within: Call | None = call
+        while within is not None and self.stack.find(MODULE_BACKWARD, within) is None:
+            missing.append(within)
+            within = within.parent
+        for found in reversed(missing):
+            name = f"{found.name}.backward"
+            self.stack.begin(MODULE_BACKWARD, found, name, None, category=found.category, call=found, task=task)
+
+    def backward(self, function: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[..., Any]:
+        """Return torch.autograd.backward with a range around its outermost call."""
+
+        def begin() -> Open | None:
+            task = self.task()
+            if not wanted() or _ranges.is_off() or task >= 0 or self.stack.find(BACKWARD, self) is not None:
+                return None
+            self.stack.cut_what_is_over(task, sys._getframe())
+            for before in self.before_backward:
+                before()
+            opened = self.stack.begin(BACKWARD, self, "backward", "backward")
+            opened.lexical = True
+            return opened
+
+        return self._around(function, begin)
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def _nodes_of(result: Any, tensor: type) -> Iterable[Any]:
+    """Give the autograd nodes of the tensors in a module's result: in tuples, lists, dicts and dataclasses."""
+    todo = [result]
+    for _ in range(MAX_RESULTS):
+        if not todo:
+            return
+        value = todo.pop()
+        if isinstance(value, tensor):
+            if value.grad_fn is not None:  # type: ignore[attr-defined]
+                yield value.grad_fn  # type: ignore[attr-defined]
+        elif isinstance(value, tuple | list):
+            todo += value
+        elif isinstance(value, dict):
+            todo += value.values()
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            todo += [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+
+
+def _lowest(
+    ends: Iterable[Any], since: int, inner: dict[Any, tuple[Any, int, list[Any]]]
+) -> tuple[Any | None, int, list[Any]]:
+    """Return (node, number, nodes before): the lowest of the nodes from `since` on that lead to `ends`, and where they
+    come from. inner: the same of calls inside, by the nodes of their results: they are not gone through again.
+    """
+    seen: set[Any] = set()
+    todo = list(ends)
+    lowest, number = None, NO_NUMBER
+    before = []
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        own = node._sequence_nr()
+        if own < since:
+            before.append(node)
+            continue
+        known = inner.get(node)
+        if known is not None:
+            node, own = known[0], known[1]
+            todo += known[2]
+        else:
+            todo += [found for found, _ in node.next_functions if found is not None]
+        if own < number:
+            lowest, number = node, own
+    return lowest, number, before
+
+
+CALLS = Calls()

@@ -1,0 +1,236 @@
+"""Watch a torch training loop without editing it: its data loader, forward, backward, optimizer and steps.
+
+    from tracekit import recorder
+    from tracekit.recorder.torch import watch
+
+    recorder.start("run.jsonl")
+    with watch(model, optimizer=optimizer, dataloader=loader, verbosity=2):
+        for batch, target in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(batch), target)
+            loss.backward()
+            optimizer.step()
+
+Verbosity 1 records ranges of the kinds `dataloader` (each `next` of the loader), `forward` (each call of the model),
+`backward` (each outermost `torch.autograd.backward`, which `loss.backward()` calls, of any loss in the process),
+`optimizer` and `step`. Verbosity 2 adds a range `<path>.forward` and `<path>.backward` for each call of each module of
+the model, with the module's class as category: they are in the `forward` and `backward` ranges, exactly nested; what
+gradient checkpointing computes again is in the `backward` that needs it. On a GPU the modules' backward is on the
+thread of autograd for that device.
+
+A step is from the fetching of a batch to that of the next one; the last one ends with the loop. Without a dataloader it
+is from the first forward (with gradients on) to the end of the (last) optimizer's step. Steps are overlapping ranges,
+as those of asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+
+It is a guest. Nothing is put into the model: hooks are torch's process-wide ones, and hooks on autograd nodes, which
+see gradients and give nothing back. The numbers stay what they are; the model, its copies, pickles and state are free
+of it. `torch.autograd.backward` and the `__iter__` of the loader's class are replaced while a watch is there; `remove`,
+or the end of the `with`, restores them. A graph that is kept beyond keeps its hooks, which then do nothing.
+
+Not seen: what runs inside of a compiled program (`torch.compile`: watch the compiled model, then its calls are seen as
+a whole, and its modules are not; a model that compiles itself in place, `model.compile()`, must have done so before),
+modules added after `watch`, and calls of `module.forward` itself; `torch.autograd.grad` and a `backward` imported by
+name from torch.autograd are no `backward` ranges, their modules are. A module that makes no autograd node (Identity)
+has no backward. One that runs parts of its forward on other threads (DataParallel) may end its own backward early or
+late, never across another's. Needs torch 2.1 or newer; this file does not need torch to be imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from types import FrameType, TracebackType
+from typing import Any
+
+from tracekit.recorder import _clock, _ranges
+from tracekit.recorder._loader_steps import Batches, Loaders, Steps
+from tracekit.recorder._module_calls import CALLS, Watched
+from tracekit.recorder._phases import OPTIMIZER
+from tracekit.recorder._recorder import tell
+
+__all__ = ["Watch", "watch"]
+
+_LOADERS = Loaders(CALLS.attributes)
+
+
+class Watch:
+    """A watched training loop, until `remove` or the end of the `with`.
+
+    dataloader: what to loop over: the loader that was given; another object only where that could not be watched in its
+    place (a list, a generator), and stderr says so. None without a loader.
+    """
+
+    def __init__(self) -> None:
+        self.dataloader: Any = None
+        self._ends: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Whether it records what it watches, as far as the recorder records."""
+        return bool(self._ends)
+
+    def remove(self) -> None:
+        """Take all hooks away. What is open ends; twice does nothing more."""
+        with self._lock:
+            ends, self._ends = self._ends, []
+        for end in reversed(ends):
+            CALLS.aside(end)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def watch(
+    model: Any, *, optimizer: Any = None, dataloader: Any = None, verbosity: int = 1, steps: bool = True
+) -> Watch:
+    """Record the training loop of a model from now on; see the module's text for what is recorded.
+
+    model: a torch.nn.Module. optimizer: a torch optimizer, or several. dataloader: what the loop goes over.
+    steps=False: the program says itself where its steps are (`tracekit.recorder.step`). Whether the recorder is on may
+    change meanwhile. Raises: ImportError without torch; TypeError, ValueError for arguments that are something else,
+    and then nothing is watched.
+    """
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a torch.nn.Module, not {type(model).__name__}")
+    if verbosity not in (1, 2):
+        raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
+    optimizers = _optimizers(optimizer)
+    watching = Watch()
+    made = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
+    try:
+        if dataloader is not None:
+            _watch_loader(watching, dataloader, made)
+        _watch_model(watching, model, torch, made if dataloader is None and optimizers else None, verbosity)
+        for each in optimizers:
+            last = each is optimizers[-1] and dataloader is None
+            _watch_optimizer(watching, each, torch.compiler.is_compiling, made if last else None)
+        watching._ends.append(lambda: made.end(_clock.now()))
+    except BaseException:
+        watching.remove()
+        raise
+    return watching
+
+
+def _optimizers(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    several = list(given) if isinstance(given, Iterable) else [given]
+    for each in several:
+        if not hasattr(each, "register_step_pre_hook") or not hasattr(each, "register_step_post_hook"):
+            raise TypeError(f"optimizer is a torch.optim.Optimizer, not {type(each).__name__}")
+    return several
+
+
+def _watch_loader(watching: Watch, loader: Any, steps: Steps) -> None:
+    if not isinstance(loader, Iterable) and not hasattr(loader, "__getitem__"):
+        raise TypeError(f"dataloader gives batches to a loop, {type(loader).__name__} does not")
+    watching.dataloader = loader
+    end = _LOADERS.add(loader, steps)
+    if end is None:
+        watching.dataloader = Batches(loader, steps)
+        tell(f"watch: a {type(loader).__name__} cannot be watched in its place; loop over the watch's `dataloader`")
+    else:
+        watching._ends.append(end)
+
+
+def _watch_model(watching: Watch, model: Any, torch: Any, steps: Steps | None, verbosity: int) -> None:
+    def begin_step() -> None:
+        if steps is not None and watching.active and torch.is_grad_enabled():
+            steps.begin(_clock.now())
+
+    modules = []
+    for path, module in model.named_modules() if verbosity == 2 else [("", model)]:
+        kind = type(module).__name__
+        root = module is model
+        modules.append(
+            Watched(
+                hooks=module._forward_hooks,
+                name=path or kind,
+                class_name=kind,
+                root=root,
+                backward=verbosity == 2,
+                before=begin_step,
+                active=lambda: watching.active,
+            )
+        )
+    watching._ends.append(_ignore_warning())
+    watching._ends.append(CALLS.add(torch, modules))
+    attributes = CALLS.attributes
+    watching._ends.append(attributes.replace(torch.autograd, "backward", CALLS.backward))
+    if vars(model).get("_compiled_call_impl") is not None:
+        watching._ends.append(
+            attributes.replace(
+                model, "_compiled_call_impl", lambda call, wanted: CALLS.around(call, wanted, modules[0])
+            )
+        )
+    if steps is not None:
+        CALLS.before_backward = (*CALLS.before_backward, begin_step)
+
+        def forget() -> None:
+            CALLS.before_backward = tuple(each for each in CALLS.before_backward if each is not begin_step)
+
+        watching._ends.append(forget)
+
+
+def _ignore_warning() -> Callable[[], None]:
+    """Ignore what each call of a compiled module says where there are process-wide hooks, even if they ignore it."""
+    warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
+    made = warnings.filters[0]
+
+    def end() -> None:
+        with contextlib.suppress(ValueError):
+            warnings.filters.remove(made)  # type: ignore[attr-defined]
+
+    return end
+
+
+def _watch_optimizer(watching: Watch, optimizer: Any, is_compiling: Callable[[], bool], steps: Steps | None) -> None:
+    stack, category = CALLS.stack, type(optimizer).__name__
+
+    def begin(frame: FrameType) -> None:
+        if _ranges.is_off():
+            return
+        stack.cut_what_is_over(CALLS.task(), frame.f_back)
+        opened = stack.find(OPTIMIZER, optimizer)
+        if opened is not None:  # the step of a subclass that calls its parent's, which has the hooks too
+            opened.again += 1
+            return
+        if steps is not None:
+            steps.begin(_clock.now())
+        opened = stack.begin(OPTIMIZER, optimizer, "optimizer", "optimizer", category=category)
+        opened.code, opened.owner = frame.f_code, optimizer
+
+    def end() -> None:
+        opened = stack.find(OPTIMIZER, optimizer)
+        if opened is None:
+            return
+        if opened.again:
+            opened.again -= 1
+            return
+        while stack.items[-1] is not opened:
+            stack.cut()
+        stack.end(opened)
+        if steps is not None:
+            steps.end(_clock.now())
+
+    def before(*_: Any) -> None:
+        if not is_compiling():  # see CALLS' hooks
+            CALLS.aside(begin, sys._getframe(1))
+
+    def after(*_: Any) -> None:
+        if not is_compiling():
+            CALLS.aside(end)
+
+    watching._ends.append(optimizer.register_step_pre_hook(CALLS.not_traced(before)).remove)
+    watching._ends.append(optimizer.register_step_post_hook(CALLS.not_traced(after)).remove)
