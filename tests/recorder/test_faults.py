@@ -59,6 +59,7 @@ def test_a_full_disk_stops_the_recording_with_one_line(
     with recorder.range("after"), recorder.step():
         recorder.counter("c", 1)
     recorder.stop()
+    assert _recorder.LOG_VARIABLE not in os.environ
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "No space left on device" in err

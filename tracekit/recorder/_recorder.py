@@ -87,6 +87,7 @@ class Recorder:
         with self._control:
             path = self.path
             if not self._recording:
+                self._forget_variable()  # recording may have stopped by itself
                 return path
             self._recording = False
             SESSION.before_first = None
