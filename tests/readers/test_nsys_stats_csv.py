@@ -25,10 +25,10 @@ TRACE = (
     b"300,9,,,,,,,,,,,0.004,,Managed,,NVIDIA A100 (1),1,13,[CUDA memset]\n"
 )
 SUM = (
-    b" Time (%)  Total Time (ns)  Instances   Avg (ns)    Med (ns)   Min (ns)   Max (ns)   StdDev (ns)   Style   Range \n"
-    b" --------  ---------------  ---------  -----------  ----------  ---------  ---------  -----------  -------  ------\n"
-    b"     95.0        3,481,709          1  3,481,709.0   3,481,709  3,481,709  3,481,709          0.0  PushPop  A Loop\n"
-    b"      5.0          182,472          2     91,236.0    91,236.5     90,000     92,472      1,748.0  PushPop  Warmup\n"
+    b" Time (%)  Total Time (ns)  Instances   Avg (ns)   Med (ns)   Min (ns)   Max (ns)  StdDev (ns)   Style   Range \n"
+    b" --------  ---------------  ---------  ---------  ---------  ---------  ---------  -----------  -------  ------\n"
+    b"     95.0        3,481,709          1  3,481,709  3,481,709  3,481,709  3,481,709          0.0  PushPop  A Loop\n"
+    b"      5.0          182,472          2   91,236.0   91,236.5     90,000     92,472      1,748.0  PushPop  Warmup\n"
 )
 
 
