@@ -212,12 +212,72 @@ def fluid_timeline() -> str:
     return '{"traceEvents":[' + ",".join(lines) + "]}"
 
 
+def _glued(dur: int) -> str:
+    return f"[{dur / 1e6:.3f} ms]" if dur >= 1_000_000 else f"[{micros(dur)} us]"
+
+
+def paddle() -> str:
+    """paddle.profiler on a GPU: device rows with pid = device, a name with a quote, the tail cut off its last brace."""
+    run = training_run()
+    first, lines = run[0].start, list[str]()
+    for event in run:
+        start, dur = event.start - first, event.dur or 0
+        end = start + dur
+        times = f'"start_time": "{micros(start)} us",\n      "end_time": "{micros(end)} us"'
+        device = f'"device": {event.device}, "context": {event.context},\n      "stream": {event.stream}, '
+        device += f'"correlation id": {event.correlation}'
+        name = event.name
+        if event.kind == API:
+            cat, lane = "CudaRuntime", f'"pid": {PID}, "tid": "{TID}(C++)"'
+            args = f'"correlation id": {event.correlation}'
+        elif event.kind == KERNEL and event.kernel is not None and event.grid is not None:
+            cat, lane = "Kernel", f'"pid": {event.device}, "tid": {event.stream}'
+            shape = f'"grid": {list(event.grid)},\n      "block": {list(event.kernel.block)}'
+            args = f'{device},\n      "registers per thread": {event.kernel.registers},\n      {shape}'
+            args += f',\n      "shared memory": {event.kernel.static_smem + event.kernel.dynamic_smem}'
+            args += ',\n      "theoretical achieved occupancy %": 37.500'
+        else:
+            cat, lane = (
+                ("Memcpy" if event.kind == MEMCPY else "Memset"),
+                f'"pid": {event.device}, "tid": {event.stream}',
+            )
+            name = name.replace("[CUDA memcpy ", "MEMCPY_").removesuffix("]") if event.kind == MEMCPY else "MEMSET"
+            args = f'{device},\n      "bytes": {event.bytes},\n      "memory bandwidth (GB/s)": 1.250'
+        ts = (event.start + EPOCH_NS) // 1000
+        lines.append(
+            f'  {{\n    "name": "{name}{_glued(dur)}", {lane},\n'
+            f'    "ts": {ts}, "dur": {micros(dur)},\n'
+            f'    "ph": "X", "cat": "{cat}",\n    "cname": "good",\n'
+            f'    "args": {{\n      {times},\n      {args}\n    }}\n  }}'
+        )
+        if event.kind == KERNEL:
+            lines.append(
+                f'  {{\n    "name": "launch", "id": {event.correlation}, '
+                f'"pid": {event.device}, "tid": {event.stream},\n'
+                f'    "ts": {ts + dur // 2000}, "ph": "f", "cat": "async", "bp": "e"\n  }}'
+            )
+    lines.append(
+        f'  {{\n    "name": "say "hi"[1.000 us]", "pid": {PID}, "tid": "{TID}(Python)",\n    "ts": {EPOCH_NS // 1000}, '
+        '"dur": 1.000,\n    "ph": "X", "cat": "PythonUserDefined",\n    "args": {\n      "start_time": "0.000 us",\n'
+        '      "end_time": "1.000 us"\n    }\n  }'
+    )
+    lines.append(
+        '  {\n    "name": "process_name", "pid": 0, "tid": 7,\n    "ph": "M",\n    "args": {\n'
+        '      "name": "Deivce 0 (GPU)"\n    }\n  }'
+    )
+    properties = f'{{\n      "id": 0, "name": "{DEVICE}", "totalGlobalMem": 17071734784\n    }}'
+    head = '"displayTimeUnit": "ms",\n    "schemaVersion": "1.0.2",\n    "span_indx": "0",\n    '
+    head += f'"deviceProperties": [{properties}]'
+    return f'\n  {{\n    {head},\n    "traceEvents": [\n' + ",\n".join([*lines, "  {}"]) + '\n  ],\n  "ExtraInfo": {\n'
+
+
 FILES: dict[str, Callable[[], str]] = {
     "kineto/gpu.pt.trace.json": kineto,
     "kineto/gpu-torch-1.8.json": kineto_old,
     "chrome-trace/every-phase.json": phases,
     "chrome-trace/fluid-timeline.json": fluid_timeline,
     "mini-caffe/three-steps.json": mini_caffe,
+    "paddle-json/gpu-broken-tail.json": paddle,
 }
 
 

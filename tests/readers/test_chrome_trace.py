@@ -203,7 +203,7 @@ def test_the_streams_of_a_jax_device_are_its_work(tmp_path: Path) -> None:
     trace = tracekit.read(write(tmp_path / "x", events, displayTimeUnit="ns", metadata={"highres-ticks": True}))
     found = {r["name"]: (r["kind"], r["device"], r["stream"], r["tid"]) for r in rows(trace)}
     assert found == {
-        "fusion.1": ("kernel", 1, 17, None), "MemcpyD2H": ("memcpy", 1, 18, None), 
+        "fusion.1": ("kernel", 1, 17, None), "MemcpyD2H": ("memcpy", 1, 18, None),
         "$a.py:1 f": ("python_op", None, None, 18),
     }  # fmt: skip
     assert trace.run.streams[0, 1, 17] == "Stream #17(Compute)"

@@ -23,6 +23,7 @@ _MODULES: tuple[str, ...] = (
     "nvprof_csv",
     "nvprof_sqlite",
     "nvprof_text",
+    "paddle_json",
     "paddle_pb",
     "paddle_summary",
     "parquet",

@@ -7,7 +7,7 @@ list is a record. A slab whose quotes or brackets do not fit is split and mended
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +53,8 @@ class Events:
 
     source: Source
     ledger: Ledger
+    rewrite: Callable[[bytes], bytes] | None = None
+    """Changes whole lines of the text before anything else sees them; it must not depend on what stands in others."""
     facts: dict[str, Any] = field(default_factory=dict)
     form: str = ""
     whole: bool = False
@@ -64,6 +66,8 @@ class Events:
     def open(self) -> None:
         """Read up to the first event, and the facts before it. Raises: ParseError where there is no list of events."""
         self._chunks = _valid_utf8(self.source.text_chunks(self.ledger, SLAB_BYTES), self.ledger)
+        if self.rewrite is not None:
+            self._chunks = _rewritten(self._chunks, self.rewrite)
         head = b""
         for chunk in self._chunks:
             head += chunk
@@ -255,6 +259,21 @@ def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
     if rest:
         ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
         yield rest.decode("utf-8", "replace").encode()
+
+
+def _rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Give the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
+        if not cut and len(data) > MOST_CARRIED:
+            cut = len(data)
+        rest = data[cut:]
+        if cut:
+            yield rewrite(data[:cut])
+    if rest:
+        yield rewrite(rest)
 
 
 def _whole_characters(data: bytes) -> int:

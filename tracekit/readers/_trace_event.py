@@ -6,7 +6,7 @@ are µs. A record is an element of the list of events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,16 @@ class Reading:
         return event_batch(rows.count, rows.columns | {"source": self.options.source} | more)
 
 
-def begin(source: Source, options: ReadOptions, ledger: Ledger, tool: str, name: str) -> Reading:
-    """Open the stream and find the facts before and behind the events. Raises: ParseError."""
+def begin(
+    source: Source, options: ReadOptions, ledger: Ledger, tool: str, name: str,
+    rewrite: Callable[[bytes], bytes] | None = None,
+) -> Reading:  # fmt: skip
+    """Open the stream and find the facts before and behind the events. rewrite: as `Events` has it.
+
+    Raises: ParseError.
+    """
     run = Run()
-    events = Events(source, ledger)
+    events = Events(source, ledger, rewrite)
     events.open()
     events.look_ahead()
     number = options.source
@@ -173,3 +179,27 @@ def where(mask: Any, yes: pa.Array, no: pa.Array) -> pa.Array:
 def dictionary_of(text: str, count: int) -> pa.DictionaryArray:
     """Return a text column of one text."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+
+
+def move_arrows(rows: Rows, host: int | None, devices: set[int]) -> None:
+    """Ends of arrows on a device have pid = device and tid = stream in the file, as the rows they point at.
+
+    host: the process whose device rows these are. Plans with `extra["movable"]` are the arrows.
+    """
+    arrows = rows.per_plan(lambda b: bool(b.extra.get("movable")))
+    if not arrows.any() or not devices:
+        return
+    pid, known = rows.ints("pid")
+    moved = arrows & known & np.isin(pid, list(devices))
+    if host is not None:
+        moved &= pid != host
+    if not moved.any():
+        return
+    columns, count = rows.columns, rows.count
+    old = {n: filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
+    device = filled(columns.get("device"), count, pa.int32())
+    columns["device"] = where(moved, pa.array(pid.astype(np.int32), mask=~moved), device)
+    columns["stream"] = where(moved, old["tid"], old["stream"])
+    own = pa.array(np.full(count, host)) if host is not None else pa.nulls(count, pa.int64())
+    columns["pid"] = where(moved, own, old["pid"])
+    columns["tid"] = where(moved, pa.nulls(count, pa.int64()), old["tid"])

@@ -217,7 +217,7 @@ class _Kineto:
         rows = self._with_true_times(rows)
         columns = rows.columns
         own = rows.per_plan(lambda b: bool(b.extra.get("device")))
-        self._move_arrows(rows)
+        events.move_arrows(rows, self.host, self.devices)
         if self.host is not None and own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
             columns["pid"] = events.where(own, pa.array(np.full(rows.count, self.host)), pid)
@@ -243,26 +243,6 @@ class _Kineto:
             "no-time", count, text="dropped: device events at time 0, which the profiler has no time for"
         )
         return rows.take(~timeless)
-
-    def _move_arrows(self, rows: Rows) -> None:
-        """Ends of arrows on a device have pid = device, tid = stream, as the rows they point at."""
-        arrows = rows.per_plan(lambda b: bool(b.extra.get("movable")))
-        if not arrows.any() or not self.devices:
-            return
-        pid, known = rows.ints("pid")
-        moved = arrows & known & np.isin(pid, list(self.devices))
-        if self.host is not None:
-            moved &= pid != self.host
-        if not moved.any():
-            return
-        columns, count = rows.columns, rows.count
-        old = {n: events.filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
-        device = events.filled(columns.get("device"), count, pa.int32())
-        columns["device"] = events.where(moved, pa.array(pid.astype(np.int32), mask=~moved), device)
-        columns["stream"] = events.where(moved, old["tid"], old["stream"])
-        host = pa.array(np.full(count, self.host)) if self.host is not None else pa.nulls(count, pa.int64())
-        columns["pid"] = events.where(moved, host, old["pid"])
-        columns["tid"] = events.where(moved, pa.nulls(count, pa.int64()), old["tid"])
 
     def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Make counters of the running totals; take the device away where the memory is the host's."""
