@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,9 +12,19 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracekit import run as runs
-from tracekit.errors import AllInputsError, InputError, ParseError, TracekitError, UnknownFormatError, UsageError
+from tracekit import schema
+from tracekit.errors import (
+    AllInputsError,
+    InputError,
+    OutputError,
+    ParseError,
+    TracekitError,
+    UnknownFormatError,
+    UsageError,
+)
 from tracekit.readers import READERS
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.sniff import identify
@@ -71,6 +82,8 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
         label, equals, rest = word.partition("=")
         if not equals or Path(word).exists() or not label or "/" in label:
             label, rest = "", word
+        if not rest.strip():
+            raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
         path = Path(rest)
         if path.is_dir():
             out.extend(Input(name, label) for name in _in_folder(path))
@@ -101,6 +114,16 @@ def _in_folder(folder: Path) -> list[str]:
     return found
 
 
+def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:
+    """Raise OutputError where the target is one of the inputs: replacing it would destroy what is being read."""
+    path = Path(target)
+    if not path.exists():
+        return
+    for name in names:
+        if Path(name).exists() and path.samefile(name):
+            raise OutputError(f"{target} is an input itself", hint="choose another name with -o")
+
+
 def reader_for(source: Source, name: str = "") -> Reader:
     """Return the reader of that name, or the one that knows the content. Raises: UsageError, UnknownFormatError."""
     if not name:
@@ -129,6 +152,10 @@ class Inputs:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def names(self) -> list[str]:
+        """Return the names of the inputs."""
+        return [item.name for item in self._items]
+
     def each(self) -> Iterator[Opened]:
         """Give the inputs one after the other, each by itself."""
         self.failures.clear()
@@ -146,7 +173,10 @@ class Inputs:
                 continue
             # An archive may hold several sources; the next input's come after them.
             first_source += max(1, len(opened.run.sources))
-            opened.batches = opened.batches if first is None else chain([first], opened.batches)
+            if first is not None:
+                if not schema.is_totals(first):
+                    opened.first_ns = pc.min(first.column("ts_ns")).as_py()
+                opened.batches = chain([first], opened.batches)
             yield opened
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
@@ -168,6 +198,10 @@ class Inputs:
                 "clocks-not-comparable",
                 "some inputs know the wall clock and some do not: each stands at its own zero",
             )
+            for o in opened:
+                # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
+                if o.run.origin_ns is not None and o.first_ns:
+                    o.batches = runs.shifted(o.batches, -o.first_ns)
         streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
         return Stream(run, self._joined(run, opened, streams, order), tuple(x for o in opened for x in o.ledgers))
 
@@ -177,10 +211,13 @@ class Inputs:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
         reader = reader_for(source, choice.format)
-        ledger = Ledger(source=first_source, path=item.name, format=reader.name, strict=choice.strict)
+        # A name may hold bytes that are no text: what is shown and stored must be text.
+        shown = os.fsencode(item.name).decode("utf-8", "replace")
+        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=choice.strict)
         options = ReadOptions(source=first_source, demangle=choice.demangle, extra=dict(choice.options))
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
+            facts.path = shown if facts.path == source.name else facts.path
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
@@ -192,11 +229,17 @@ class Inputs:
     ) -> Iterator[pa.RecordBatch]:
         """Pass on what the user wants; at the end the ledger must add up."""
         ledger = opened.ledgers[0]
+        lowest: int | None = None
+        highest = 0
         try:
             for batch in batches:
                 if self._choice.progress is not None:
                     done = sum(s.share_read() for s in self._sources.values())
                     self._choice.progress(min(done / len(self._items), 1.0))
+                if self._choice.selection.times_ns and not schema.is_totals(batch):
+                    starts = pc.min_max(batch.column("ts_ns")).as_py()
+                    lowest = starts["min"] if lowest is None else min(lowest, starts["min"])
+                    highest = max(highest, starts["max"])
                 kept = self._choice.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept
@@ -205,6 +248,8 @@ class Inputs:
             return
         for each in opened.ledgers:
             each.check()
+        if lowest is not None and ledger.filtered and not ledger.kept:
+            ledger.note("filter-left-nothing", f"the filter left nothing: starts lie from {lowest} ns to {highest} ns")
         if (nothing := _nothing_read(ledger)) is not None:
             self._fail(item, nothing)
         for facts in opened.run.sources if self._choice.fingerprint else ():

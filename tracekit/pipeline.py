@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit._version import __version__
 from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
-from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike
+from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
@@ -147,6 +147,7 @@ def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: b
     """
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
+    refuse_inputs(target, [s.path for s in trace.run.sources])
     text = render(report(trace), form)
     with new_file(Path(target), force=force) as file:
         file.write(text.encode("utf-8", "replace"))
@@ -196,6 +197,7 @@ def convert(
     )
     wanted = WriteOptions(force=force, viewer=viewer, version=__version__)
     with Inputs(source, choice) as joined:
+        refuse_inputs(target, joined.names())
         for sort in (False, True):
             stream = joined.stream(order=True, sort=sort)
             if joined.failures and failures is None:

@@ -231,3 +231,59 @@ def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout
     assert "red" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["convert", "report"])
+def test_an_input_is_never_replaced_by_its_output(command: str, tmp_path: Path) -> None:
+    path, link = tmp_path / "x.csv", tmp_path / "link"
+    path.write_bytes(GOOD.read_bytes())
+    link.symlink_to(path)
+    more = ["--to", "csv"] if command == "convert" else []
+    for source, target in ((path, path), (link, path), (path, link)):
+        refused(run(command, source, "-o", target, "--force", *more), "is an input itself")
+    assert path.read_bytes() == GOOD.read_bytes()
+
+
+def test_only_a_regular_file_is_replaced_and_a_link_keeps_being_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused(run("convert", GOOD, "-o", tmp_path / "pipe", "--to", "jsonl", "--force"), "no regular file")
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert run("convert", GOOD, "-o", link, "--force").exit_code == 0
+    assert link.is_symlink()
+    assert real.read_bytes().startswith(b"{")
+
+
+def test_empty_names_and_closed_streams_and_names_that_are_no_text(tmp_path: Path) -> None:
+    assert run("inspect", "").exit_code == 2
+    assert run("convert", GOOD, "-o", "").exit_code == 2
+    odd = tmp_path / os.fsdecode(b"n\xff.csv")
+    odd.write_bytes(GOOD.read_bytes())
+    assert b"n\xef\xbf\xbd.csv" in run("inspect", odd, "--format", "json").stdout.encode()
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        line = f"{sys.executable} -m tracekit convert {GOOD} -o {tmp_path}/out.json --force {closed}"
+        assert subprocess.run(["bash", "-c", line], timeout=60, check=False).returncode == 0
+
+
+def test_a_filter_that_leaves_nothing_says_where_the_events_are() -> None:
+    result = run("inspect", sample("cuda-profile/kvp-timestamps.log"), "--time", "0:1s")
+    assert "the filter left nothing: starts lie from 1432748269320664143 ns" in result.stdout
+
+
+def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
+    import signal
+    import time
+
+    big = tmp_path / "big.csv"
+    text = GOOD.read_bytes()
+    head = b"".join(text.splitlines(keepends=True)[:5])  # preamble, header, units
+    big.write_bytes(head + text[len(head) :] * 20_000)
+    child = subprocess.Popen([sys.executable, "-m", "tracekit", "convert", str(big), "-o", str(tmp_path / "out.json")])
+    for _ in range(500):
+        if list(tmp_path.glob(".out.json*")):
+            break
+        time.sleep(0.02)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(30) in (128 + signal.SIGTERM, 0)
+    assert not list(tmp_path.glob(".out.json*"))

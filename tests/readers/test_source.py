@@ -164,3 +164,45 @@ def test_what_stands_before_the_cut_of_a_gzip_file_is_given(tmp_path: Path) -> N
         assert text.startswith(found)
         assert len(found) > 0.9 * len(text) * cut / len(packed) - 6000
         assert "compressed-file-damaged" in ledger.notes
+
+
+def test_rubbish_behind_a_gzip_file_costs_nothing_but_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n") + b"rubbish")
+    ledger = Ledger()
+    assert text_of(path, ledger) == b"one\ntwo\n"
+    assert "compressed-file-damaged" in ledger.notes
+
+
+def test_a_cut_zstd_file_is_noticed(tmp_path: Path) -> None:
+    whole = b"".join(b"%d line\n" % (i * 7919) for i in range(100_000))
+    packed = zstandard.ZstdCompressor().compress(whole)
+    path = tmp_path / "x.zst"
+    path.write_bytes(packed[: len(packed) // 2])
+    ledger = Ledger()
+    got = text_of(path, ledger, 1 << 16)
+    assert whole.startswith(got)
+    assert "compressed-file-damaged" in ledger.notes
+    path.write_bytes(packed + packed)
+    assert text_of(path, size=1 << 16) == whole + whole
+
+
+def test_carriage_returns_alone_end_lines_too(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a\rb\rc")
+    ledger = Ledger()
+    assert text_of(path, ledger) == b"a\nb\nc"
+    assert "cr-line-ends" in ledger.notes
+
+
+def test_a_pipe_is_read_and_a_device_refused(tmp_path: Path) -> None:
+    import os
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_bytes(b"hello\n")).start()
+    with open_source(str(pipe)) as source:
+        assert source.head().data == b"hello\n"
+    with pytest.raises(InputError, match="is a device"):
+        open_source("/dev/zero")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tracekit.cli import convert, demo, formats, inspect, report, summary
-from tracekit.cli._common import guarded, version_option
+from tracekit.cli._common import guarded, prepare_process, version_option
 
 app = typer.Typer(
     name="tracekit",
@@ -24,4 +24,5 @@ for _command in (convert.convert, summary.summary, report.report, inspect.inspec
 
 def main() -> None:
     """Run the command line; what `tracekit` and `python -m tracekit` call."""
+    prepare_process()
     app(prog_name="tracekit")

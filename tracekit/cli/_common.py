@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import signal
 import sys
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -153,6 +155,19 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(EXIT_FAILED) from None
 
     return wrapper
+
+
+def prepare_process() -> None:
+    """Give closed streams (cron, daemons) somewhere to write to, and end on SIGTERM and SIGHUP as on an exception.
+
+    So `finally` runs, and nothing half-written is left behind.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

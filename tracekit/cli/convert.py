@@ -36,6 +36,8 @@ def convert(
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
     if viewer not in ("", "chrome", "perfetto", "speedscope"):
         raise UsageError(f"--for {viewer}: no such viewer", hint="one of: chrome, perfetto, speedscope")
+    if not output.strip():
+        raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
     failures: list[Failure] = []
     if output.endswith("/") or (Path(output).is_dir() and output != "-"):
         _one_each(reading, Path(output), to=to, viewer=viewer, force=force, failures=failures)
@@ -64,7 +66,7 @@ def _tell(done: Conversion) -> None:
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
     say(f"wrote {written.path}: {' and '.join(rows) or 'no events'}, {size:,} bytes")
     for reason, count in sorted(written.left_out.items()):
-        say(f"note: {count:,} rows left out: {reason}")
+        say(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
     for note in written.notes:
         say(f"note: {note}")
     tell_ledger(done.ledgers)

@@ -6,6 +6,7 @@ reader's path for single lines.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 
@@ -101,11 +102,10 @@ def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iter
 def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:
     """Return the cells of one odd line by column, {} when it is no row."""
     if comma:
-        import csv
-
-        cells = next(csv.reader([line]), [])
-        if len(cells) > len(columns) and not any(cell.strip() for cell in cells[len(columns) :]):
-            cells = cells[: len(columns)]
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            return {}
         return dict(zip(columns, cells, strict=False)) if 1 < len(cells) <= len(columns) else {}
     found = PAIR.findall(line)
     rest = PAIR.sub("", line).strip()

@@ -40,13 +40,14 @@ class Opened:
 
     run: complete once `batches` is exhausted. batches: RecordBatches of schema.EVENTS or schema.TOTALS.
     ordered: rows of EVENTS come by start as far as the format promises; the pipeline looks, and sorts where they don't.
-    ledgers: one a source, complete once `batches` is exhausted.
+    ledgers: one a source, complete once `batches` is exhausted. first_ns: start of the first rows; `inputs` sets it.
     """
 
     run: Run
     batches: Iterator[pa.RecordBatch]
     ordered: bool
     ledgers: tuple[Ledger, ...]
+    first_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

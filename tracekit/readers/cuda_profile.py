@@ -13,7 +13,8 @@ keeps the log's spelling. `stream` is streamid, `context` and `device` come from
 
 Where a log has no time stamps its rows are laid end to end, for each context, and each stream where there is a streamid
 column: such times are synthetic, and a note says so. `timestamp` (version 1) is when the host made the call, on a clock
-whose zero is not stated.
+whose zero is not stated. The first log of a file sets the clock; rows of an appended log with another clock are laid
+behind what stands before them, with a note, and keep their stamps in `args`.
 
 Not supported: prof_trigger and other settings leave no trace in the log, so nothing is said of them.
 Sources: the real logs of the corpus (three drivers), NVIDIA's "Compute Command Line Profiler User Guide".
@@ -21,16 +22,17 @@ Sources: the real logs of the corpus (three drivers), NVIDIA's "Compute Command 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers._cells import I64, PAD, Mask, Text
-from tracekit.readers._cuda_columns import INTEGERS, Block, args_of, copy_kind
+from tracekit.readers._cuda_columns import INTEGERS, MEMSET, Block, args_of, copy_kind
+from tracekit.readers._cuda_log import Log, is_column_line
 from tracekit.readers._cuda_rows import comma_shapes, key_value_shapes, one_line
 from tracekit.readers._names import Demangler
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
@@ -38,11 +40,9 @@ from tracekit.readers.builder import event_batch, map_texts
 from tracekit.readers.source import LineBlock, Source
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.units import MAX_NS
 
 _HEADER = re.compile(rb"^# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
-_FACT = re.compile(r"#\s*(?:(CUDA|OPENCL)_)?([A-Z_]+)\s*(.*)")
-_COLUMNS = re.compile(rb"^[ \t]*[a-z][A-Za-z0-9_]*(?:,[ \t]*[A-Za-z0-9_]+)+[ \t]*$")
-_KNOWN = (b"gputime", b"cputime", b"gpustarttimestamp", b"timestamp")
 
 
 def sniff(head: Head) -> Confidence:
@@ -52,101 +52,24 @@ def sniff(head: Head) -> Confidence:
     if _HEADER.search(head.data):
         return Confidence.YES
     lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(b"#")]
-    if lines and _is_columns(lines[0]) and re.search(rb"\bmethod\b", lines[0]):
+    if not lines:
+        return Confidence.NO
+    names = {cell.strip() for cell in lines[0].split(b",")}
+    if is_column_line(lines[0]) and b"method" in names and names & {b"gputime", b"gpustarttimestamp"}:
         return Confidence.YES
-    return (
-        Confidence.YES if lines and re.match(rb"(?:\w+=\[ .* \] )*method=\[ .*gputime=\[ ", lines[0]) else Confidence.NO
-    )
-
-
-def _is_columns(line: bytes) -> bool:
-    cells = [cell.strip() for cell in line.split(b",")]
-    return bool(_COLUMNS.match(line)) and any(word in cells for word in _KNOWN)
-
-
-@dataclass(slots=True)
-class _Log:
-    """Where the reader is: the header that rules the next rows, and how far synthetic time has come."""
-
-    ledger: Ledger
-    source: Source
-    options: ReadOptions
-    run: Run
-    names: Demangler
-    device: int | None = None
-    context: int | None = None
-    csv: bool = False
-    columns: list[str] = field(default_factory=list)
-    logs: int = 0
-    ends: dict[tuple[int, ...], int] = field(default_factory=dict)
-
-    @property
-    def facts(self) -> SourceFacts:
-        return self.run.sources[0]
-
-    def header(self, line: str, number: int) -> None:
-        """Take a line that begins with #."""
-        self.ledger.read += 1
-        self.ledger.facts += 1
-        found = _FACT.match(line)
-        if found is None:
-            return
-        word, value = found[2], found[3].strip()
-        facts = self.facts.facts
-        if word == "PROFILE_LOG_VERSION":
-            self.logs += 1
-            self.csv, self.columns, self.device, self.context = False, [], None, None
-            facts.setdefault("tool", f"{'OpenCL' if found[1] == 'OPENCL' else 'CUDA'} command line profiler")
-            facts.setdefault("log_version", value)
-        elif word == "DEVICE":
-            ordinal, _, name = value.partition(" ")
-            self.device = int(ordinal) if re.fullmatch(r"[0-9]{1,6}", ordinal) else None
-            if self.device is not None and name:
-                self.run.devices[(self.options.source, self.device)] = name.strip()
-        elif word == "CONTEXT":
-            self.context = int(value) if re.fullmatch(r"[0-9]{1,18}", value) else None
-            facts.setdefault("contexts", []).append([self.device, self.context])
-        elif word == "PROFILE_CSV":
-            self.csv = value != "0"
-        elif word == "TIMESTAMPFACTOR":
-            facts.setdefault("timestampfactor", value)
-        else:
-            self.ledger.note("unknown-header", "a header line of another kind was passed over", where=f"line {number}")
-
-    def take_columns(self, line: str, number: int) -> None:
-        """Take the line of columns. Raises: ParseError where rows could have no duration."""
-        columns = [cell.strip() for cell in line.split(",")]
-        doubled = sorted({c for c in columns if columns.count(c) > 1})
-        if doubled:
-            raise ParseError(self.source.name, f"line {number}", f"the column {doubled[0]} stands twice")
-        if "method" not in columns:
-            raise ParseError(self.source.name, f"line {number}", "the log has no column method")
-        if "gputime" not in columns and not {"gpustarttimestamp", "gpuendtimestamp"} <= set(columns):
-            raise ParseError(
-                self.source.name, f"line {number}", "the log has neither gputime nor both time stamps of the GPU",
-                hint="profile again: gputime is always written unless counters replace it",
-            )  # fmt: skip
-        self.columns = columns
-        self.ledger.read += 1
-        self.ledger.ignore("column-line")
-        facts = self.facts.facts
-        facts.setdefault("columns", columns)
-        if "gpustarttimestamp" in columns:
-            self.run.origin_ns = 0
-        elif "timestamp" not in columns:
-            self.facts.synthetic_time = True
+    return Confidence.YES if re.match(rb"(?:\w+=\[ .* \] )*method=\[ .*gputime=\[ ", lines[0]) else Confidence.NO
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Open a log. Raises: ParseError for a file that has no column line before its rows, or one without durations."""
     run = Run(sources=[SourceFacts(source.name, READER.name)])
-    log = _Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
+    log = Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
     head = source.head().data
     laid_out = b"timestamp" not in head
     return Opened(run, _batches(log), ordered=not (laid_out and b"streamid" in head), ledgers=(ledger,))
 
 
-def _batches(log: _Log) -> Iterator[pa.RecordBatch]:
+def _batches(log: Log) -> Iterator[pa.RecordBatch]:
     seen = False
     for block in log.source.line_blocks(log.ledger):
         for part in _parts(block):
@@ -189,25 +112,25 @@ def _lines_apart(data: bytes) -> list[tuple[int, int]]:
         for _ in range(2):
             end = data.find(b"\n", at)
             last = len(data) if end < 0 else end + 1
-            apart = data.startswith(b"#", at) or _is_columns(data[at:last].rstrip(b"\n"))
+            apart = data.startswith(b"#", at) or is_column_line(data[at:last].rstrip(b"\n"))
             if apart and at < last and (not found or found[-1][0] < at):
                 found.append((at, last))
             at = last
     return found
 
 
-def _part(log: _Log, part: LineBlock) -> pa.RecordBatch | None:
+def _part(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     first = part.data.split(b"\n", 1)[0]
     if first.startswith(b"#"):
         log.header(first.decode("utf-8", "replace"), part.line)
         return None
-    if _is_columns(first):
+    if is_column_line(first):
         log.take_columns(first.decode("ascii", "replace"), part.line)
         return None
     return _rows(log, part)
 
 
-def _rows(log: _Log, part: LineBlock) -> pa.RecordBatch | None:
+def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     text = Text(part.data)
     breaks = np.flatnonzero(text.bytes[PAD:-PAD] == ord("\n")) + PAD
     starts = np.concatenate([[PAD], breaks + 1]).astype(np.int64)
@@ -228,13 +151,15 @@ def _rows(log: _Log, part: LineBlock) -> pa.RecordBatch | None:
         return None
     block = Block(count)
     done = np.zeros(count, np.bool_)
+    shape_of = np.full(count, -1)
+    seen: list[frozenset[str]] = []
     shapes = comma_shapes(text, starts, ends, log.columns) if comma else key_value_shapes(text, starts, ends)
     for rows, cells in shapes:
         done[rows] = True
+        shape_of[rows] = len(seen)
+        seen.append(frozenset(cells))
         for column, some in cells.items():
             block.add(rows, column, some)
-    if part.torn and not comma and done[-1] and not part.data.rstrip().endswith(b"]"):
-        done[-1] = False
     blank_rows = 0
     for row in np.flatnonzero(~done).tolist():
         line = text.data[starts[row] - PAD : ends[row] - PAD].decode("utf-8", "replace").strip("\0 \t\r")
@@ -253,28 +178,41 @@ def _rows(log: _Log, part: LineBlock) -> pa.RecordBatch | None:
             block.add_one(row, column, value)
     log.ledger.ignore("blank", blank_rows)
     torn = count - 1 if part.torn else -1
-    if torn >= 0 and torn not in block.bad and (comma or not part.data.rstrip(b"\0 \t").endswith(b"]")):
-        # The last cell of a cut line may have lost digits: its value cannot be trusted.
+    if torn >= 0 and torn not in block.bad and not (not comma and _ends_whole(log, block, part, shape_of, seen)):
+        # The last cell of a cut line may have lost digits, or further cells are gone: it cannot be trusted.
         block.bad[torn] = "cut"
     return _batch(log, block, part.line, torn)
 
 
-def _columns_unsaid(log: _Log, part: LineBlock) -> None:
+def _ends_whole(log: Log, block: Block, part: LineBlock, shape_of: I64, seen: list[frozenset[str]]) -> bool:
+    """Tell whether a key-value row without a line end lacks that alone: another row of its kind has the same keys."""
+    mine = int(shape_of[-1])
+    if mine < 0 or not part.data.rstrip().endswith(b"]"):
+        return False
+    if seen[mine] >= set(log.columns):
+        return True
+    methods = block.text("method", np.arange(block.count))
+    if not methods.is_valid()[-1].as_py():
+        return False
+    alike = np.array([seen[at] == seen[mine] if at >= 0 else False for at in shape_of[:-1].tolist()], np.bool_)
+    kinds = {_kind(m) for m in methods[:-1].filter(pa.array(alike)).unique().to_pylist() if m is not None}
+    return _kind(methods[-1].as_py()) in kinds
+
+
+def _columns_unsaid(log: Log, part: LineBlock) -> None:
     """Key-value rows name their columns themselves: a log whose head was cut away can be read."""
     log.ledger.note("no-column-line", "the log has no line of columns; its rows name them", where=f"line {part.line}")
     words = dict.fromkeys(re.findall(rb"(\w+)=\[", part.data[:65536]))
-    log.columns = [word.decode("ascii", "replace") for word in words]
-    if "gpustarttimestamp" in log.columns:
-        log.run.origin_ns = 0
-    elif "timestamp" not in log.columns:
-        log.facts.synthetic_time = True
+    log.begin_columns([word.decode("ascii", "replace") for word in words])
 
 
-def _batch(log: _Log, block: Block, line: int, torn: int) -> pa.RecordBatch | None:
+def _batch(log: Log, block: Block, line: int, torn: int) -> pa.RecordBatch | None:
     every = np.arange(block.count)
     starts, has_start = block.number("gpustarttimestamp", every)
     stops, has_stop = block.number("gpuendtimestamp", every)
     gputime, has_time = block.number("gputime", every)
+    if not has_start.any() and (has_stop & has_time).any():
+        starts, has_start = stops - gputime, has_stop & has_time
     method = block.text("method", every)
     stamped = has_start & has_stop
     dur = np.where(stamped, stops - starts, gputime)
@@ -285,43 +223,64 @@ def _batch(log: _Log, block: Block, line: int, torn: int) -> pa.RecordBatch | No
     for at in np.flatnonzero(dur < 0).tolist():
         block.bad.setdefault(at, "it ends before it starts")
     calls, has_call = block.number("timestamp", every)
-    ts = np.where(has_start, starts, calls)
-    with_clock = has_start | has_call
-    synthetic = log.facts.synthetic_time
-    if not synthetic:
-        for at in np.flatnonzero(~with_clock).tolist():
+    ts, has_clock = {"gpu": (starts, has_start), "host": (calls, has_call)}.get(log.clock, (starts, has_start))
+    laid = log.lays_out
+    if not laid:
+        for at in np.flatnonzero(~has_clock).tolist():
             block.bad.setdefault(at, "no time stamp")
-    _drop(log, block, line, torn)
     keep = np.delete(every, list(block.bad)) if block.bad else every
+    if laid:
+        ts = np.zeros(block.count, np.int64)
+        ts[keep], fits = _laid_out(log, block, keep, dur[keep])
+        if not fits.all():
+            for at in keep[~fits].tolist():
+                block.bad[at] = "the durations before it add up to more than 146 years"
+            keep = keep[fits]
+    _drop(log, block, line, torn)
     if not len(keep):
         return None
-    stream, has_stream = block.number("streamid", keep)
-    dur = dur[keep]
-    if synthetic:
-        ts = _laid_out(log, stream, has_stream, dur)
-        log.ledger.note("synthetic-times", _SYNTHETIC, len(keep))
-    else:
-        ts = ts[keep]
-        if has_call.any() and not has_start.any():
-            log.ledger.note("host-timestamps", _HOST, len(keep))
-    differ = int((stamped[keep] & has_time[keep] & (np.abs(gputime[keep] - dur) >= 1000)).sum())
+    ts, dur = ts[keep], dur[keep]
+    log.last_end = max(log.last_end, int((ts + dur).max()))
+    if laid:
+        log.ledger.note("synthetic-times", _SYNTHETIC if log.clock == "none" else _OTHER_CLOCK, len(keep))
+    elif log.clock == "host":
+        log.ledger.note("host-timestamps", _HOST, len(keep))
+    both = stamped[keep] & has_time[keep]
+    differ = int((both & (np.abs(gputime[keep] - dur) >= 1000)).sum())
     if differ:
         log.ledger.note(
             "gputime-differs", "gputime and the time stamps differ by 1 us or more: the stamps hold", differ
         )
+    _tell_odd(log, block, line)
     log.ledger.kept += len(keep)
     log.ledger.events_out += len(keep)
     return _events(log, block, keep, ts, dur, line)
+
+
+def _tell_odd(log: Log, block: Block, line: int) -> None:
+    for row, column in sorted(block.odd):
+        if row not in block.bad:
+            log.ledger.note(
+                "odd-cell", f"a cell of {column} is not a number that the column can hold: it stands in args",
+                where=f"line {line + row}",
+            )  # fmt: skip
+    for row in sorted(block.rounded):
+        if row not in block.bad:
+            log.ledger.note("rounded", "a time has digits below 1 ns: it was rounded", where=f"line {line + row}")
 
 
 _SYNTHETIC = (
     "the log has no time stamps: its rows are laid end to end, in the order of the file, for each context and stream; "
     "durations are as measured, starts and gaps are not"
 )
+_OTHER_CLOCK = (
+    "a log of this file has no clock, or another than the first: its rows are laid end to end behind those before; "
+    "durations are as measured, starts and gaps are not"
+)
 _HOST = "timestamp is when the host made the call, not when the device began"
 
 
-def _drop(log: _Log, block: Block, line: int, torn: int) -> None:
+def _drop(log: Log, block: Block, line: int, torn: int) -> None:
     for row, why in sorted(block.bad.items()):
         if not why:
             continue
@@ -331,27 +290,39 @@ def _drop(log: _Log, block: Block, line: int, torn: int) -> None:
             log.ledger.drop("bad-row", where=f"line {line + row}", text=f"dropped: a row that cannot be read ({why})")
 
 
-def _laid_out(log: _Log, stream: I64, has_stream: Mask, dur: I64) -> I64:
-    """Return starts end to end for each (log, device, context, stream); goes on where the last block ended."""
+def _laid_out(log: Log, block: Block, keep: I64, dur: I64) -> tuple[I64, Mask]:
+    """Return starts end to end for each (device, context, stream), and which rows end within 146 years.
+
+    A stream goes on where its rows before have ended, also those of a log before in the same file.
+    """
     ts = np.zeros(len(dur), np.int64)
+    fits = np.ones(len(dur), np.bool_)
+    stream, has_stream = block.number("streamid", keep)
     lanes = np.where(has_stream, stream, -1)
     for lane in np.unique(lanes).tolist():
-        mine = lanes == lane
-        key = (log.logs, -1 if log.device is None else log.device, -1 if log.context is None else log.context, lane)
-        after = np.cumsum(dur[mine]) + log.ends.get(key, 0)
-        ts[mine] = after - dur[mine]
-        log.ends[key] = int(after[-1])
-    return ts
+        mine = np.flatnonzero(lanes == lane)
+        key = (log.device, log.context, lane)
+        begin = max(log.ends.get(key, 0), log.floor)
+        if begin + float(dur[mine].sum(dtype=np.float64)) > MAX_NS >> 1:
+            ends = np.array(list(itertools.accumulate(dur[mine].tolist(), initial=begin))[1:], object)
+            fits[mine] = np.array(ends < MAX_NS, np.bool_)
+            mine, ends = mine[fits[mine]], ends[fits[mine]].astype(np.int64)
+        else:
+            ends = begin + np.cumsum(dur[mine])
+        if len(mine):
+            ts[mine] = ends - dur[mine]
+            log.ends[key] = int(ends[-1])
+    return ts, fits
 
 
-def _events(log: _Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
+def _events(log: Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
     method = block.text("method", keep)
     name, raw = log.names.columns(method)
     kinds = map_texts(method, _kind)
     columns: dict[str, object] = {
         "ts_ns": ts, "dur_ns": dur, "event_id": keep + line, "name": name, "raw_name": raw, "kind": kinds,
         "copy_kind": map_texts(method, lambda m: copy_kind(m) or None), "source": log.options.source,
-        "device": log.device, "context": log.context, "args": args_of(block, keep, dur),
+        "device": log.device, "context": log.context, "args": args_of(block, keep, dur, stamps=log.unused_stamps),
     }  # fmt: skip
     for column, target in INTEGERS.items():
         values = block.nullable(column, EVENTS.field(target).type, keep)
@@ -363,7 +334,7 @@ def _events(log: _Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) ->
 def _kind(method: str) -> str:
     if copy_kind(method) is not None:
         return Kind.MEMCPY
-    return Kind.MEMSET if method.lower().startswith("memset") else Kind.KERNEL
+    return Kind.MEMSET if MEMSET.fullmatch(method) else Kind.KERNEL
 
 
 READER = Reader(

@@ -12,6 +12,7 @@ import io
 import itertools
 import shutil
 import sqlite3
+import stat
 import sys
 import tempfile
 import zlib
@@ -24,6 +25,8 @@ from typing import BinaryIO, Self, cast
 import numpy as np
 
 from tracekit.errors import InputError, MissingExtraError, ParseError
+from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
+from tracekit.readers._zstd import ZstdStream
 from tracekit.trace import Ledger
 
 HEAD_BYTES = 64 << 10
@@ -119,13 +122,13 @@ class Source:
                     data += rest[: HEAD_BYTES + 1 - len(data)]
                 if not data:
                     raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again")
-            encoding = _encoding(data)
+            encoding = encoding_of(data)
             if encoding:
                 data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
             complete = len(data) <= HEAD_BYTES
             data = data[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
             tables = self._sqlite_tables() if data.startswith(SQLITE_MAGIC) else frozenset()
-            self._head = Head(Path(self.name).name, data, complete, _is_text(data), tables)
+            self._head = Head(Path(self.name).name, data, complete, is_text(data), tables)
         return self._head
 
     def binary(self) -> BinaryIO:
@@ -140,11 +143,7 @@ class Source:
             stream.myfileobj = file  # closing the stream then closes the file, as for a name
             return cast(BinaryIO, stream)
         if magic == ZSTD_MAGIC:
-            import zstandard
-
-            return cast(
-                BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=True)
-            )
+            return cast(BinaryIO, ZstdStream(file))
         return file
 
     def chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -176,20 +175,21 @@ class Source:
             file.seek(0)
             unpack = zlib.decompressobj(wbits=31)
             while data := file.read(1 << 13):
-                try:
-                    out = unpack.decompress(data)
-                    while unpack.eof and unpack.unused_data:
-                        data, unpack = unpack.unused_data, zlib.decompressobj(wbits=31)
-                        out += unpack.decompress(data)
-                except zlib.error:
-                    return
-                if out[skip:]:
-                    yield out[skip:]
-                skip = max(0, skip - len(out))
+                while data:
+                    try:
+                        out = unpack.decompress(data)
+                    except zlib.error:
+                        return
+                    if out[skip:]:
+                        yield out[skip:]
+                    skip = max(0, skip - len(out))
+                    data = unpack.unused_data
+                    if unpack.eof:
+                        unpack = zlib.decompressobj(wbits=31)
 
     def text_chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Give the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
-        return _as_utf8(self.chunks(ledger, size), ledger)
+        return as_utf8(self.chunks(ledger, size), ledger)
 
     def line_blocks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[LineBlock]:
         """Give the text in blocks of whole lines of about `size` bytes, as clean UTF-8.
@@ -200,7 +200,7 @@ class Source:
         carry: list[bytes] = []
         carried = 0
         skipping = False
-        for chunk in _as_utf8(self.chunks(ledger, size), ledger):
+        for chunk in as_utf8(self.chunks(ledger, size), ledger):
             cut = chunk.rfind(b"\n") + 1
             if skipping:
                 first = chunk.find(b"\n") + 1
@@ -221,12 +221,12 @@ class Source:
                 continue
             data = b"".join((*carry, chunk[:cut]))
             carry, carried = [chunk[cut:]], len(chunk) - cut
-            yield LineBlock(_clean(data, offset, ledger), offset, line)
+            yield LineBlock(cleaned(data, offset, ledger), offset, line)
             offset += len(data)
             line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
         rest = b"".join(carry)
         if rest:
-            yield LineBlock(_clean(rest, offset, ledger), offset, line, torn=True)
+            yield LineBlock(cleaned(rest, offset, ledger), offset, line, torn=True)
 
     def read_whole(self, limit: int = WHOLE_FILE_BYTES) -> bytes:
         """Return all decompressed bytes. Raises: ParseError beyond the limit, InputError for damaged compression."""
@@ -270,7 +270,7 @@ class Source:
             with closing(sqlite3.connect(uri, uri=True)) as db:
                 db.text_factory = lambda data: data.decode("utf-8", "replace")
                 rows = db.execute("select name from sqlite_master where type in ('table', 'view')").fetchall()
-        except (sqlite3.Error, InputError):
+        except (sqlite3.Error, UnicodeDecodeError, InputError):  # SQLite quotes damaged bytes in its own messages
             return frozenset()
         return frozenset(str(r[0]) for r in rows)
 
@@ -304,7 +304,12 @@ def open_source(name: str) -> Source:
             raise InputError(f"{name}: cannot be opened ({err})", hint="is the address right, and the login?") from err
     path = Path(name)
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise InputError(f"{name}: is a device, not a file", hint="- reads stdin")
         with path.open("rb") as file:
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                return _spooled(name, file)  # a pipe can be read once only
             file.read(1)
     except OSError as err:
         raise _cannot_open(name, err) from err
@@ -350,57 +355,4 @@ def _read_up_to(stream: BinaryIO, count: int) -> bytes:
     data, err = _read_part(stream, count)
     if err is not None and not data:
         raise err
-    return data
-
-
-def _encoding(head: bytes) -> str:
-    """Return "utf-16-le", "utf-16-be", or "" for UTF-8: PowerShell's `>` writes UTF-16 with a byte order mark."""
-    if head.startswith(codecs.BOM_UTF16_LE):
-        return "utf-16-le"
-    if head.startswith(codecs.BOM_UTF16_BE):
-        return "utf-16-be"
-    sample = head[:2048]
-    if len(sample) >= 8 and b"\0\0" not in sample:
-        if sample[1::2].count(0) > 0.8 * len(sample) / 2 and not sample[0::2].count(0):
-            return "utf-16-le"
-        if sample[0::2].count(0) > 0.8 * len(sample) / 2 and not sample[1::2].count(0):
-            return "utf-16-be"
-    return ""
-
-
-def _is_text(head: bytes) -> bool:
-    # A text log padded with NUL after a crash is text still.
-    head = head.rstrip(b"\0")
-    bad = head.count(b"\0") + head.decode("utf-8", "replace").count("\ufffd")
-    return bad <= 2 + len(head) // 20
-
-
-def _as_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
-    first = True
-    decoder: codecs.IncrementalDecoder | None = None
-    for chunk in chunks:
-        data = chunk
-        if first:
-            first = False
-            if encoding := _encoding(data):
-                decoder = codecs.getincrementaldecoder(encoding)("replace")
-                ledger.note("utf-16", "the text is UTF-16 (PowerShell's > writes it so); it was read as such")
-            else:
-                data = data.removeprefix(codecs.BOM_UTF8)
-        if decoder is not None:
-            data = decoder.decode(data).replace("\ufeff", "").encode("utf-8", "replace")
-        yield data
-    if decoder is not None and (rest := decoder.decode(b"", final=True)):
-        yield rest.encode("utf-8", "replace")
-
-
-def _clean(data: bytes, offset: int, ledger: Ledger) -> bytes:
-    if data.isascii():
-        return data
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as err:
-        text = data.decode("utf-8", "replace")
-        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD", where=f"byte {offset + err.start}")
-        return text.encode("utf-8")
     return data

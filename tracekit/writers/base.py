@@ -76,10 +76,13 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     Raises: OutputExistsError without force; OutputError when the folder is missing or closed, or the disk is full.
     What was at the target before survives every failure.
     """
-    if target.exists() and not force:
-        raise OutputExistsError(str(target))
+    named, target = target, target.resolve() if target.is_symlink() else target
     if target.is_dir():
-        raise OutputError(f"{target} is a folder", hint="name a file, or end the name with / for one output per input")
+        raise OutputError(f"{named} is a folder", hint="name a file, or end the name with / for one output per input")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{named} is no regular file: it cannot be replaced", hint="-o - writes to stdout")
+    if target.exists() and not force:
+        raise OutputExistsError(str(named))
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
     except OSError as err:
@@ -89,12 +92,26 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
         _give_usual_mode(part)
-        part.replace(target)
+        _take_name(part, target, force=force)
     except OSError as err:
         raise _cannot_write(target, err) from err
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _take_name(part: Path, target: Path, *, force: bool) -> None:
+    """Give the finished file its name; without force never over a file that came meanwhile."""
+    if not force:
+        try:
+            os.link(part, target)
+        except FileExistsError as err:
+            raise OutputExistsError(str(target)) from err
+        except OSError:
+            pass  # a file system without hard links
+        else:
+            return
+    part.replace(target)
 
 
 def _give_usual_mode(path: Path) -> None:
