@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tracekit.readers import _trace_event as events
 from tracekit.readers._trace_event import Reading
-from tracekit.readers._trace_plan import Build, Member
+from tracekit.readers._trace_plan import PAIRED, SEVERAL, Build, Member
 from tracekit.schema import KINDS, Kind
 
 BEGIN, END = "begin", "end"
@@ -84,6 +84,7 @@ class Look:
             self._rest(build)
         elif phase in _SYNC:
             build.phase = _SYNC[phase]
+            build.flags |= PAIRED
             build.time("ts_ns", event.members.get("ts"))
             events.lane(reading, build)
             self._range(build)
@@ -124,6 +125,7 @@ class Look:
         """Work that overlaps on its thread: no tid in its column; id and tid stay in args."""
         event, reading = build.event, self._reading
         build.phase = _ASYNC[phase]
+        build.flags |= PAIRED
         build.time("ts_ns", event.members.get("ts"))
         build.integer("pid", event.members.get("pid"), reading.pids.number)
         build.integer("scratch_0", _identity(build), reading.flows.number)
@@ -144,6 +146,7 @@ class Look:
         if len(series) != 1:
             build.odd = not build.exact
             build.extra["series"] = [(k, float(m.text() or m.raw)) for k, m in series.items()]
+            build.flags |= SEVERAL * (len(series) > 1)
             if not series:
                 build.consts["kind"] = Kind.MARK
                 build.notes["counter-without-number"] = "counters without a number became marks"

@@ -17,7 +17,7 @@ from tracekit.readers._chrome_look import BEGIN, END
 from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_pairs import Pairs
-from tracekit.readers._trace_plan import FACT, Build, Member, members_of
+from tracekit.readers._trace_plan import FACT, PAIRED, Build, Member, members_of
 from tracekit.readers.builder import event_batch
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import SourceFacts
@@ -88,7 +88,7 @@ class OwnReading:
         """Give the rows; the run has its names afterwards."""
         planner = Planner(self.look, self.reading.ledger)
         for rows in events.planned(self.reading, planner):
-            paired = rows.per_plan(lambda b: bool(b.phase))
+            paired = rows.has(PAIRED)
             if paired.any():
                 self._take_pairs(rows.take(paired))
                 rows = rows.take(~paired)
@@ -126,6 +126,7 @@ class OwnReading:
             build.time("dur_ns", event.members.get("dur"))
         elif phase in ("b", "e"):
             build.phase = BEGIN if phase == "b" else END
+            build.flags |= PAIRED
             build.integer("scratch_2", event.members.get("id"))
         args = dict(event.args)
         beside = event.members.get("tracekit")

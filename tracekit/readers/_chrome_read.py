@@ -13,6 +13,7 @@ from tracekit.readers._chrome_look import BEGIN, Dialect, Look
 from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_pairs import Key, Pairs
+from tracekit.readers._trace_plan import PAIRED, SEVERAL
 from tracekit.readers.builder import RowBuilder
 from tracekit.schema import Kind
 
@@ -33,8 +34,8 @@ class ChromeReading:
         self._name_everything()
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        paired = rows.per_plan(lambda b: bool(b.phase))
-        several = rows.per_plan(lambda b: "series" in b.extra and len(b.extra["series"]) > 1)
+        paired = rows.has(PAIRED)
+        several = rows.has(SEVERAL)
         if paired.any():
             self._take_pairs(rows.take(paired))
         if several.any():

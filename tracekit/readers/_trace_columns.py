@@ -50,7 +50,14 @@ class Rows:
     columns: dict[str, Any]
     plan: I64
     builds: list[Build]
+    flags: I64
+    """Shape (count,), the flags of each row's plan."""
     _used: tuple[I64, I64] | None = None
+
+    def has(self, flag: int) -> Mask:
+        """Return which rows have a flag."""
+        found: Mask = (self.flags & flag) != 0
+        return found
 
     def used(self) -> tuple[I64, I64]:
         """Return the plans that occur, and for each row the place of its own among them."""
@@ -67,7 +74,7 @@ class Rows:
             name: column.take(index) if isinstance(column, pa.Array) else column
             for name, column in self.columns.items()
         }
-        return Rows(len(rows), columns, self.plan[rows], self.builds)
+        return Rows(len(rows), columns, self.plan[rows], self.builds, self.flags[rows])
 
     def per_plan(self, value: Callable[[Build], Any], kind: Any = np.bool_) -> npt.NDArray[Any]:
         """Return something that a dialect said of each row."""
@@ -94,6 +101,8 @@ class Planner:
         self._per_unit = per_unit
         self._by_shape: dict[bytes, int] = {}
         self._builds: list[Build] = []
+        self._text_codes: dict[str, int] = {}
+        self._texts_known: list[str] = []
         self._grow(1 << 10)
 
     def _grow(self, size: int) -> None:
@@ -114,6 +123,8 @@ class Planner:
         self._pieces = grown(before.get("_pieces"), np.int32)
         self._whole = grown(before.get("_whole"), np.bool_)
         self._fate = grown(before.get("_fate"), np.int8)
+        self._flags = grown(before.get("_flags"), np.int64)
+        self._text = grown(before.get("_text"), np.int64, len(TEXTS))
         self._noted = grown(before.get("_noted"), np.bool_)
 
     def rows(self, slab: Slab) -> tuple[Rows, Rows]:
@@ -121,10 +132,12 @@ class Planner:
         if len(self._builds) > KNOWN_PLANS:
             self._by_shape.clear()
             self._builds = []
+            self._text_codes.clear()
+            self._texts_known.clear()
         scan = slab.scan
         by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64)
         plan = by_code[scan.codes]
-        before = len(self._builds)
+        before, texts = len(self._builds), len(self._texts_known)
         odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
         if odd:
             for row in np.flatnonzero(np.isin(plan, odd)).tolist():
@@ -133,6 +146,9 @@ class Planner:
         if len(self._builds) > before:
             # Plans of single events are of no use again; their builds stay with the rows.
             self._builds = self._builds[:before]
+            for text in self._texts_known[texts:]:
+                del self._text_codes[text]
+            del self._texts_known[texts:]
         return rows
 
     def _plan(self, scan: Scan, code: int) -> int:
@@ -158,6 +174,7 @@ class Planner:
         if number >= len(self._fate):
             self._grow(2 * number)
         self._fate[number], self._noted[number] = build.fate, bool(build.notes)
+        self._flags[number] = build.flags
         self._state[number] = NULL
         self._float[number] = 0.0
         for place, column in enumerate(NUMBERS):
@@ -190,6 +207,9 @@ class Planner:
             self._pieces[number] = len(pieces)
             for place, (start, end) in enumerate(pieces):
                 self._segments[number, place] = *build.event.place(start), *build.event.place(end)
+        for place, column in enumerate(TEXTS):
+            text = build.consts.get(column)
+            self._text[number, place] = -1 if text is None else self._text_code(text)
         if not build.exact:
             build.event = None  # type: ignore[assignment]  # thousands of them: what counts is in the tables
             build.kept = []
@@ -234,10 +254,10 @@ class Planner:
         for index, column in enumerate(NUMBERS):
             if states[index]:
                 columns[column] = self._integers(scan, own, first, index)
-        for column in TEXTS[:4]:
-            columns[column] = self._texts(column, used, place)
-        columns["args"] = self._args(scan, own, first, scan.start[at], used)
-        return Rows(len(at), columns, own, self._builds, (used, place))
+        for index, column in enumerate(TEXTS[:4]):
+            columns[column] = self._texts(index, used, place)
+        columns["args"] = self._args(scan, own, first, scan.start[at])
+        return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 
     def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> pa.Array:
         state = self._state[plan, index]
@@ -289,18 +309,22 @@ class Planner:
             values[run] = np.where(negative[run] != 0, -ns, ns)
         return pa.array(values, mask=null if null.any() else None)
 
-    def _texts(self, column: str, used: I64, place: I64) -> pa.Array | None:
-        texts: dict[str, int] = {}
-        codes = []
-        for number in used.tolist():
-            text = self._builds[number].consts.get(column)
-            codes.append(-1 if text is None else texts.setdefault(text, len(texts)))
-        if not texts:
-            return None
-        by_row = np.array(codes, np.int32)[place]
-        return pa.DictionaryArray.from_arrays(pa.array(by_row, mask=by_row < 0), pa.array(list(texts), pa.string()))
+    def _text_code(self, text: str) -> int:
+        code = self._text_codes.setdefault(text, len(self._texts_known))
+        if code == len(self._texts_known):
+            self._texts_known.append(text)
+        return code
 
-    def _args(self, scan: Scan, plan: I64, first: I64, start: I64, used: I64) -> pa.Array | None:
+    def _texts(self, index: int, used: I64, place: I64) -> pa.Array | None:
+        known, codes = np.unique(self._text[used, index], return_inverse=True)
+        missing = len(known) > 0 and known[0] < 0
+        if len(known) == missing:
+            return None
+        texts = pa.array([self._texts_known[code] for code in known[int(missing) :].tolist()], pa.string())
+        by_row = (codes - missing).astype(np.int32)[place]
+        return pa.DictionaryArray.from_arrays(pa.array(by_row, mask=by_row < 0 if missing else None), texts)
+
+    def _args(self, scan: Scan, plan: I64, first: I64, start: I64) -> pa.Array | None:
         parts: list[tuple[I64, pa.Array]] = []
         whole, pieces = self._whole[plan], self._pieces[plan]
         rows = np.flatnonzero(whole)
@@ -313,11 +337,11 @@ class Planner:
                 for index in range(count):
                     texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index)]
                 parts.append((rows, pc.binary_join_element_wise(*texts, b"}", b"")))
-        own = [n for n in used.tolist() if self._builds[n].consts.get("args") is not None]
-        if own:
-            rows = np.flatnonzero(np.isin(plan, own))
+        texts_own = self._text[plan, -1]
+        rows = np.flatnonzero(texts_own >= 0)
+        if len(rows):
             parts.append(
-                (rows, pa.array([self._builds[n].consts["args"].encode() for n in plan[rows].tolist()], pa.binary()))
+                (rows, pa.array([self._texts_known[c].encode() for c in texts_own[rows].tolist()], pa.binary()))
             )
         if not parts:
             return None

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tracekit.errors import ParseError
 from tracekit.readers._json_stream import Events
 from tracekit.readers._trace_columns import Planner, Rows, fact_rows
-from tracekit.readers._trace_plan import FACT, Build
+from tracekit.readers._trace_plan import FACT, MOVABLE, Build
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, event_batch
 from tracekit.readers.source import Source
@@ -184,9 +184,9 @@ def dictionary_of(text: str, count: int) -> pa.DictionaryArray:
 def move_arrows(rows: Rows, host: int | None, devices: set[int]) -> None:
     """Ends of arrows on a device have pid = device and tid = stream in the file, as the rows they point at.
 
-    host: the process whose device rows these are. Plans with `extra["movable"]` are the arrows.
+    host: the process whose device rows these are. Plans with the flag MOVABLE are the arrows.
     """
-    arrows = rows.per_plan(lambda b: bool(b.extra.get("movable")))
+    arrows = rows.has(MOVABLE)
     if not arrows.any() or not devices:
         return
     pid, known = rows.ints("pid")

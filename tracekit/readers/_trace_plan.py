@@ -30,6 +30,11 @@ KEPT, FACT, IGNORED, DROPPED = range(4)
 """What becomes of a record: a row, something that goes into Run, a class without rows, a loss with its reason."""
 
 
+HOST, DEVICE, MOVABLE, MEMORY, RELATIVE, PAIRED, SEVERAL = (1 << n for n in range(7))
+"""What a dialect may say of all rows of a shape, to find them again: work of the host, of a device; an arrow that may
+end on a device; an allocation; a time after the trace's begin; a begin or end; a counter of several series."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """One member of an object. key_start, start, end: places in the event's text, of the key and of the value."""
@@ -144,6 +149,7 @@ class Build:
     reason: str = ""
     why: str = ""
     phase: str = ""
+    flags: int = 0
     consts: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, tuple[bool, int]] = field(default_factory=dict)
     times: dict[str, tuple[bool, int, int]] = field(default_factory=dict)

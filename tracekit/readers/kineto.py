@@ -42,12 +42,13 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
-from tracekit.readers._kineto_kinds import HOST, KINDS, ON_DEVICE, OWN_CAT
+from tracekit.readers._kineto_kinds import HOST as HOST_CATS
+from tracekit.readers._kineto_kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers._names import Demangler
 from tracekit.readers._trace_columns import Planner, Rows
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_family import KINETO, sniffer_of
-from tracekit.readers._trace_plan import Build
+from tracekit.readers._trace_plan import DEVICE, HOST, MEMORY, MOVABLE, Build
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.builder import event_batch
 from tracekit.readers.source import Source
@@ -115,7 +116,7 @@ class _Kineto:
             events.named(build)
             events.lane(self.reading, build)
             events.flow(self.reading, build)
-            build.extra["movable"] = True
+            build.flags |= MOVABLE
         elif phase in ("i", "I", "C"):
             self._instant(build)
         else:
@@ -144,11 +145,11 @@ class _Kineto:
         if build.integer("correlation", event.args.get("correlation")):
             taken.add("correlation")
         if cat in ON_DEVICE:
-            build.extra["device"] = True
+            build.flags |= DEVICE
             taken |= self._device_side(build, kind, name)
         else:
             events.lane(self.reading, build)
-            build.extra["host"] = cat in HOST
+            build.flags |= HOST * (cat in HOST_CATS)
         if cat and OWN_CAT.get(kind) != cat:
             build.keep(event.members["cat"])
         build.keep_rest(taken, events.TOP)
@@ -183,7 +184,7 @@ class _Kineto:
         events.lane(self.reading, build)
         if name == "[memory]" and build.integer("bytes", event.args.get("Bytes")):
             build.consts["kind"] = Kind.MEMORY
-            build.extra["memory"] = True
+            build.flags |= MEMORY
             if build.integer("scratch_0", event.args.get("Device Type")):
                 build.integer("device", event.args.get("Device Id"))
             for column, key in (("scratch_1", "Total Allocated"), ("scratch_2", "Total Reserved")):
@@ -204,11 +205,11 @@ class _Kineto:
         """Learn which process the host is, and which numbers are devices."""
         if self.host is None:
             pid, known = rows.ints("pid")
-            host = rows.per_plan(lambda b: bool(b.extra.get("host"))) & known
+            host = rows.has(HOST) & known
             if host.any():
                 self.host = int(pid[host][0])
         device, known = rows.ints("device")
-        if known.any() and (own := rows.per_plan(lambda b: bool(b.extra.get("device")))).any():
+        if known.any() and (own := rows.has(DEVICE)).any():
             self.devices.update(np.unique(device[known & own]).tolist())
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -216,7 +217,7 @@ class _Kineto:
         reading.ledger.kept += rows.count
         rows = self._with_true_times(rows)
         columns = rows.columns
-        own = rows.per_plan(lambda b: bool(b.extra.get("device")))
+        own = rows.has(DEVICE)
         events.move_arrows(rows, self.host, self.devices)
         if self.host is not None and own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
@@ -234,7 +235,7 @@ class _Kineto:
         ts, (dur, timed) = rows.columns["ts_ns"].to_numpy(), rows.ints("dur_ns")
         if not (ts == 0).any():
             return rows
-        timeless = (ts == 0) & (dur == 0) & timed & rows.per_plan(lambda b: bool(b.extra.get("device")))
+        timeless = (ts == 0) & (dur == 0) & timed & rows.has(DEVICE)
         if not timeless.any() or not (ts.max() > TIMELESS_NS or self.reading.run.origin_ns):
             return rows
         count = int(timeless.sum())
@@ -246,7 +247,7 @@ class _Kineto:
 
     def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Make counters of the running totals; take the device away where the memory is the host's."""
-        own = rows.per_plan(lambda b: bool(b.extra.get("memory")))
+        own = rows.has(MEMORY)
         if not own.any():
             return iter(())
         columns = rows.columns

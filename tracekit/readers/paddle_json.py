@@ -37,7 +37,7 @@ from tracekit.readers._paddle_nodes import runtime_kind
 from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_family import PADDLE, sniffer_of
-from tracekit.readers._trace_plan import Build, Member
+from tracekit.readers._trace_plan import DEVICE, HOST, MOVABLE, RELATIVE, Build, Member
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import DEVICE_WORK, Kind
@@ -121,7 +121,7 @@ class _Paddle:
         if phase in events.FLOW_PHASES:
             self._lane(build)
             events.flow(reading, build)
-            build.extra["movable"] = True
+            build.flags |= MOVABLE
         elif phase == "X":
             self._range(build)
         elif phase == "i":
@@ -147,7 +147,7 @@ class _Paddle:
             build.consts.pop("ts_ns", None)
             build.times.pop("ts_ns", None)
             build.time("ts_ns", args["start_time"])
-            build.extra["relative"] = True
+            build.flags |= RELATIVE
         else:
             build.notes["whole-microseconds"] = "starts are known to whole µs only: the file has no start_time"
 
@@ -164,7 +164,7 @@ class _Paddle:
         self._times(build)
         taken = set(_DROPPED)
         if kind in DEVICE_WORK:
-            build.extra["device"] = True
+            build.flags |= DEVICE
             build.integer("device", event.members.get("pid"))
             build.integer("stream", event.members.get("tid"))
             for key, columns in _SHAPES:
@@ -176,7 +176,7 @@ class _Paddle:
             if kind is Kind.MEMCPY and (found := _COPY.match(name)):
                 build.consts["copy_kind"] = found[1]
         else:
-            build.extra["host"] = True
+            build.flags |= HOST
             self._lane(build)
         for column, key in _INTEGERS:
             member = event.args.get(key)
@@ -204,7 +204,7 @@ class _Paddle:
     def _watch(self, rows: Rows) -> None:
         if self.host is None:
             pid, known = rows.ints("pid")
-            host = rows.per_plan(lambda b: bool(b.extra.get("host"))) & known
+            host = rows.has(HOST) & known
             if host.any():
                 self.host = int(pid[host][0])
         device, known = rows.ints("device")
@@ -213,13 +213,13 @@ class _Paddle:
 
     def _finished(self, rows: Rows) -> pa.RecordBatch:
         columns, count = rows.columns, rows.count
-        relative = rows.per_plan(lambda b: bool(b.extra.get("relative")))
+        relative = rows.has(RELATIVE)
         if relative.any():
             ts = columns["ts_ns"].to_numpy()
             whole, _ = rows.ints("scratch_0")
             exact = np.clip(ts + (self.base_ns or 0), whole * 1000, whole * 1000 + 999)
             columns["ts_ns"] = pa.array(np.where(relative, exact, ts))
-        own = rows.per_plan(lambda b: bool(b.extra.get("device")))
+        own = rows.has(DEVICE)
         if self.host is not None and own.any():
             pid = events.filled(columns.get("pid"), count, pa.int64())
             columns["pid"] = events.where(own, pa.array(np.full(count, self.host)), pid)
