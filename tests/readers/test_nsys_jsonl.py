@@ -72,7 +72,8 @@ def test_calls_and_kernels_have_their_names_wherever_the_texts_stand(tmp_path: P
     }  # fmt: skip
     assert kernel == {
         "ts_ns": 200, "dur_ns": 60, "event_id": first + 1, "name": "add(int*)", "raw_name": "_Z3addPi",
-        "kind": "kernel", "source": 0, "pid": 35_201, "device": 0, "context": 1, "stream": 7, "correlation": 7, "grid_x": 4, "grid_y": 1,
+        "kind": "kernel", "source": 0, "pid": 35_201, "device": 0, "context": 1, "stream": 7, "correlation": 7,
+        "grid_x": 4, "grid_y": 1,
         "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1, "registers": 16, "args": '{"graphNodeId":"5"}',
     }  # fmt: skip
     assert trace.ledgers[0].facts == 1

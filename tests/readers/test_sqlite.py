@@ -112,6 +112,18 @@ def test_a_damaged_page_is_told_with_the_table_and_row(tmp_path: Path) -> None:
         blocks(path)
 
 
+def test_a_schema_that_sqlite_itself_cannot_quote_is_refused(tmp_path: Path) -> None:
+    import tracekit
+    from tracekit.errors import UnknownFormatError
+
+    path = made(tmp_path / "x.db", ROWS)
+    path.write_bytes(path.read_bytes().replace(b"table x", b"tabl\x80 x").replace(b"TABLE x", b"TABL\x80 x"))
+    with pytest.raises(ParseError, match="cannot be read"):
+        blocks(path)
+    with pytest.raises(UnknownFormatError):
+        tracekit.read(path)
+
+
 def test_rows_that_are_only_in_the_log_beside_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     db = sqlite3.connect(path)

@@ -35,6 +35,8 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_CELL_BYTES = 64 << 20
 """A text or blob beyond this is refused: no name of a profile is that long."""
+_ERRORS = (sqlite3.Error, OverflowError, UnicodeDecodeError)
+"""UnicodeDecodeError: SQLite quotes damaged bytes of a schema in its own messages."""
 _INT64 = pa.int64()
 _NO_REAL = 9e999
 _HINT = "it is damaged or was cut: export or copy it again, or try `sqlite3 FILE .recover`"
@@ -105,7 +107,7 @@ class Database:
         self._uri = _uri(path, source, ledger)
         try:
             self._db = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
-        except sqlite3.Error as err:
+        except _ERRORS as err:
             raise self.error(err) from err
         self._db.text_factory = _text
         self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
@@ -148,7 +150,7 @@ class Database:
         """Return the rows of a small query. Raises: ParseError."""
         try:
             return self._db.execute(query, parameters).fetchall()
-        except (sqlite3.Error, OverflowError) as err:
+        except _ERRORS as err:
             raise self.error(err) from err
 
     def count(self, table: str) -> int:
@@ -186,14 +188,14 @@ class Database:
             raise _Unfit from err
         try:
             connection = adbc.connect(self._uri, autocommit=True)
-        except (adbc.Error, OSError) as err:
+        except (adbc.Error, OSError, UnicodeDecodeError) as err:
             raise _Unfit from err
         with connection, connection.cursor() as cursor:
             try:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
                 cursor.execute(query)
                 reader = cursor.fetch_record_batch()
-            except (adbc.Error, pa.ArrowException, OSError) as err:
+            except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
                 raise _Unfit from err
             first = 1
             while True:
@@ -201,7 +203,7 @@ class Database:
                     batch = reader.read_next_batch()
                 except StopIteration:
                     return
-                except (adbc.Error, pa.ArrowException, OSError) as err:
+                except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
                     raise _Unfit from err
                 if not batch.num_rows:
                     continue
@@ -224,7 +226,7 @@ class Database:
                         odd += strange
                     yield Block(table, first, len(found), arrays)
                     first += len(found)
-        except (sqlite3.Error, OverflowError) as err:
+        except _ERRORS as err:
             raise self.error(err, f"table {table} after row {first - 1}") from err
         if odd:
             self._ledger.note(
