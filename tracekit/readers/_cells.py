@@ -112,7 +112,14 @@ class Text:
         self.data = data
         self.padded = b"\n" * PAD + data + b"\n" * PAD
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(self.padded, np.uint8)
+        self._commas: I64 | None = None
         self._words: npt.NDArray[Any] = np.ndarray((len(self.padded) - 7,), "<u8", self.padded, 0, (1,))
+
+    def commas(self) -> I64:
+        """Return the places of all commas; looked for once."""
+        if self._commas is None:
+            self._commas = np.flatnonzero(self.bytes == ord(","))
+        return self._commas
 
     def words(self, places: I64) -> U64:
         """Return the eight characters from each place on, the first in the lowest byte."""

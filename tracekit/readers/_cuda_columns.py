@@ -16,17 +16,24 @@ from tracekit.units import MAX_NS, to_ns
 
 INTEGERS = {
     "gridsizeX": "grid_x", "gridsizeY": "grid_y", "gridsizeZ": "grid_z", "threadblocksizeX": "block_x",
-    "threadblocksizeY": "block_y", "threadblocksizeZ": "block_z", "ndrangeX": "grid_x", "ndrangeY": "grid_y",
-    "ndrangeZ": "grid_z", "workgroupsizeX": "block_x", "workgroupsizeY": "block_y", "workgroupsizeZ": "block_z",
+    "threadblocksizeY": "block_y", "threadblocksizeZ": "block_z", "ndrangesizeX": "grid_x", "ndrangesizeY": "grid_y",
+    "ndrangesizeZ": "grid_z", "workgroupsizeX": "block_x", "workgroupsizeY": "block_y", "workgroupsizeZ": "block_z",
     "dynsmemperblock": "dynamic_smem_bytes", "stasmemperblock": "static_smem_bytes", "stapmemperblock":
     "static_smem_bytes", "stapmemperworkgroup": "static_smem_bytes", "dynsmemperworkgroup": "dynamic_smem_bytes",
     "regperthread": "registers", "regperworkitem": "registers", "streamid": "stream", "memtransfersize": "bytes",
 }  # fmt: skip
-"""Column of the log -> column of the schema; OpenCL has words of its own. All others go into `args` as printed."""
+"""Column of the log -> column of the schema; OpenCL has words of its own, which stand for the same things: the Visual
+Profiler imports an OpenCL log once they are replaced (uob-hpc.github.io/2015/05/27/nvvp-import-opencl). All others go
+into `args` as printed."""
+SHAPES = ("gridsize", "threadblocksize", "ndrangesize", "workgroupsize")
+"""Key-value logs of version 1 have one key for a shape: `gridsize=[ 16, 16 ] threadblocksize=[ 16, 16, 1 ]`."""
 INT32 = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
 TIMES = ("gputime", "cputime", "timestamp", "gpustarttimestamp", "gpuendtimestamp")
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 COPY = re.compile(r"memcpy(HtoD|DtoH|DtoD|HtoH|HtoA|AtoH|AtoD|DtoA|AtoA|PtoP|Peer)\w*", re.IGNORECASE | re.ASCII)
+OTHER_COPY = re.compile(r"memcpy(?!_)\w*", re.IGNORECASE | re.ASCII)
+MEMSET = re.compile(r"memset(?!_)\w*", re.IGNORECASE | re.ASCII)
+"""memset128, memset32_post; a kernel of the user's that is declared extern "C" may be called memset_kernel."""
 
 
 def exact(column: str, text: str) -> int:
@@ -51,16 +58,28 @@ def exact(column: str, text: str) -> int:
     return value
 
 
+def below_ns(text: str) -> bool:
+    """Tell whether a time in us has digits below 1 ns; hexadecimal stamps have none."""
+    try:
+        ns = Decimal(text.strip()).scaleb(3)
+    except InvalidOperation:
+        return False
+    return ns != ns.to_integral_value()
+
+
 @dataclass(slots=True)
 class Block:
     """The rows of one block of lines. `values`: column -> (int64 of shape (n,), which are there). `texts`: column ->
-    a text or None a row. `bad`: row -> why it is no event.
+    a text or None a row. `bad`: row -> why it is no event. `odd`: row and column of cells that the
+    column cannot hold. `rounded`: rows with a time that has digits below 1 ns.
     """
 
     count: int
     values: dict[str, tuple[I64, Mask]] = field(default_factory=dict)
     texts: dict[str, list[tuple[I64, pa.Array]]] = field(default_factory=dict)
     bad: dict[int, str] = field(default_factory=dict)
+    odd: set[tuple[int, str]] = field(default_factory=set)
+    rounded: set[int] = field(default_factory=set)
 
     def add(self, rows: I64, column: str, cells: Cells) -> None:
         """Put the cells of some rows into a column; empty cells are nulls."""
@@ -69,6 +88,8 @@ class Block:
             rows, cells = rows[full], cells.take(full)
         if not len(rows):
             return
+        if column in SHAPES:
+            rows, cells = self._add_shape(rows, column, cells)
         if column not in TIMES and column not in INTEGERS:
             self.texts.setdefault(column, []).append((rows, cells.texts()))
             return
@@ -88,6 +109,29 @@ class Block:
         values[rows] = numbers
         there[rows] = True
 
+    def _add_shape(self, rows: I64, column: str, cells: Cells) -> tuple[I64, Cells]:
+        """Put shapes `x, y, z` or `x, y` into the columns of their parts; return the cells that are none."""
+        places = cells.text.commas()
+        first = np.searchsorted(places, cells.starts)
+        count = np.searchsorted(places, cells.ends) - first
+        rest = np.ones(len(rows), np.bool_)
+        for parts in (2, 3):
+            mine = np.flatnonzero(count == parts - 1)
+            if not len(mine):
+                continue
+            cuts = places[first[mine][:, None] + np.arange(parts - 1)]
+            begins = np.column_stack([cells.starts[mine], cuts + 1])
+            begins[:, 1:] += cells.text.bytes[begins[:, 1:]] == ord(" ")
+            ends = np.column_stack([cuts, cells.ends[mine]])
+            read = [Cells(cells.text, begins[:, at], ends[:, at]).integers() for at in range(parts)]
+            good = np.logical_and.reduce([ok & (numbers < 1 << 31) for numbers, ok in read])
+            for axis, (numbers, _) in zip("XYZ", read, strict=False):
+                values, there = self._numbers(column + axis)
+                values[rows[mine[good]]] = numbers[good]
+                there[rows[mine[good]]] = True
+            rest[mine[good]] = False
+        return rows[rest], cells.take(rest)
+
     def add_one(self, row: int, column: str, text: str) -> None:
         """Put one odd cell into a column, exactly; a time that is none spoils the row, another cell stays as text."""
         if not text.strip():
@@ -103,7 +147,15 @@ class Block:
                 if INTEGERS.get(column) not in INT32 or value < 1 << 31:
                     values, there = self._numbers(column)
                     values[row], there[row] = value, True
+                    if column in TIMES and below_ns(text):
+                        self.rounded.add(row)
                     return
+            self.odd.add((row, column))
+        elif column in SHAPES and (found := re.fullmatch(r" *(\d{1,9}), ?(\d{1,9})(?:, ?(\d{1,9}))? *", text)):
+            for axis, number in zip("XYZ", found.groups(), strict=True):
+                if number is not None:
+                    self.add_one(row, column + axis, number)
+            return
         self.texts.setdefault(column, []).append((np.array([row]), pa.array([text])))
 
     def _numbers(self, column: str) -> tuple[I64, Mask]:
@@ -143,31 +195,36 @@ class Block:
         return pa.DictionaryArray.from_arrays(pa.array(picked, mask=picked < 0), pa.array(words, pa.string()))
 
 
-def args_of(block: Block, rows: I64, dur_ns: I64) -> pa.Array | None:
+def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> pa.Array | None:
     """Return the JSON object of what found no column, null where nothing is left.
 
-    cputime_ns and, where time stamps say otherwise than gputime, gputime_ns are whole ns; all other members are named
-    as in the log and hold the number as printed, or a string where it is no number of JSON.
+    Whole ns: cputime_ns; gputime_ns where time stamps say otherwise than gputime; gpustarttimestamp_ns and timestamp_ns
+    of the `stamps` that are not the start. All other members are named as in the log and hold the number as printed,
+    or a string where it is no number of JSON.
     """
-    parts: list[pa.Array] = []
-    cputime, there = block.number("cputime", rows)
-    if there.any():
-        parts.append(_member("cputime_ns", pa.array(cputime, mask=~there).cast(pa.string())))
-    gputime, there = block.number("gputime", rows)
-    differs = there & (gputime != dur_ns)
-    if differs.any():
-        parts.append(_member("gputime_ns", pa.array(gputime, mask=~differs).cast(pa.string())))
+    parts: dict[str, pa.Array] = {}
+    for column in ("cputime", "gputime", *stamps):
+        values, there = block.number(column, rows)
+        if column == "gputime":
+            there = there & (values != dur_ns)
+        if there.any():
+            parts[f"{column}_ns"] = pa.array(values, mask=~there).cast(pa.string())
     for column in block.texts:
         if column == "method":
             continue
         encoded = block.text(column, rows)
         words = [w if NUMBER.fullmatch(w) else orjson.dumps(w).decode() for w in encoded.dictionary.to_pylist()]
         if encoded.null_count < len(encoded):
-            parts.append(_member(column, pa.array(words, pa.string()).take(encoded.indices)))
+            name = column
+            while name in parts:  # a counter of that name beside our own member
+                name += "_"
+            parts[name] = pa.array(words, pa.string()).take(encoded.indices)
     if not parts:
         return None
     # Not null_handling="skip": with it Arrow leaves out a row in which all parts are null (seen with 26.0.1).
-    ended = [pc.fill_null(pc.binary_join_element_wise(part, ",", ""), "") for part in parts]
+    ended = [
+        pc.fill_null(pc.binary_join_element_wise(_member(name, part), ",", ""), "") for name, part in parts.items()
+    ]
     joined = pc.utf8_rtrim(pc.binary_join_element_wise(*ended, ""), ",")
     joined = pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), joined)
     return pc.binary_join_element_wise("{", joined, "}", "")
@@ -181,5 +238,5 @@ def copy_kind(method: str) -> str | None:
     """Return HtoD and the like of a copy's method, None for other work; peer copies are PtoP, "" when unstated."""
     found = COPY.fullmatch(method)
     if found is None:
-        return "" if method.lower().startswith("memcpy") else None
+        return "" if OTHER_COPY.fullmatch(method) else None
     return {"peer": "PtoP"}.get(found[1].lower(), found[1][0].upper() + "to" + found[1][3].upper())
