@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tracekit.recorder import _clock, _nvtx, _payload, _process, _ranges, log_format
-from tracekit.recorder._jsonl import LogFile, encode_line, event_lines, range_lines
+from tracekit.recorder._jsonl import ITEMS_A_LINE, LogFile, encode_line, event_lines, range_lines
 from tracekit.recorder._session import SESSION, ThreadState
 
 PERIOD_S: Final = 0.020
@@ -191,10 +191,13 @@ class Recorder:
         count = len(buffer) & ~1  # an id may be there whose time is not yet
         if not count:
             return []
-        items = buffer[:count]
+        lines: list[bytes] = []
+        for at in range(0, count, 2 * ITEMS_A_LINE):
+            items = buffer[at : min(at + 2 * ITEMS_A_LINE, count)]
+            lines += range_lines(state.index, items, state.extras)
         del buffer[:count]
         log.items += count // 2
-        return list(range_lines(state.index, items, state.extras))
+        return lines
 
     @staticmethod
     def _take_notes(parts: list[bytes]) -> None:

@@ -1,0 +1,68 @@
+"""docs/recorder.md: each of its programs runs, prints what it says, and leaves a log that reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from recorder.reading import read_log
+from support import ROOT, missing
+
+GUIDE = (ROOT / "docs" / "recorder.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.M | re.S)
+RANGES = (
+    {"dataloader", "step", "forward", "save", "dataloader (start)"},
+    {"forward", "copy", "evaluate"},
+    {"dataloader", "step", "forward", "backward", "optimizer", "0.forward", "2.backward", "Sequential.backward"},
+)
+"""What the log of each program holds, at least."""
+
+
+def environment() -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if "RANK" not in name and "SLURM" not in name}
+    clean = {name: value for name, value in clean.items() if not name.startswith("TRACEKIT_")}
+    path = [str(Path(sys.executable).parent), clean.get("PATH", "")]
+    return clean | {"PATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
+
+
+@pytest.mark.parametrize(
+    ("code", "names"), list(zip(PROGRAMS, RANGES, strict=True)), ids=["ranges", "decorators", "torch"]
+)
+def test_the_programs_of_the_guide_run_and_record(tmp_path: Path, code: str, names: set[str]) -> None:
+    if "import torch" in code and importlib.util.find_spec("torch") is None:
+        missing("torch is not installed (pip install torch==2.13.0)")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said = [line[5:] for line in code.splitlines() if line.startswith("# -> ")]
+    assert done.stdout.splitlines() == said
+    (path,) = tmp_path.glob("run.*.jsonl")
+    shown = {*read_log(path).calls()}
+    assert names <= shown, names - shown
+
+
+def test_its_command_prints_a_summary(tmp_path: Path) -> None:
+    (command,) = re.findall(r"^\$ (.*)$", GUIDE, re.M)
+    without_start = re.sub(r"(?m)^.*(recorder\.start|recorder\.stop|print)\(.*$", "", PROGRAMS[0])
+    (tmp_path / "train.py").write_text(without_start, encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^ +3 .* step$", done.stdout, re.M), done.stdout
+
+
+def test_every_variable_and_name_in_it_exists() -> None:
+    from tracekit import recorder
+    from tracekit.recorder import _exit_summary, _recorder
+
+    variables = {_recorder.LOG_VARIABLE, _exit_summary.SUMMARY, _exit_summary.N_OPS}
+    assert set(re.findall(r"TRACEKIT_[A-Z_]+", GUIDE)) == variables
+    for name in re.findall(r"\brecorder\.([a-z_]+)\(", GUIDE):
+        assert hasattr(recorder, name), name
