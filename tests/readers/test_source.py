@@ -23,7 +23,7 @@ def text_of(path: Path, ledger: Ledger | None = None, size: int = 64) -> bytes:
 
 
 @given(
-    st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=30),
+    st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), max_size=30),
     st.integers(1, 50),
     st.booleans(),
 )
