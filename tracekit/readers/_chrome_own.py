@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
 from tracekit.readers._chrome_look import BEGIN, END
-from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
+from tracekit.readers._trace_columns import SCRATCH, Planner
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_pairs import Pairs
 from tracekit.readers._trace_plan import FACT, PAIRED, Build, Member, members_of
+from tracekit.readers._trace_rows import Rows
 from tracekit.readers.builder import event_batch
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import SourceFacts

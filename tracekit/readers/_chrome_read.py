@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
 from tracekit.readers._chrome_look import BEGIN, Dialect, Look
-from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
+from tracekit.readers._trace_columns import SCRATCH, Planner
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_pairs import Key, Pairs
 from tracekit.readers._trace_plan import PAIRED, SEVERAL
+from tracekit.readers._trace_rows import Rows
 from tracekit.readers.builder import RowBuilder
 from tracekit.schema import Kind
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from tracekit.errors import ParseError
 from tracekit.readers._json_stream import Events
-from tracekit.readers._trace_columns import Planner, Rows, fact_rows
+from tracekit.readers._trace_columns import Planner
 from tracekit.readers._trace_plan import FACT, MOVABLE, Build
+from tracekit.readers._trace_rows import Rows, fact_rows
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, event_batch
 from tracekit.readers.source import Source

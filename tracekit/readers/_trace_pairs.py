@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.readers._json_scan import I64
-from tracekit.readers._trace_columns import Rows
+from tracekit.readers._trace_rows import Rows
 from tracekit.readers.builder import event_batch
 from tracekit.trace import Ledger, concat
 

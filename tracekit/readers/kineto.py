@@ -45,10 +45,11 @@ from tracekit.readers import _trace_event as events
 from tracekit.readers._kineto_kinds import HOST as HOST_CATS
 from tracekit.readers._kineto_kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers._names import Demangler
-from tracekit.readers._trace_columns import Planner, Rows
+from tracekit.readers._trace_columns import Planner
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_family import KINETO, sniffer_of
 from tracekit.readers._trace_plan import DEVICE, HOST, MEMORY, MOVABLE, Build
+from tracekit.readers._trace_rows import Rows
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.builder import event_batch
 from tracekit.readers.source import Source

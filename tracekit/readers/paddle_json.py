@@ -34,10 +34,11 @@ from tracekit.readers import _trace_event as events
 from tracekit.readers._names import Demangler
 from tracekit.readers._paddle import KIND_OF_TYPE, step_number
 from tracekit.readers._paddle_nodes import runtime_kind
-from tracekit.readers._trace_columns import SCRATCH, Planner, Rows
+from tracekit.readers._trace_columns import SCRATCH, Planner
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_family import PADDLE, sniffer_of
 from tracekit.readers._trace_plan import DEVICE, HOST, MOVABLE, RELATIVE, Build, Member
+from tracekit.readers._trace_rows import Rows
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import DEVICE_WORK, Kind

@@ -1,0 +1,57 @@
+"""What stands behind the list of events of a trace: read ahead, since a run's clock and rank may stand there."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from tracekit.readers.source import Source
+
+TAIL_BYTES = 1 << 20
+LONGEST_FACT = 64 << 10
+OUR_FACTS = "tracekit"
+"""Our own member, which lists all lanes, may be longer: up to the MiB that is looked at ahead."""
+
+_LIST_END = re.compile(rb"[}\[]\s*,?\s*\]")
+_Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def facts_behind(source: Source) -> dict[str, Any]:
+    """Return what stands behind the list of events at the top level, as far as the last MiB shows it."""
+    tail = _tail(source).rstrip(b"\0 \t\r\n")
+    if not tail.endswith(b"}"):
+        return {}
+    found: dict[str, msgspec.Raw] = {}
+    for match in list(_LIST_END.finditer(tail))[-256:][::-1]:
+        members = _members_behind(tail[match.end() :])
+        if members is not None and "traceEvents" not in members:
+            found = members
+    return {k: msgspec.json.decode(v) for k, v in found.items() if len(bytes(v)) <= LONGEST_FACT or k == OUR_FACTS}
+
+
+def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:
+    text = text.lstrip()
+    if text[:1] not in (b",", b"}"):
+        return None
+    try:
+        return _Members.decode(b"{" + text.removeprefix(b","))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _tail(source: Source) -> bytes:
+    with closing(source.binary()) as stream:
+        try:
+            if stream.seekable() and type(stream).__name__ == "BufferedReader":
+                size = stream.seek(0, 2)
+                stream.seek(max(0, size - TAIL_BYTES))
+                return stream.read(TAIL_BYTES)
+            tail = b""
+            while chunk := stream.read(TAIL_BYTES):
+                tail = (tail + chunk)[-TAIL_BYTES:]
+        except (OSError, EOFError, ValueError, RuntimeError):
+            return b""
+    return tail
