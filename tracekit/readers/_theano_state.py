@@ -1,0 +1,218 @@
+"""Which block and which table a line of a Theano profile belongs to; the lines of a block's head."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tracekit.readers import _theano_lines as like
+from tracekit.readers._text_lines import TextLine, printed
+from tracekit.readers._theano_noise import Noise
+from tracekit.readers._theano_out import Block, Out
+from tracekit.readers._theano_sizes import Memory, Optimizer
+from tracekit.readers._theano_tables import TimeTables, overhead
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run
+
+MOST_FUNCTIONS = 1000
+"""Blocks that are named in the facts of the source."""
+_TIMED = frozenset((like.CLASS, like.OPS, like.APPLY))
+
+
+class State:
+    """What is known at a line. blocks: how many there were. The takers return whether the line was their own."""
+
+    def __init__(self, source: int, ledger: Ledger, run: Run) -> None:
+        self.ledger, self.run = ledger, run
+        self.out = Out(source, ledger)
+        self.blocks = 0
+        self._block: Block | None = None
+        self._table = ""
+        self._times = TimeTables(self.out)
+        self._memory = Memory(self.out)
+        self._optimizer = Optimizer(self.out)
+        self._noise = Noise()
+
+    def line(self, line: TextLine) -> None:
+        """Take one line."""
+        words = " ".join(line.text.split())
+        if not words:
+            self.ledger.ignore("blank lines")
+        elif self._heading(words) or self._table_line(words, line) or self._head(words, line):
+            self._noise.over(tips=words == like.TIPS)
+        elif line.torn and self._is_open():
+            self.out.torn(line)
+        else:
+            details = self._table == like.OPTIMIZER and line.text[:1].isspace()
+            what = self._noise.of(line.text, words) or ("optimizer details" if details else "other output")
+            self.ledger.ignore(what)
+
+    def _is_open(self) -> bool:
+        """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
+        block = self._block
+        return block is not None and not block.over and (bool(self._table) or like.APPLY not in block.seen)
+
+    def finish(self) -> None:
+        """End what is open."""
+        self._end_table()
+
+    def _begin(self, kind: str = "function") -> Block:
+        self._end_table()
+        self._block = Block(self.blocks, kind)
+        self.blocks += 1
+        return self._block
+
+    def _open(self, section: str) -> Block:
+        """Begin a table, in a new block after the tips or where the block had such a table."""
+        block = self._block
+        if block is None or block.over or section in block.seen:
+            block = self._begin()
+        self._end_table()
+        block.seen.add(section)
+        self._table = section
+        return block
+
+    def _end_table(self) -> None:
+        self._times.flush()
+        if self._table in _TIMED:
+            self.ledger.note("table-cut", "tables that end before their last line, so that rows may be missing")
+        self._table = ""
+
+    def _heading(self, words: str) -> bool:
+        if words.endswith(like.FUNCTION):
+            self._begin()
+        elif scan := like.SCAN_HEAD.match(words):
+            block = self._begin("scan")
+            if scan[1]:
+                self.out.header(block, "Scan Op", value_text=scan[1])
+        elif not words.strip("-") or not words.strip("="):
+            self.ledger.ignore("rules")
+            return True
+        elif found := like.TABLE.match(words):
+            self._open(like.TABLE_OF[found[1]])
+            self._times.with_flops = "<Mflops>" in words
+        elif words in _TIMED or words.startswith(like.OPTIMIZER_LEGEND):
+            pass
+        elif words == like.MEMORY or words.startswith(f"{like.MEMORY} (the max"):
+            self._open(like.MEMORY)
+        elif words in (like.OPTIMIZER, "Rewriter Profile"):
+            self._open(like.OPTIMIZER)
+            self._optimizer.begin()
+        elif words == f"{like.OVERHEAD}:" or words.startswith("<Scan op time(s)>"):
+            if self._table != like.OVERHEAD:
+                self._open(like.OVERHEAD)
+        elif words == like.TIPS:
+            self._end_table()
+            if self._block is not None:
+                self._block.over = True
+        else:
+            return False
+        self.ledger.ignore("headings")
+        return True
+
+    def _table_line(self, words: str, line: TextLine) -> bool:
+        block, table = self._block, self._table
+        if block is None:
+            return False
+        if words.startswith("..."):
+            return self._remainder(block, words, line)
+        if table in _TIMED:
+            if like.ROW_START.match(words):
+                return self._times.row(block, table, line)
+            return table == like.APPLY and self._times.variable(words, line)
+        if table == like.MEMORY:
+            return self._memory.line(block, words, line)
+        if table == like.OPTIMIZER:
+            return self._optimizer.line(block, words, line)
+        return table == like.OVERHEAD and overhead(block, words, line, self.out)
+
+    def _remainder(self, block: Block, words: str, line: TextLine) -> bool:
+        if found := like.REMAINDER.fullmatch(words):
+            # Theano 0.6 and its heirs agree on the words; the table that is open decides all the same.
+            section = self._table if self._table in _TIMED else like.REMAINDER_OF[found["what"]]
+            taken = self._times.remainder(block, section, found, line)
+            self._table = "" if self._table in _TIMED else self._table
+            return taken
+        if found := like.MEMORY_REST.fullmatch(words):
+            return self._memory.remainder(block, found)
+        return words.startswith("... (remaining ") and self.out.bad(line)
+
+    def _head(self, words: str, line: TextLine) -> bool:
+        """Take a line of a block's head. A block may have lost its heading; after the tips there is no head."""
+        block = self._block
+        if like.GLOBAL_STATS.match(words):
+            self.ledger.ignore("global statistics")
+            return True
+        if block is not None and block.over:
+            return False
+        if block is not None and block.message is None and not block.seen and (found := like.MESSAGE.match(words)):
+            if line.torn:
+                return self.out.torn(line)
+            return self._message(block, found[1])
+        if found := like.NO_TIME.match(words):
+            why = "functions whose nodes were not timed (profiling.time_thunks)"
+            self.ledger.note("no-node-times", why, where=line.where)
+            self.out.header(block or self._begin(), found[0], value_text=words)
+            self.ledger.kept += 1
+            return True
+        for fact in like.FACTS:
+            if fact.start.match(words):
+                if found := fact.pattern.fullmatch(words):
+                    return self._fact(block or self._begin(), fact.name, words, found, line)
+                return block is not None and self.out.bad(line)
+        if block is not None and not block.seen and words.startswith("Node "):
+            return self._thunk_node(block, words, line)
+        return False
+
+    def _message(self, block: Block, message: str) -> bool:
+        block.message = message
+        if block.kind == "function" and like.SUM.match(message):
+            block.kind = "sum"
+        self.out.header(block, "Message", value_text=message)
+        self.ledger.kept += 1
+        functions = self.run.sources[0].facts.setdefault("functions", [])
+        if len(functions) < MOST_FUNCTIONS:
+            named = None if message == "None" else message[:200]
+            functions.append({"run": block.number, "kind": block.kind, "message": named})
+        return True
+
+    def _fact(self, block: Block, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
+        out = self.out
+        if tool := like.TOOL.match(words):
+            self.run.sources[0].facts.setdefault("tool", like.TOOLS[(tool[1] or tool[2]).lower()])
+        groups = found.groupdict()
+        args: dict[str, Any] = {}
+        if groups.get("percent"):
+            args["percent"] = groups["percent"]
+        if groups.get("steps"):
+            args["steps"] = int(groups["steps"])
+        more: dict[str, Any] = {}
+        if groups.get("calls"):
+            more["calls"] = int(groups["calls"])
+        elif groups["label"] != name:
+            more["raw_name"] = groups["label"]
+        if groups.get("count"):
+            nodes = int(groups["count"])
+            more |= {"value_avg": float(nodes) if nodes >= 0 else None, "unit": "nodes"}
+        else:
+            try:
+                time = printed(groups["time"])
+            except ValueError:
+                return out.bad_time(line)
+            more["total_ns"] = time.rounded()
+            if name == "Time in thunks":
+                block.thunks = time
+        out.header(block, name, args, **more)
+        out.found += 1
+        self.ledger.kept += 1
+        return True
+
+    def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
+        found = like.THUNK_NODE.fullmatch(words)
+        if found is None:
+            return self.out.bad(line)
+        try:
+            time = printed(found["time"])
+        except ValueError:
+            return self.out.bad_time(line)
+        return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, total_ns=time.rounded())

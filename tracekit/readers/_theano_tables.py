@@ -1,0 +1,147 @@
+"""Rows of Class, Ops and Apply, of what remains below them, and of the overhead of scans."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tracekit.readers import _theano_lines as like
+from tracekit.readers._text_lines import Printed, TextLine, printed
+from tracekit.readers._theano_out import Block, Out
+from tracekit.schema import Kind
+from tracekit.units import MAX_NS
+
+MOST_VARIABLES = 1 << 20
+"""Characters of input and output lines kept with one row."""
+_OVERHEAD_START = re.compile(r"(?:total )?-?[\d.]{1,40}s -?[\d.]{1,40}s ")
+
+
+class TimeTables:
+    """Class, Ops and Apply. A row of Apply waits for the lines of its inputs and outputs."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._apply: dict[str, Any] | None = None
+        self._variables = 0
+        self.with_flops = False
+
+    def flush(self) -> None:
+        """Give the row that waits."""
+        if self._apply is not None:
+            row, self._apply = self._apply, None
+            self._out.row(**row)
+
+    def row(self, block: Block, table: str, line: TextLine) -> bool:
+        """Take a row of a table."""
+        self.flush()
+        out = self._out
+        # Names keep their own blanks, so the line itself is looked at.
+        found = (like.APPLY_ROW if table == like.APPLY else like.GROUP_ROW).fullmatch(line.text.strip())
+        if found is None or line.torn:
+            return out.bad(line)
+        name = found["name"]
+        args: dict[str, Any] = {"percent": found["percent"], "cumulative_percent": found["sum"]}
+        if table == like.APPLY:
+            args["id"] = int(found["id"])
+            if self.with_flops and (flops := like.FLOPS.fullmatch(name)):
+                name = flops["name"]
+                args |= {"mflops": flops["mflops"], "gflops_per_s": flops["gflops"]}
+        else:
+            args |= {"implementation": _implementation(found["impl"]), "apply_nodes": int(found["nodes"])}
+        try:
+            more = self._times(found, line)
+        except ValueError:
+            return out.bad_time(line)
+        if "rounded-times" not in out.ledger.notes:
+            why = "times of tables have three digits or a thousandth of a second: sums are as exact as that"
+            out.ledger.note("rounded-times", why, where=line.where)
+        if table == like.CLASS and (old := like.CLASS_NAME.fullmatch(name)):
+            more["raw_name"], name = name, old[1]
+        row = {"block": block, "section": table, "name": name, "kind": Kind.OPERATOR, "args": args, **more}
+        if table != like.APPLY:
+            return out.row(**row)
+        self._apply, self._variables = row, 0
+        return True
+
+    def _times(self, found: re.Match[str], line: TextLine) -> dict[str, Any]:
+        calls = int(found["calls"])
+        each, total = printed(found["each"]), printed(found["time"])
+        product = each.times(calls)
+        if product.apart(total):
+            why = "rows whose time, time per call and number of calls do not agree"
+            self._out.ledger.note("times-disagree", why, where=line.where)
+        return {"calls": calls, "total_ns": product.narrowed(total).rounded(), "avg_ns": float(each.ns)}
+
+    def variable(self, words: str, line: TextLine) -> bool:
+        """Take a line of an input or output of the row above."""
+        found = like.VARIABLE.fullmatch(words)
+        if found is None or self._apply is None:
+            return False
+        if line.torn:
+            return self._out.torn(line)
+        ledger = self._out.ledger
+        self._variables += len(found[3])
+        if self._variables > MOST_VARIABLES:
+            why = "dropped: inputs and outputs of a node beyond 1 MiB"
+            ledger.drop("too-many-variables", where=line.where, text=why)
+            return True
+        self._apply["args"].setdefault(f"{found[1]}s", []).append(found[3])
+        ledger.merged += 1
+        return True
+
+    def remainder(self, block: Block, section: str, found: re.Match[str], line: TextLine) -> bool:
+        """Take the last line of a table, which says what was left out; 0 is no row."""
+        self.flush()
+        count = int(found["count"])
+        if not count:
+            self._out.ledger.ignore("ends of complete tables")
+            return True
+        args = {"remaining": count, "percent": found["percent"]}
+        try:
+            time, share = printed(found["time"]), printed(found["percent"])
+            if block.thunks is not None:
+                time = time.narrowed(_share_of(share, block.thunks))
+        except ValueError:
+            return self._out.bad_time(line)
+        name = f"(remaining {count} {found['what']})"
+        return self._out.row(block, section, name, Kind.OPERATOR, args, total_ns=time.rounded())
+
+
+def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
+    """Take a row of `Scan overhead`, whose times have one decimal of a second; its total is a section of its own."""
+    if like.OVERHEAD_TALK.match(words):
+        out.ledger.ignore("remarks on scans")
+        return True
+    found = like.OVERHEAD_ROW.fullmatch(words)
+    total = words.startswith("total ")
+    if found is None or (not total and (found["name"] is None or line.torn)):
+        return bool(_OVERHEAD_START.match(words)) and out.bad(line)
+    args = {
+        "inner_function_s": found["fct"], "inner_ops_s": found["op"],
+        "inner_function_percent": found["fct_percent"], "inner_ops_percent": found["op_percent"],
+    }  # fmt: skip
+    try:
+        time = printed(found["time"])
+    except ValueError:
+        return out.bad_time(line)
+    section = f"{like.OVERHEAD}: total" if total else like.OVERHEAD
+    name = "total" if total else found["name"]
+    return out.row(block, section, name, Kind.OTHER, args, total_ns=time.rounded())
+
+
+def _implementation(text: str | None) -> str | None:
+    """Return C, Py, or "C and Py" for a class that has nodes of both."""
+    words = "".join((text or "").split())
+    return "C and Py" if len(words) > 2 else words or None
+
+
+def _share_of(percent: Printed, whole: Printed) -> Printed:
+    """Return the time that a percentage is; percent: read as a time in s.
+
+    Raises: ValueError beyond 2^62 ns.
+    """
+    share, off = percent.ns / 10**11, percent.off / 10**11
+    time = Printed(share * whole.ns, off * abs(whole.ns) + abs(share) * whole.off)
+    if abs(time.ns) + time.off >= MAX_NS:
+        raise ValueError("a time beyond 146 years")
+    return time
