@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import pickle
+import re
 import threading
 import warnings
 import weakref
@@ -54,7 +55,8 @@ def hooks_of_torch() -> list[object]:
     modules = torch.nn.modules.module
     tables = [modules._global_forward_pre_hooks, modules._global_forward_hooks, modules._global_backward_hooks]
     functions = [torch.autograd.backward, torch.Tensor.backward, torch.utils.data.DataLoader.__iter__]
-    filters = [entry for entry in warnings.filters if "global hooks" in str(entry[1])]
+    ours = re.escape(_module_calls.COMPILED)
+    filters = [entry for entry in warnings.filters if getattr(entry[1], "pattern", None) == ours]
     return [*map(dict, tables), *functions, filters, nn.Module.__call__]
 
 
@@ -206,8 +208,11 @@ def test_nothing_is_recorded_before_or_after_or_while_the_recorder_is_off(record
     net, loader = network(), batches()
     optimizer = sgd(net)
     train(net, optimizer, loader)
+    before = hooks_of_torch()
     watching = watch(net, optimizer=optimizer, dataloader=loader, verbosity=2)
     assert watching.active
+    changed = [now != then for now, then in zip(hooks_of_torch(), before, strict=True)]
+    assert changed == [True, True, False, True, False, True, True, False], "or the fixture looks at the wrong things"
     kept = loss_of(net, torch.randn(8, 4), torch.zeros(8, dtype=torch.long))
     watching.remove()
     watching.remove()

@@ -1,8 +1,11 @@
-"""Functions of other people's classes and modules, replaced for as long as somebody needs it."""
+"""What belongs to others and is changed for as long as somebody needs it: functions, filters of warnings."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -70,3 +73,17 @@ class Attributes:
                     del self._replaced[key]
 
         return end
+
+
+def ignore_warning(message: str) -> Callable[[], None]:
+    """Ignore warnings that start with this text; return what ends that."""
+    pattern = re.escape(message)
+    warnings.filterwarnings("ignore", message=pattern)
+
+    def end() -> None:
+        for entry in list(warnings.filters):
+            if getattr(entry[1], "pattern", None) == pattern:
+                with contextlib.suppress(ValueError, AttributeError):
+                    warnings.filters.remove(entry)  # type: ignore[attr-defined]
+
+    return end

@@ -26,7 +26,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeVar
 
 from tracekit.recorder import _ranges
-from tracekit.recorder._attributes import Attributes
+from tracekit.recorder._attributes import Attributes, ignore_warning
 from tracekit.recorder._phases import BACKWARD, FORWARD, MODULE_BACKWARD, Call, Open, Stack
 from tracekit.recorder._session import SESSION
 
@@ -35,6 +35,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 NO_NUMBER = (1 << 64) - 1
 """Number of the nodes that accumulate gradients: they run as soon as they can."""
 MAX_RESULTS = 10_000
+COMPILED = "Using `torch.compile(module)` when there are global hooks on modules"
+"""So each call of a compiled module warns while there are process-wide hooks. Ours do nothing in compiled code."""
 FAILED = "watch_failed"
 
 
@@ -59,6 +61,7 @@ class Calls:
         self._lock = threading.RLock()
         self._watched: dict[int, tuple[Watched, ...]] = {}
         self._handles: list[Any] = []
+        self._hear_again: Callable[[], None] = lambda: None
         self._torch: Any = None
         self._compiles = False
         self._codes: set[CodeType] = {Calls.aside.__code__}
@@ -80,6 +83,7 @@ class Calls:
                     hooks.register_module_forward_pre_hook(before),
                     hooks.register_module_forward_hook(after, always_call=True),
                 ]
+                self._hear_again = ignore_warning(COMPILED)
 
         def end() -> None:
             with self._lock:
@@ -95,6 +99,7 @@ class Calls:
                     for handle in self._handles:
                         handle.remove()
                     self._handles = []
+                    self._hear_again()
                     while self.stack.items:
                         self.stack.cut()
 
@@ -144,7 +149,7 @@ class Calls:
     def aside(self, function: Callable[..., T], *args: Any) -> T | None:
         """Call a part of the watch: its faults are counted, and torch.compile does not look into it."""
         try:
-            if not self._compiles and "torch._dynamo" in sys.modules:
+            if not self._compiles and self._torch is not None and "torch._dynamo" in sys.modules:
                 self._call = self._torch.compiler.disable(_call)
                 self._skip(self._codes)
                 self._compiles = True

@@ -37,10 +37,8 @@ late, never across another's. Needs torch 2.1 or newer; this file does not need 
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any
@@ -164,7 +162,6 @@ def _watch_model(watching: Watch, model: Any, torch: Any, steps: Steps | None, v
                 active=lambda: watching.active,
             )
         )
-    watching._ends.append(_ignore_warning())
     watching._ends.append(CALLS.add(torch, modules))
     attributes = CALLS.attributes
     watching._ends.append(attributes.replace(torch.autograd, "backward", CALLS.backward))
@@ -181,18 +178,6 @@ def _watch_model(watching: Watch, model: Any, torch: Any, steps: Steps | None, v
             CALLS.before_backward = tuple(each for each in CALLS.before_backward if each is not begin_step)
 
         watching._ends.append(forget)
-
-
-def _ignore_warning() -> Callable[[], None]:
-    """Ignore what each call of a compiled module says where there are process-wide hooks, even if they ignore it."""
-    warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
-    made = warnings.filters[0]
-
-    def end() -> None:
-        with contextlib.suppress(ValueError):
-            warnings.filters.remove(made)  # type: ignore[attr-defined]
-
-    return end
 
 
 def _watch_optimizer(watching: Watch, optimizer: Any, is_compiling: Callable[[], bool], steps: Steps | None) -> None:
