@@ -400,6 +400,34 @@ def test_a_bad_row_costs_that_row(line: str, reason: str, tmp_path: Path) -> Non
     assert len([r for r in rows_of(trace) if r["section"] == "Class"]) == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  Time in thunks: nans (nan%)", "           Node Sum(x) time infs",
+        "   ... (remaining 1 Classes account for   nan%%(nans) of the runtime)",
+        "Scan overhead:\n   nans    0.0s    0.0s   70.4%    0.9% Scan(x)",
+        "Optimizer Profile\n   nans - ('a', 'B', 7, 57, 34) - 0.000s",
+        "Optimizer Profile\n SeqOptimizer  OPT  time nans for 3/2 nodes before/after optimization",
+    ],
+)  # fmt: skip
+def test_a_time_that_is_no_number_costs_its_line(line: str, tmp_path: Path) -> None:
+    whole = rows_of(read(tmp_path / "x", BLOCK[: BLOCK.index("Class")]))
+    trace = read(tmp_path / "y", BLOCK[: BLOCK.index("Class")] + line + "\n")
+    assert rows_of(trace) == whole
+    assert trace.ledgers[0].dropped == {"bad-time": 1}
+
+
+def test_inputs_of_a_node_beyond_a_mebibyte_are_dropped(tmp_path: Path) -> None:
+    table = """<% time> <sum %> <apply time> <time per call> <#call> <id> <Apply name>
+  50.0%    50.0%       0.000s       3.10e-06s      1     0   Elemwise{add,no_inplace}(x, y)
+"""
+    inputs = [f"    input {n}: dtype=float64, shape={'1' * 300_000}, strides=c\n" for n in range(5)]
+    trace = read(tmp_path / "x", BLOCK + table + "".join(inputs))
+    row = next(r for r in rows_of(trace) if r["section"] == "Apply")
+    assert len(row["args"]["inputs"]) == 3
+    assert (trace.ledgers[0].merged, trace.ledgers[0].dropped) == (3, {"too-many-variables": 2})
+
+
 def test_program_output_between_lines_is_counted_and_does_not_hinder(tmp_path: Path) -> None:
     noise = 'epoch 3\r100%|####| 5/5\nTraceback (most recent call last):\n  File "x"\nValueError: no\n  - a tip?\n'
     whole = rows_of(read(tmp_path / "x", BLOCK))
