@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
-from tracekit.errors import ParseError, TracekitError
+from tracekit.errors import ParseError, TracekitError, UnknownFormatError
 from tracekit.pipeline import inspect
 from tracekit.trace import Trace
 
@@ -162,6 +162,174 @@ def test_a_log_without_its_head_is_read_from_its_rows(tmp_path: Path) -> None:
 def test_a_wrong_column_line_costs_the_file(columns: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ParseError, match=f"line 4: .*{reason}"):
         log(tmp_path, HEAD + columns.encode() + b"\na,1.0\n")
+
+
+STAMPED = (
+    b"gpustarttimestamp,gpuendtimestamp,method,gputime\n"
+    b"gpustarttimestamp=[ 13e224f5a60f82e0 ] gpuendtimestamp=[ 13e224f5a60f86c8 ] method=[ s ] gputime=[ 1.000 ] \n"
+)
+PLAIN = b"method,gputime\nmethod=[ p ] gputime=[ 2.000 ] \n"
+HOST = b"timestamp,method,gputime\ntimestamp=[ 5.000 ] method=[ h ] gputime=[ 3.000 ] \n"
+START = 0x13E224F5A60F82E0
+
+
+def rows(trace: Trace) -> list[tuple[object, ...]]:
+    return [(r["name"], r["ts_ns"], r["dur_ns"], r["args"]) for r in trace.events.to_pylist()]
+
+
+def test_a_log_without_stamps_behind_one_with_stamps_is_laid_behind_it(tmp_path: Path) -> None:
+    trace = log(tmp_path, HEAD + STAMPED + HEAD + PLAIN + HEAD + HOST)
+    assert rows(trace) == [
+        ("s", START, 1000, None), ("p", START + 1000, 2000, None), ("h", START + 3000, 3000, '{"timestamp_ns":5000}'),
+    ]  # fmt: skip
+    assert trace.run.origin_ns == 0
+    assert not trace.run.sources[0].synthetic_time
+    assert trace.ledgers[0].notes["synthetic-times"].count == 2
+    assert "another than the first" in trace.ledgers[0].notes["synthetic-times"].text
+
+
+def test_a_log_with_stamps_behind_one_without_keeps_them_in_args(tmp_path: Path) -> None:
+    trace = log(tmp_path, HEAD + PLAIN + HEAD + STAMPED)
+    assert rows(trace) == [("p", 0, 2000, None), ("s", 2000, 1000, f'{{"gpustarttimestamp_ns":{START}}}')]
+    assert trace.run.origin_ns is None
+    assert trace.run.sources[0].synthetic_time
+
+
+def test_logs_of_two_runs_without_stamps_lie_one_behind_the_other(tmp_path: Path) -> None:
+    assert rows(log(tmp_path, (HEAD + PLAIN) * 2)) == [("p", 0, 2000, None), ("p", 2000, 2000, None)]
+
+
+def test_logs_of_two_runs_on_the_hosts_clock_are_told_of(tmp_path: Path) -> None:
+    trace = log(tmp_path, (HEAD + HOST) * 2)
+    assert trace.run.origin_ns is None
+    assert {"host-timestamps", "several-host-clocks"} <= trace.ledgers[0].notes.keys()
+
+
+def test_the_host_stamp_beside_the_devices_own_goes_into_args_and_is_never_a_start(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD + b"timestamp,gpustarttimestamp,method,gputime\n"
+        b"timestamp=[ 5.000 ] gpustarttimestamp=[ 13e224f5a60f82e0 ] method=[ a ] gputime=[ 1.000 ] \n"
+        b"timestamp=[ 7.000 ] method=[ b ] gputime=[ 1.000 ] \n",
+    )
+    assert rows(trace) == [("a", START, 1000, '{"timestamp_ns":5000}')]
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+
+
+def test_durations_that_add_up_to_more_than_a_clock_holds_are_dropped(tmp_path: Path) -> None:
+    row = b"method=[ a ] gputime=[ 4500000000000000.000 ] \n"
+    trace = log(tmp_path, HEAD + b"method,gputime\n" + row * 3 + b"method=[ b ] gputime=[ 1.000 ] streamid=[ 7 ] \n")
+    assert sorted(column(trace, "dur_ns")) == [1000, 4_500_000_000_000_000_000]
+    assert trace.ledgers[0].dropped == {"bad-row": 2}
+
+
+def test_a_shape_in_one_key_fills_its_columns(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD + b"method,gputime,gridsize,threadblocksize\n"
+        b"method=[ a ] gputime=[ 1.000 ] gridsize=[ 2918, 7 ] threadblocksize=[ 512, 2, 1 ] \n"
+        b"method=[ b ] gputime=[ 1.000 ] gridsize=[ 1, 2, 3 ] threadblocksize=[ 4 ] \n"
+        b"method=[ c ] gputime=[ 1.000 ] gridsize=[ 99999999999, 2, 3 ] threadblocksize=[ x, 1, 1 ] \n"
+        b"method=[ d [x] ] gputime=[ 1.000 ] gridsize=[ 5, 6 ] threadblocksize=[ 7, 8, 9 ] \n",
+    )
+    shape = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+    found = [[r[c] for c in shape] for r in trace.events.to_pylist()]
+    none = [None] * 6
+    assert found == [[2918, 7, None, 512, 2, 1], [1, 2, 3, None, None, None], none, [5, 6, None, 7, 8, 9]]
+    assert column(trace, "args") == [
+        None, '{"threadblocksize":4}', '{"gridsize":"99999999999, 2, 3","threadblocksize":"x, 1, 1"}', None,
+    ]  # fmt: skip
+
+
+def test_the_words_of_opencl_are_those_of_cuda(tmp_path: Path) -> None:
+    head = HEAD.replace(b"CUDA", b"OPENCL") + b"# OPENCL_PROFILE_CSV 1\n"
+    words = b"method,gputime,ndrangesizeX,ndrangesizeY,ndrangesizeZ,workgroupsizeX,workgroupsizeY,workgroupsizeZ"
+    (row,) = log(
+        tmp_path, head + words + b",stapmemperworkgroup,regperworkitem\nk,1.000,1,2,3,4,5,6,7,8\n"
+    ).events.to_pylist()
+    names = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "static_smem_bytes", "registers", "args")
+    assert [row[n] for n in names] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+
+
+def test_kernels_called_like_copies_are_kernels(tmp_path: Path) -> None:
+    names = [
+        "memcpy_kernel",
+        "memset_kernel",
+        "memset32_post",
+        "memcpyHtoDaligned",
+        "memcpy",
+        "memset128",
+        "memcpyAtoH",
+    ]
+    text = "".join(f"method=[ {name} ] gputime=[ 1.000 ] \n" for name in names)
+    trace = log(tmp_path, HEAD + b"method,gputime\n" + text.encode())
+    assert column(trace, "kind") == ["kernel", "kernel", "memset", "memcpy", "memcpy", "memset", "memcpy"]
+    assert column(trace, "copy_kind") == [None, None, None, "HtoD", None, None, "AtoH"]
+
+
+KEYS = b"method,gputime,cputime,occupancy\n"
+KERNEL = b"method=[ a ] gputime=[ 1.000 ] cputime=[ 2.000 ] occupancy=[ 0.500 ] \n"
+COPY = b"method=[ memcpyHtoD ] gputime=[ 1.000 ] cputime=[ 2.000 ] \n"
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "whole"),
+    [
+        (KERNEL, KERNEL.rstrip(), True),
+        (COPY, KERNEL.rstrip(), True),
+        (KERNEL + COPY, COPY.rstrip(), True),
+        (KERNEL + COPY, b"method=[ a ] gputime=[ 1.000 ] cputime=[ 2.000 ]", False),
+        (KERNEL, b"method=[ a ] gputime=[ 1.000 ]", False),
+        (KERNEL, b"gputime=[ 1.000 ]", False),
+    ],
+)
+def test_a_last_row_without_line_end_is_kept_only_where_it_is_whole(
+    before: bytes, last: bytes, whole: bool, tmp_path: Path
+) -> None:
+    trace = log(tmp_path, HEAD + KEYS + before + last)
+    assert trace.events.num_rows == before.count(b"\n") + whole
+    assert trace.ledgers[0].dropped == ({} if whole else {"torn-row": 1})
+
+
+def test_digits_below_1_ns_and_numbers_in_the_wrong_place_are_told(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD
+        + b"method,gputime,cputime,streamid\nmethod=[ a ] gputime=[ 1.0004 ] cputime=[ 2.0000 ] streamid=[ -1 ] \n",
+    )
+    notes = trace.ledgers[0].notes
+    assert (notes["rounded"].count, notes["odd-cell"].count) == (1, 1)
+    assert notes["odd-cell"].places == ["line 5"]
+    assert column(trace, "args") == ['{"cputime_ns":2000,"streamid":-1}']
+
+
+def test_headers_without_a_number_are_told(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        b"# CUDA_PROFILE_LOG_VERSION 7\n# CUDA_DEVICE x y\n# CUDA_CONTEXT zz\n# NV_Warning: Ignoring foo\n" + PLAIN,
+    )
+    assert {"unknown-version", "bad-header", "unknown-header"} <= trace.ledgers[0].notes.keys()
+    assert (column(trace, "device"), column(trace, "context")) == ([None], [None])
+
+
+def test_a_counter_named_as_our_own_member_keeps_its_value(tmp_path: Path) -> None:
+    trace = log(
+        tmp_path,
+        HEAD
+        + b"method,gputime,cputime,cputime_ns\nmethod=[ a ] gputime=[ 1.000 ] cputime=[ 2.000 ] cputime_ns=[ 5 ] \n",
+    )
+    assert column(trace, "args") == ['{"cputime_ns":2000,"cputime_ns_":5}']
+
+
+def test_a_log_of_web_requests_is_none_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormatError):
+        log(tmp_path, b"timestamp,method,url,status\n2020-01-01,GET,/x,200\n")
+
+
+def test_many_header_lines_do_not_pile_up(tmp_path: Path) -> None:
+    heads = b"".join(b"# CUDA_CONTEXT %d\n" % n for n in range(3000))
+    trace = log(tmp_path, HEAD + heads + PLAIN)
+    assert len(trace.run.sources[0].facts["contexts"]) == 1000
 
 
 @given(st.data())

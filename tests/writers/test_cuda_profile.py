@@ -14,6 +14,7 @@ import tracekit
 from tracekit.errors import OutputExistsError
 from tracekit.readers.builder import RowBuilder
 from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.writers.base import Written
 
 LOGS = [
     "kvp-timestamps",
@@ -22,7 +23,9 @@ LOGS = [
     "csv-short-rows",
     "kvp",
     "kvp-streamid",
+    "kvp-version-1",
     "opencl",
+    "opencl-csv-timestamps",
     "two-contexts_1",
 ]
 
@@ -135,6 +138,108 @@ def test_what_a_line_cannot_hold_is_left_out_by_reason(tmp_path: Path) -> None:
     assert written.left_out == {
         "a name that a line cannot hold": 4, "starts before the clock's zero": 1, "no duration": 1, "kind operator": 1,
     }  # fmt: skip
+
+
+def written(tmp_path: Path, rows: list[dict[str, object]], to: str, run: Run | None = None) -> tuple[Written, Trace]:
+    builder = RowBuilder()
+    for number, row in enumerate(rows):
+        own = {"ts_ns": number * 10, "dur_ns": 5, "event_id": number, "kind": "kernel", "source": 0, "name": "k"}
+        builder.add(**own | row)
+    trace = Trace(pa.Table.from_batches([builder.take()]), run=run or Run(origin_ns=0))
+    done = tracekit.write(trace, tmp_path / "x.log", to=to)
+    return done, tracekit.read(tmp_path / "x.log")
+
+
+BOTH = pytest.mark.parametrize("to", ["cuda-kvp", "cuda-csv"])
+
+
+@BOTH
+def test_texts_in_args_keep_commas_quotes_and_brackets(to: str, tmp_path: Path) -> None:
+    args = '{"s":"a, b","q":"x [y]","r":"say \\"hi\\"","z":"at the end ]"}'
+    done, back = written(tmp_path, [{"args": args}, {}], to)
+    assert done.notes == []
+    assert back.events.column("args").to_pylist() == [args, None]
+
+
+@BOTH
+def test_members_of_args_without_a_place_are_counted(to: str, tmp_path: Path) -> None:
+    args = [
+        '{"External id":5,"est":{"a":1},"empty":"","two":"a\\nb","lead":" x"}',
+        '{"method":"z","timestamp":3,"gputime":4,"gpuendtimestamp":"q"}',
+        '{"cputime_ns":1.5}',
+        '{"cputime_ns":"abc"}',
+        "[1]",
+        "not json",
+        '{"n":null}',
+    ]
+    done, back = written(tmp_path, [{"args": a} for a in args], to)
+    assert done.events == len(args)
+    assert done.notes == ["13 members of args fit no column"]
+    assert back.events.column("args").null_count == len(args)
+    assert back.events.column("ts_ns").to_pylist() == [10 * n for n in range(len(args))]
+
+
+@BOTH
+def test_members_that_change_their_type_are_counted(to: str, tmp_path: Path) -> None:
+    done, back = written(tmp_path, [{"args": '{"a":"5","b":true,"c":"007","d":1.50}'}], to)
+    assert done.notes == ["2 members of args come back with another type: true, false, quoted numbers"]
+    assert back.events.column("args").to_pylist() == ['{"a":5,"b":"true","c":"007","d":1.50}']
+
+
+@BOTH
+def test_times_that_no_clock_holds_are_left_out(to: str, tmp_path: Path) -> None:
+    spans = [(0, -1), (1 << 62, 0), ((1 << 62) - 1, 0), ((1 << 62) - 1, 1), (0, 1 << 62), (0, (1 << 62) - 1)]
+    done, back = written(tmp_path, [{"ts_ns": ts, "dur_ns": dur} for ts, dur in spans], to)
+    assert done.left_out == {"ends before it starts": 1, "ends more than 146 years after the zero": 3}
+    assert sorted(zip(*(back.events.column(c).to_pylist() for c in ("ts_ns", "dur_ns")), strict=True)) == [
+        (0, (1 << 62) - 1),
+        ((1 << 62) - 1, 0),
+    ]
+
+
+@BOTH
+def test_copies_of_other_profilers_get_the_names_of_the_log_and_the_user_is_told(to: str, tmp_path: Path) -> None:
+    copies: list[dict[str, object]] = [
+        {"name": "[CUDA memcpy HtoD]", "kind": "memcpy", "copy_kind": "HtoD"},
+        {"name": "memory move", "kind": "memcpy"},
+        {"name": "memcpy_own", "kind": "memcpy", "copy_kind": "DtoH"},
+        {"name": "memory clear", "kind": "memset"},
+        {"name": "memcpyDtoDasync", "kind": "memcpy", "copy_kind": "DtoD"},
+        {"name": "memcpyHtoD", "kind": "kernel"},
+    ]
+    done, back = written(tmp_path, copies, to)
+    names = ["memcpyHtoD", "memcpy", "memcpyDtoH", "memset", "memcpyDtoDasync", "memcpyHtoD"]
+    assert back.events.column("name").to_pylist() == names
+    assert back.events.column("kind").to_pylist()[:5] == [c["kind"] for c in copies[:5]]
+    assert back.events.column("copy_kind").to_pylist()[:5] == [c.get("copy_kind") for c in copies[:5]]
+    assert [note.split(" ", 1)[0] for note in done.notes] == ["4", "1"]
+
+
+def test_the_hosts_stamps_of_version_1_come_back_as_they_were(tmp_path: Path) -> None:
+    source = sample("cuda-profile/kvp-version-1.log")
+    tracekit.convert(source, tmp_path / "x.kvp")
+    lines = (tmp_path / "x.kvp").read_text().replace(" \n", "\n").splitlines()
+    assert sorted(lines) == sorted(source.read_text().splitlines())
+    assert tracekit.read(tmp_path / "x.kvp").run.origin_ns is None
+
+
+def test_an_opencl_log_keeps_the_words_of_opencl(tmp_path: Path) -> None:
+    text = (
+        "# OPENCL_PROFILE_LOG_VERSION 2.0\n# OPENCL_DEVICE 0 Tesla K40c\n# OPENCL_CONTEXT 1\n# OPENCL_PROFILE_CSV 1\n"
+        "method,gputime,ndrangesizeX,workgroupsizeX,stapmemperworkgroup,regperworkitem,streamid\nk,1.000,1,2,3,4,5\n"
+    )
+    (tmp_path / "opencl.log").write_text(text)
+    tracekit.convert(tmp_path / "opencl.log", tmp_path / "x", to="cuda-csv")
+    assert (tmp_path / "x").read_text() == text
+
+
+def test_columns_that_appear_late_stand_in_the_one_column_line(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{} for _ in range(70_000)]
+    rows[-1] = {"registers": 9, "args": '{"late":1}'}
+    _, back = written(tmp_path, rows, "cuda-csv")
+    assert back.events.num_rows == 70_000
+    assert back.events.column("registers").to_pylist()[-1] == 9
+    assert back.events.column("args").to_pylist()[-2:] == [None, '{"late":1}']
 
 
 def test_an_empty_trace_is_a_log_without_rows(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 CONTEXTS_KEPT = 1000
 """Contexts that the facts of a run list; a log of a real program has a handful."""
+SHAPES_KEPT = 1000
+"""Sets of keys remembered to judge a last row without line end; a real log has two or three."""
 
 _FACT = re.compile(r"#\s*(?:(CUDA|OPENCL)_)?([A-Z_]+)\s*(.*)")
 _COLUMNS = re.compile(rb"^[ \t]*[a-z][A-Za-z0-9_]*(?:,[ \t]*[A-Za-z0-9_]+)+[ \t]*$")
@@ -31,7 +33,8 @@ class Log:
 
     clock: of the file, set by its first column line: "gpu" (ns of the epoch), "host" (us from a zero that is not
     stated), "none", "" before. block_clock: of the rows that come next. ends: (device, context, stream) -> end of the
-    rows laid out. last_end: of all rows; floor: where rows of a log without the file's clock begin.
+    rows laid out. shapes: the keys of key-value rows seen, each with whether it was a kernel's. last_end: of all rows.
+    floor: where rows of a log without the file's clock begin.
     """
 
     ledger: Ledger
@@ -47,6 +50,7 @@ class Log:
     clock: str = ""
     block_clock: str = ""
     ends: dict[tuple[int | None, int | None, int], int] = field(default_factory=dict)
+    shapes: set[tuple[frozenset[str], bool]] = field(default_factory=set)
     last_end: int = 0
     floor: int = 0
 
@@ -102,6 +106,11 @@ class Log:
             facts.setdefault("timestampfactor", value)
         else:
             self.ledger.note("unknown-header", "a header line of another kind was passed over", where=f"line {number}")
+
+    def note_shape(self, keys: frozenset[str], kernel: bool) -> None:
+        """Remember the keys of a whole key-value row."""
+        if len(self.shapes) < SHAPES_KEPT:
+            self.shapes.add((keys, kernel))
 
     def _check(self, value: int | None, word: str, number: int) -> None:
         if value is None:

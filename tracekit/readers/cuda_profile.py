@@ -151,13 +151,17 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
         return None
     block = Block(count)
     done = np.zeros(count, np.bool_)
-    shape_of = np.full(count, -1)
-    seen: list[frozenset[str]] = []
+    last: tuple[frozenset[str], bool] | None = None
     shapes = comma_shapes(text, starts, ends, log.columns) if comma else key_value_shapes(text, starts, ends)
     for rows, cells in shapes:
         done[rows] = True
-        shape_of[rows] = len(seen)
-        seen.append(frozenset(cells))
+        if not comma and "method" in cells:
+            method, keys = cells["method"], frozenset(cells)
+            ends_here = part.torn and rows[-1] == count - 1
+            if ends_here:
+                last = keys, _kind(method.one(-1)) == Kind.KERNEL
+            if len(rows) > ends_here:
+                log.note_shape(keys, _kind(method.one(0)) == Kind.KERNEL)
         for column, some in cells.items():
             block.add(rows, column, some)
     blank_rows = 0
@@ -178,25 +182,17 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
             block.add_one(row, column, value)
     log.ledger.ignore("blank", blank_rows)
     torn = count - 1 if part.torn else -1
-    if torn >= 0 and torn not in block.bad and not (not comma and _ends_whole(log, block, part, shape_of, seen)):
+    if torn >= 0 and torn not in block.bad and not _ends_whole(log, part, last):
         # The last cell of a cut line may have lost digits, or further cells are gone: it cannot be trusted.
         block.bad[torn] = "cut"
     return _batch(log, block, part.line, torn)
 
 
-def _ends_whole(log: Log, block: Block, part: LineBlock, shape_of: I64, seen: list[frozenset[str]]) -> bool:
-    """Tell whether a key-value row without a line end lacks that alone: another row of its kind has the same keys."""
-    mine = int(shape_of[-1])
-    if mine < 0 or not part.data.rstrip().endswith(b"]"):
+def _ends_whole(log: Log, part: LineBlock, last: tuple[frozenset[str], bool] | None) -> bool:
+    """Tell whether a key-value row lacks its line end alone: it has all keys, or those of other rows of its kind."""
+    if last is None or not part.data.rstrip().endswith(b"]"):
         return False
-    if seen[mine] >= set(log.columns):
-        return True
-    methods = block.text("method", np.arange(block.count))
-    if not methods.is_valid()[-1].as_py():
-        return False
-    alike = np.array([seen[at] == seen[mine] if at >= 0 else False for at in shape_of[:-1].tolist()], np.bool_)
-    kinds = {_kind(m) for m in methods[:-1].filter(pa.array(alike)).unique().to_pylist() if m is not None}
-    return _kind(methods[-1].as_py()) in kinds
+    return last[0] >= set(log.columns) or last in log.shapes
 
 
 def _columns_unsaid(log: Log, part: LineBlock) -> None:

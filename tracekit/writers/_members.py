@@ -36,7 +36,14 @@ def members(args: pa.Array) -> tuple[dict[str, pa.Array], int]:
                     columns.setdefault(key, []).append((rows, found.field(at)))
             continue
         for row, text in zip(rows.tolist(), mine.to_pylist(), strict=True):
-            for key, value in orjson.loads(text).items():
+            try:
+                found_here = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                found_here = None
+            if not isinstance(found_here, dict):
+                lost += 1
+                continue
+            for key, value in found_here.items():
                 if isinstance(value, (dict, list)) or not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
                     lost += 1
                 else:

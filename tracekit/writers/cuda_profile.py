@@ -12,8 +12,9 @@ CSV. A copy or memset of another profiler gets the method's name (`memcpyHtoD`).
 several, each has its own header within the one file, which our reader reads back.
 
 Time stamps are hexadecimal ns, of the Unix epoch where the trace knows it, else from the trace's own zero. A trace
-whose times were laid end to end gets none, as its source had none. Flat members of `args` become columns of their name;
-cputime_ns and gputime_ns become cputime and gputime in us.
+whose times were laid end to end gets none, as its source had none; one whose starts are the host's `timestamp` (version
+1) gets that column back. Flat members of `args` become columns of their name; cputime_ns and gputime_ns become cputime
+and gputime in us. A text in `args` that a cell cannot hold is counted and told.
 Source of the layout: the real logs that the reader `cuda-profile` is tested with.
 """
 
@@ -39,7 +40,14 @@ from tracekit.trace import Run
 from tracekit.writers._members import members
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
-_ORDER = ("gpustarttimestamp", "gpuendtimestamp", "method", "gputime", "cputime")
+_STAMPS = {"gpu": ["gpustarttimestamp", "gpuendtimestamp"], "host": ["timestamp"], "none": []}
+_RESERVED = frozenset({*_STAMPS["gpu"], *_STAMPS["host"], "method", "gputime"})
+"""Columns that the rows' own times and names fill: a member of `args` of that name finds no place."""
+_OPENCL = {
+    "gridsizeX": "ndrangesizeX", "gridsizeY": "ndrangesizeY", "gridsizeZ": "ndrangesizeZ",
+    "threadblocksizeX": "workgroupsizeX", "threadblocksizeY": "workgroupsizeY", "threadblocksizeZ": "workgroupsizeZ",
+    "stasmemperblock": "stapmemperworkgroup", "regperthread": "regperworkitem",
+}  # fmt: skip
 _COLUMNS = {
     "grid_x": "gridsizeX", "grid_y": "gridsizeY", "grid_z": "gridsizeZ", "block_x": "threadblocksizeX",
     "block_y": "threadblocksizeY", "block_z": "threadblocksizeZ", "dynamic_smem_bytes": "dynsmemperblock",
@@ -51,7 +59,11 @@ _UNHELD = ("correlation", "pid", "tid", "rank", "step", "value")
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _THOUSANDTHS = pa.array([f".{n:03d}" for n in range(1000)])
 _UNREADABLE = re.compile(r"[\x00-\x1f\x7f]|\]\s+[A-Za-z_]\w*=\[|^\s|\s$|^$")
-"""Names that a line cannot hold: control characters, what looks like the next key, blanks at an end."""
+"""Texts that a line cannot hold: control characters, what looks like the next key, blanks at an end."""
+_UNREADABLE_CELL = re.compile(r"[\x00-\x1f\x7f]|^\s|\s$|^$")
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
+_COPY_METHOD, _SET_METHOD = "^memcpy([A-Za-z0-9]\\w*)?$", "^memset([A-Za-z0-9]\\w*)?$"
+_MOST_NS = 1 << 62
 
 _NONE = pa.RecordBatch.from_pylist([], schema=EVENTS)
 
@@ -67,7 +79,10 @@ class _Found:
     members: dict[str, None] = field(default_factory=dict)
     unheld: set[str] = field(default_factory=set)
     lost: int = 0
+    retyped: int = 0
     quoted: int = 0
+    renamed: int = 0
+    misleading: int = 0
 
 
 def _write(comma: bool, stream: Stream, target: Path, options: WriteOptions) -> Written:
@@ -81,19 +96,27 @@ def _write(comma: bool, stream: Stream, target: Path, options: WriteOptions) -> 
                     kept = _device_work(batch, stream.run, written)
                     if kept.num_rows:
                         _learn(found, kept)
+                        _learn_names(found, kept)
                         rows.write_batch(kept)
         except OSError as err:
             raise OutputError(f"{folder}: {err.strerror or err}", hint="TMPDIR names another folder") from err
-        sources = stream.run.sources
-        synthetic = bool(sources) and all(s.synthetic_time for s in sources)
+        clock = _clock(stream.run)
+        columns = _columns(found, clock)
         for lane in found.lanes or {(0, None, None): None}:
-            columns = _columns(found, stamped=not synthetic)
-            _header(out, stream.run, lane, columns, comma=comma)
+            words = _header(out, stream.run, lane, columns, comma=comma)
             for batch in _stored(spool, lane) if found.lanes else ():
-                out.write(_lines(batch, columns, stream.run.origin_ns or 0, found, comma=comma))
+                out.write(_lines(batch, words, stream.run.origin_ns or 0, found, comma=comma))
                 written.events += batch.num_rows
-    _tell(written, found, stream.run, synthetic)
+    _tell(written, found, stream.run, clock)
     return written
+
+
+def _clock(run: Run) -> str:
+    """Return which stamps the log gets: "gpu", "host" (of version 1) or "none"."""
+    if run.sources and all(s.synthetic_time for s in run.sources):
+        return "none"
+    hosts = run.sources and all(s.facts.get("clock") == "host" for s in run.sources)
+    return "host" if hosts and run.origin_ns is None else "gpu"
 
 
 def _device_work(batch: pa.RecordBatch, run: Run, written: Written) -> pa.RecordBatch:
@@ -107,9 +130,16 @@ def _device_work(batch: pa.RecordBatch, run: Run, written: Written) -> pa.Record
     keep = np.isin(codes, [at for at, word in enumerate(words) if word in _KINDS])
     for code in np.unique(codes[~keep]).tolist():
         written.leave_out(f"kind {words[code]}", int((codes == code).sum()))
-    keep &= _count(written, keep, batch.column("dur_ns").is_valid(), "no duration")
+    dur = batch.column("dur_ns")
+    keep &= _count(written, keep, dur.is_valid(), "no duration")
+    dur = dur.fill_null(0)
+    keep &= _count(written, keep, pc.greater_equal(dur, 0), "ends before it starts")
     origin = run.origin_ns or 0
-    keep &= _count(written, keep, pc.greater_equal(batch.column("ts_ns"), -origin), "starts before the clock's zero")
+    ts = batch.column("ts_ns")
+    keep &= _count(written, keep, pc.greater_equal(ts, -origin), "starts before the clock's zero")
+    late = pc.and_(pc.less(ts, _MOST_NS - max(origin, 0)), pc.less(dur, _MOST_NS))
+    room = pc.subtract(_MOST_NS - 1 - max(origin, 0), pc.if_else(late, dur, 0))
+    keep &= _count(written, keep, pc.and_(late, pc.less_equal(ts, room)), "ends more than 146 years after the zero")
     names = _method(batch)
     good = pa.array([name is not None and not _UNREADABLE.search(name) for name in names.dictionary.to_pylist()])
     fits = good.take(names.indices.fill_null(0)) if len(good) else pa.array(np.zeros(len(names), np.bool_))
@@ -128,12 +158,30 @@ def _method(batch: pa.RecordBatch) -> pa.DictionaryArray:
     """Return the column method: the raw name where there is one, and the log's own word for copies and memsets."""
     name, raw, kind, copy = (batch.column(c).cast(pa.string()) for c in ("name", "raw_name", "kind", "copy_kind"))
     method = pc.coalesce(raw, name)
-    own = pc.starts_with(method, "mem")
-    legacy = pc.if_else(
-        pc.equal(kind, str(Kind.MEMCPY)), pc.binary_join_element_wise("memcpy", pc.fill_null(copy, ""), ""), "memset"
-    )
-    foreign = pc.and_(pc.not_equal(kind, str(Kind.KERNEL)), pc.invert(pc.fill_null(own, False)))
-    return pc.if_else(foreign, legacy, method).dictionary_encode()
+    copies = pc.equal(kind, str(Kind.MEMCPY))
+    legacy = pc.if_else(copies, pc.binary_join_element_wise("memcpy", pc.fill_null(copy, ""), ""), "memset")
+    return pc.if_else(_foreign(method, kind), legacy, method).dictionary_encode()
+
+
+def _foreign(method: pa.Array, kind: pa.Array) -> pa.Array:
+    """Tell which rows are copies or memsets without a method of this log."""
+    encoded = pc.fill_null(method, "").dictionary_encode()
+    own = [
+        pc.match_substring_regex(encoded.dictionary, pattern).take(encoded.indices)
+        for pattern in (_COPY_METHOD, _SET_METHOD)
+    ]
+    is_own = pc.if_else(pc.equal(kind, str(Kind.MEMCPY)), own[0], own[1])
+    return pc.and_(pc.not_equal(kind, str(Kind.KERNEL)), pc.invert(is_own))
+
+
+def _learn_names(found: _Found, batch: pa.RecordBatch) -> None:
+    """Count the copies that get another name, and the kernels that the log cannot tell from copies."""
+    kind = batch.column("kind").cast(pa.string())
+    method = pc.coalesce(batch.column("raw_name").cast(pa.string()), batch.column("name").cast(pa.string()))
+    found.renamed += pc.sum(_foreign(method, kind)).as_py() or 0
+    kernels = pc.equal(kind, str(Kind.KERNEL))
+    like = pc.or_(pc.match_substring_regex(method, _COPY_METHOD), pc.match_substring_regex(method, _SET_METHOD))
+    found.misleading += pc.sum(pc.and_(kernels, like)).as_py() or 0
 
 
 def _learn(found: _Found, batch: pa.RecordBatch) -> None:
@@ -151,16 +199,17 @@ def _learn(found: _Found, batch: pa.RecordBatch) -> None:
         found.lost += lost
 
 
-def _columns(found: _Found, *, stamped: bool) -> list[str]:
-    first = [*_ORDER[: 2 if stamped else 0], "method", "gputime"]
-    if "cputime_ns" in found.members:
+def _columns(found: _Found, clock: str) -> list[str]:
+    first = [*_STAMPS[clock], "method", "gputime"]
+    if found.members.keys() & {"cputime_ns", "cputime"}:
         first.append("cputime")
     later = [word for name, word in _COLUMNS.items() if name in found.columns]
-    rest = [key for key in found.members if key not in ("cputime_ns", "gputime_ns") and key not in (*first, *later)]
-    return [*first, *later, *rest]
+    own = {"cputime_ns", "gputime_ns", *_RESERVED, *first, *later}
+    return [*first, *later, *(key for key in found.members if key not in own)]
 
 
-def _header(out: BinaryIO, run: Run, lane: Lane, columns: list[str], *, comma: bool) -> None:
+def _header(out: BinaryIO, run: Run, lane: Lane, columns: list[str], *, comma: bool) -> dict[str, str]:
+    """Write the header of a context; return each column with the word that the log has for it."""
     source, device, context = lane
     facts = next((s.facts for at, s in enumerate(run.sources) if at == source), {})
     api = "OPENCL" if "OpenCL" in str(facts.get("tool", "")) else "CUDA"
@@ -176,7 +225,11 @@ def _header(out: BinaryIO, run: Run, lane: Lane, columns: list[str], *, comma: b
     factor = str(facts.get("timestampfactor", ""))
     if re.fullmatch("[0-9a-fA-F]+", factor):
         lines.append(f"# TIMESTAMPFACTOR {factor}")
-    out.write("\n".join([*lines, ",".join(columns), ""]).encode())
+    words = {column: column for column in columns}
+    if api == "OPENCL":  # unless a member of args has taken the word
+        words |= {column: word for column, word in _OPENCL.items() if column in words and word not in words}
+    out.write("\n".join([*lines, ",".join(words.values()), ""]).encode())
+    return words
 
 
 def _stored(spool: Path, lane: Lane) -> Iterator[pa.RecordBatch]:
@@ -192,39 +245,52 @@ def _stored(spool: Path, lane: Lane) -> Iterator[pa.RecordBatch]:
                 yield kept
 
 
-def _lines(batch: pa.RecordBatch, columns: list[str], origin: int, found: _Found, *, comma: bool) -> memoryview:
-    """Return the lines of a batch as one text."""
+def _lines(batch: pa.RecordBatch, columns: dict[str, str], origin: int, found: _Found, *, comma: bool) -> memoryview:
+    """Return the lines of a batch as one text. columns: column -> its word in this log."""
     start = batch.column("ts_ns").to_numpy() + origin
     dur = batch.column("dur_ns").to_numpy()
     extra = members(batch.column("args"))[0]
     of_schema = {word: name for name, word in _COLUMNS.items()}
+    found.lost += sum(len(values) - values.null_count for key, values in extra.items() if key in _RESERVED)
     texts: list[pa.Array] = []
-    for column in columns:
+    for column, word in columns.items():
+        own: pa.Array | None = None
         if column == "gpustarttimestamp":
-            text = _hexadecimal(start)
+            own = _hexadecimal(start)
         elif column == "gpuendtimestamp":
-            text = _hexadecimal(start + dur)
+            own = _hexadecimal(start + dur)
+        elif column == "timestamp":
+            own = _us(pa.array(start))
         elif column == "method":
-            text = _names(batch, found, comma=comma)
+            own = _names(batch, found, comma=comma)
         elif column == "gputime":
-            measured = extra.get("gputime_ns")
-            own = pa.array(dur) if measured is None else pc.coalesce(measured.cast(pa.int64()), pa.array(dur))
-            text = _us(own)
-        elif column == "cputime":
-            text = (
-                _us(extra["cputime_ns"].cast(pa.int64())) if "cputime_ns" in extra else pa.nulls(len(dur), pa.string())
-            )
-        elif column in of_schema and batch.column(of_schema[column]).null_count < batch.num_rows:
-            text = batch.column(of_schema[column]).cast(pa.string())
-            if column in extra:
-                text = pc.coalesce(text, _plain(extra[column]))
+            measured = _whole(extra.get("gputime_ns"), found)
+            own = _us(pa.array(dur) if measured is None else pc.coalesce(measured, pa.array(dur)))
         else:
-            text = _plain(extra[column]) if column in extra else pa.nulls(len(dur), pa.string())
-        texts.append(text if comma else pc.binary_join_element_wise(f"{column}=[ ", text, " ] ", ""))
+            if column == "cputime" and (measured := _whole(extra.get("cputime_ns"), found)) is not None:
+                own = _us(measured)
+            elif column in of_schema and batch.column(of_schema[column]).null_count < batch.num_rows:
+                own = batch.column(of_schema[column]).cast(pa.string())
+            if column in extra:
+                more = _plain(extra[column], found, comma=comma)
+                if own is not None:
+                    found.lost += pc.sum(pc.and_(own.is_valid(), more.is_valid())).as_py() or 0
+                own = more if own is None else pc.coalesce(own, more)
+        text = pa.nulls(len(dur), pa.string()) if own is None else own
+        texts.append(text if comma else pc.binary_join_element_wise(f"{word}=[ ", text, " ] ", ""))
     joined = pc.binary_join_element_wise(*[pc.fill_null(t, "") for t in texts], "," if comma else "")
     joined = pc.binary_join_element_wise(joined, "\n", "").cast(pa.large_string())
     offsets = np.frombuffer(joined.buffers()[1], np.int64, len(joined) + 1, joined.offset * 8)
     return memoryview(joined.buffers()[2])[offsets[0] : offsets[-1]]
+
+
+def _whole(values: pa.Array | None, found: _Found) -> pa.Array | None:
+    """Return members that are whole ns as int64; others find no place."""
+    if values is None:
+        return None
+    good = pc.match_substring_regex(values, "^[0-9]{1,18}$")
+    found.lost += pc.sum(pc.invert(good)).as_py() or 0
+    return pc.if_else(good, values, None).cast(pa.int64())
 
 
 def _names(batch: pa.RecordBatch, found: _Found, *, comma: bool) -> pa.Array:
@@ -234,17 +300,28 @@ def _names(batch: pa.RecordBatch, found: _Found, *, comma: bool) -> pa.Array:
         odd = [("," in w or '"' in w or w.startswith("#")) for w in words]
         used = np.bincount(method.indices.to_numpy(), minlength=len(words))
         found.quoted += int(sum(n for n, o in zip(used.tolist(), odd, strict=True) if o))
-        words = ['"' + w.replace('"', '""') + '"' if o else w for w, o in zip(words, odd, strict=True)]
+        words = [_quoted(w) if o else w for w, o in zip(words, odd, strict=True)]
     return pa.array(words, pa.string()).take(method.indices)
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _plain(values: pa.Array, found: _Found, *, comma: bool) -> pa.Array:
     """Return JSON values as the log prints them: numbers as they stand, strings without quotes, null as nothing."""
     encoded = values.dictionary_encode()
+    used = np.bincount(encoded.indices.drop_null().to_numpy(), minlength=len(encoded.dictionary)).tolist()
     words: list[str | None] = []
-    for text in encoded.dictionary.to_pylist():
-        value = orjson.loads(text) if text[:1] == '"' else text
-        words.append(None if text == "null" or re.search(r'[\x00-\x1f,"\[\]]', value) else value)
+    for text, count in zip(encoded.dictionary.to_pylist(), used, strict=True):
+        value = orjson.loads(text) if text.startswith('"') else text
+        if text == "null" or (_UNREADABLE_CELL if comma else _UNREADABLE).search(value):
+            found.lost += count if text != "null" else 0
+            words.append(None)
+            continue
+        if text in ("true", "false") or (text.startswith('"') and _NUMBER.fullmatch(value)):
+            found.retyped += count
+        words.append(_quoted(value) if comma and ("," in value or '"' in value) else value)
     return pa.array(words, pa.string()).take(encoded.indices)
 
 
@@ -261,10 +338,10 @@ def _hexadecimal(values: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
 
 
-def _tell(written: Written, found: _Found, run: Run, synthetic: bool) -> None:
-    if synthetic:
+def _tell(written: Written, found: _Found, run: Run, clock: str) -> None:
+    if clock == "none":
         written.notes.append("no time stamps were written: the source had none")
-    elif run.origin_ns is None and written.events:
+    elif clock == "gpu" and run.origin_ns is None and written.events:
         written.notes.append("the trace does not know the wall clock: time stamps count from its own zero")
     if len(found.lanes) > 1:
         written.notes.append(f"{len(found.lanes)} contexts stand in one file, each with its header")
@@ -272,6 +349,14 @@ def _tell(written: Written, found: _Found, run: Run, synthetic: bool) -> None:
         written.notes.append(f"this log has no column for: {', '.join(sorted(found.unheld))}")
     if found.lost:
         written.notes.append(f"{found.lost:,} members of args fit no column")
+    if found.retyped:
+        written.notes.append(
+            f"{found.retyped:,} members of args come back with another type: true, false, quoted numbers"
+        )
+    if found.renamed:
+        written.notes.append(f"{found.renamed:,} copies and memsets got the names of this log, such as memcpyHtoD")
+    if found.misleading:
+        written.notes.append(f"{found.misleading:,} kernels are named as this log names copies: it cannot say so")
     if found.quoted:
         written.notes.append(
             f"{found.quoted:,} rows have a name with a comma, in quotes: the profiler itself writes none"
