@@ -52,6 +52,13 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
                 state.ledger.path, "", "a table header without rows",
                 hint="nvprof writes its rows when the program ends: was it killed before?",
             )  # fmt: skip
+        strange = [s.strange for s in sessions.values() if s.strange is not None]
+        if strange and not seen and not any(s.nothing for s in sessions.values()):
+            raise ParseError(
+                state.ledger.path, f"line {min(strange)}", "a table that is not understood follows 'Profiling result:'",
+                hint="nvprof's own columns (Start, Duration, Name or Time(%), Time, Calls), divided by commas, "
+                "semicolons or tabs, are read: was the file changed or translated?",
+            )  # fmt: skip
         if not seen:
             state.ledger.note(
                 "no-rows", "the file has no row: nvprof recorded nothing, or what it recorded was removed"

@@ -6,6 +6,7 @@ nvprof prints six decimals of KB or MB in CSV, five digits in text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -46,16 +47,35 @@ KNOWN = frozenset(
 )
 
 _INT32 = 1 << 31
+_BLANKS = "'\u2019\u00a0\u2009\u202f"
+_UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
+_COMMA_GROUPS = re.compile(
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
+    rf"((?:\.\d*)?{_UNITS})$", re.ASCII,
+)  # fmt: skip
+_POINT_GROUPS = re.compile(
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
+    rf"((?:,\d*)?{_UNITS})$", re.ASCII,
+)  # fmt: skip
+_SEPARATORS = re.compile(rf"[{_BLANKS},.]")
 
 
 def plain_number(cell: str, decimal: str) -> str:
-    """Return the cell with a decimal point. Raises: RowError where separators of thousands make it ambiguous."""
+    """Return the cell with a decimal point and without separators of thousands.
+
+    Blanks that do not break and apostrophes are nothing else; of comma and point one proves the other, and so does a
+    second of its kind. Raises: RowError for `1,234` alone, which may be either.
+    """
     if decimal != ",":
-        if "," in cell:
-            raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a comma in a table of decimal points")
+        if "," in cell or not cell.isascii() or "'" in cell:
+            if (match := _COMMA_GROUPS.match(cell)) is None:
+                raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a comma in a table of decimal points")
+            return _SEPARATORS.sub("", match[1]) + match[2]
         return cell
-    if "." in cell or cell.count(",") > 1:
-        raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a point in a table of decimal commas")
+    if "." in cell or cell.count(",") > 1 or not cell.isascii() or "'" in cell:
+        if (match := _POINT_GROUPS.match(cell)) is None:
+            raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a point in a table of decimal commas")
+        cell = _SEPARATORS.sub("", match[1]) + match[2]
     return cell.replace(",", ".")
 
 
@@ -135,7 +155,7 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
             args[ARGS.get(column, column)] = cell + (table.unit(column) if column not in ARGS else "")
     _name(row, name, args, state)
     if cell := cells.get("Correlation_ID"):
-        row["correlation"] = whole(cell, decimal, 1 << 63)
+        row["correlation"] = state.correlation(cell)
     if args:
         row["args"] = orjson.dumps(args).decode()
     return row

@@ -12,20 +12,23 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import _nvprof_lines as lines
 from tracekit.readers._nvprof_block import read_block
-from tracekit.readers._nvprof_cells import begins_row, csv_cells, decimal_of, ends_whole, fitted, looks_cut, text_cells
+from tracekit.readers._nvprof_cells import (
+    after_returns,
+    begins_row,
+    csv_cells,
+    decimal_of,
+    ends_whole,
+    fitted,
+    holds_prefix,
+    takes_units,
+    text_cells,
+    why_no_row,
+)
 from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
-from tracekit.readers._nvprof_state import OpenTable, ProfiledRun, RowError, State
+from tracekit.readers._nvprof_state import MIXED, MIXED_TOTALS, UNLIKE, OpenTable, ProfiledRun, RowError, State, falls
 from tracekit.readers._nvprof_totals import GPU, total_rows
 
-MIXED = (
-    "rows of several processes are mixed line by line and do not say whose they are: their pid is left out "
-    "(mpirun --tag-output, or nvprof --log-file %p.csv, keeps them apart)"
-)
-MIXED_TOTALS = (
-    "tables of several processes are mixed line by line: which run a row belongs to is uncertain "
-    "(mpirun --tag-output, or nvprof --log-file %p.log, keeps them apart)"
-)
 OTHER_TABLE = (
     "tables of nvprof that hold no calls, copies or counters (CPU samples, device clocks, critical path) were not read"
 )
@@ -48,6 +51,10 @@ class Session:
         self.unread = False
         self.traces: list[OpenTable] = []
         self.tables = 0
+        self.strange: int | None = None
+        """Line of the first output below `Profiling result:` where no table had come yet."""
+        self.nothing = False
+        """Whether nvprof said that it had profiled nothing."""
 
     # Blocks of rows
 
@@ -63,8 +70,9 @@ class Session:
         read = read_block(data, line, table, self.state)
         if read is None:
             return None
+        table.decimal = table.decimal or "."
         if table.rivals:
-            if not table.mixed and _falls(read[0], table.last_start):
+            if not table.mixed and falls(read[0], table.last_start):
                 table.mix()
                 read = read_block(data, line, table, self.state) or read
             if table.mixed and not table.rivals_alike():
@@ -111,6 +119,8 @@ class Session:
         text = text.strip("\0").rstrip("\r")
         if lines.is_blank(text):
             self.ledger.ignore("blank")
+        elif "== " in text and self.table is not None and holds_prefix(text, self.table.header):
+            self._in_table(text, number, torn)
         elif (prefix := lines.PREFIX.match(text)) is not None:
             self._prefixed(prefix[1], (prefix[2] or "").rstrip(' \r,;\t"'))
             self.ledger.ignore("preamble")
@@ -126,18 +136,16 @@ class Session:
         elif self.unread:
             self.ledger.ignore("other-table")
         else:
-            self._in_table(text[text.rfind("\r") + 1 :], number, torn)
+            self._in_table(after_returns(text, self.table), number, torn)
 
     def _in_table(self, text: str, number: int, torn: bool) -> None:
         table = self.table
-        if table is not None and table.units is None and (units := lines.units_of(text, table.header)) is not None:
-            if not torn:
-                table.units = units
+        if table is not None and takes_units(text, table, torn=torn):
             self.ledger.ignore("unit-row")
         elif table is None or not self._row(table, text, number, torn):
-            self._between(text)
+            self._between(text, number)
 
-    def _between(self, text: str) -> None:
+    def _between(self, text: str, number: int) -> None:
         """Count a line that is no row."""
         faults = lines.PAGE_FAULTS.match(text)
         table = self.table
@@ -147,6 +155,7 @@ class Session:
         elif lines.MESSAGE.match(text):
             if text.startswith("No ") and self.awaiting:
                 self.awaiting.pop()
+            self.nothing = self.nothing or text.startswith("No ")
             self.ledger.ignore("message")
         elif lines.LEGEND.match(text):
             self.ledger.ignore("legend")
@@ -160,6 +169,8 @@ class Session:
             self.ledger.ignore("group")
         else:
             self.ledger.ignore("application-output")
+            if self.awaiting and table is None and self.strange is None:
+                self.strange = number
 
     def _prefixed(self, pid_text: str | None, rest: str) -> None:
         """Take what stands behind `==PID== `."""
@@ -237,6 +248,8 @@ class Session:
                 t for t in self.traces if t.run.pid != run.pid and t.may_go_on(run.pid, self.announced)
             )
             self.traces = [*[t for t in self.traces if t.run.pid != run.pid][-7:], table]
+        elif (last := self.table) is not None and last.run.pid != run.pid and last.waits_as(header):
+            table.rivals = (last, *last.rivals)
         if unclear:
             table.mix()
         if self.run is None:
@@ -252,13 +265,9 @@ class Session:
             whole = closed or not torn
             cells = csv_cells(values, text, table) if values is not None else None
         if cells is None:
-            if table.header.is_text or not looks_cut(text, table.header, torn):
-                return False
-            if torn:
-                self._drop("torn-row", number, "the last line is cut")
-            else:
-                self._drop("short-row", number, "the row has fewer cells than its header")
-            return True
+            if (reason := why_no_row(text, table.header, torn=torn)) is not None:
+                self._drop(reason[0], number, reason[1])
+            return reason is not None
         if not whole and not self._mend(cells, table, number):
             return True
         try:
@@ -313,6 +322,9 @@ class Session:
                 "(nvprof --csv prints more)", where=f"line {number}",
             )  # fmt: skip
         if table.header.table is not Table.TRACE:
+            if table.mixed and not table.rivals_alike():
+                raise RowError("mixed-rows", UNLIKE)
+            table.announced = len(self.announced)
             rows = total_rows(cells, table, state)
             for row in rows:
                 state.totals.add(rank=self.rank, **row)
@@ -325,7 +337,7 @@ class Session:
             if not table.mixed and table.last_start is not None and row["ts_ns"] < table.last_start:
                 table.mix()
             if table.mixed and not table.rivals_alike():
-                raise RowError("mixed-rows", "rows of two tables with unlike units are mixed and cannot be told apart")
+                raise RowError("mixed-rows", UNLIKE)
         if table.mixed:
             row["pid"] = None
             self.ledger.note("rows-mixed", MIXED, where=f"line {number}")
@@ -336,9 +348,3 @@ class Session:
 
     def _drop(self, code: str, number: int, text: str) -> None:
         self.ledger.drop(code, where=f"line {number}", text=f"dropped: {text}")
-
-
-def _falls(batch: pa.RecordBatch, last: int | None) -> bool:
-    """Whether the rows do not come by start, as those of one table do."""
-    ts = batch.column("ts_ns").to_numpy()
-    return bool((ts[1:] < ts[:-1]).any()) or (last is not None and bool(len(ts)) and int(ts[0]) < last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,24 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
 from tracekit.trace import Ledger, Run, SourceFacts
 
+MIXED = (
+    "rows of several processes are mixed line by line and do not say whose they are: their pid is left out "
+    "(mpirun --tag-output, or nvprof --log-file %p.csv, keeps them apart)"
+)
+MIXED_TOTALS = (
+    "tables of several processes are mixed line by line: which run a row belongs to is uncertain "
+    "(mpirun --tag-output, or nvprof --log-file %p.log, keeps them apart)"
+)
+UNLIKE = "rows of two tables with unlike units are mixed and cannot be told apart"
 MOST_RUNS = 1000
 """Runs of one file whose facts are kept; further ones are read, their facts are not."""
 MOST_WARNINGS = 20
 MADE_UP_DEVICE = 100
 """First number of devices whose own the file does not say (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
+
+
+_INTEGER = re.compile(r"^-?\d+$", re.ASCII)
+"""An id that is its own number. A hexadecimal one is text: nvprof prints none."""
 
 
 class RowError(Exception):
@@ -74,7 +88,7 @@ class OpenTable:
     mixed: bool = False
     last_start: int | None = None
     plan: FastPlan | None = None
-    plan_key: tuple[str, bool] | None = None
+    plan_key: tuple[str, bool, bool] | None = None
 
     def unit(self, column: str) -> str:
         """Return the unit of the column, "" where the table names none."""
@@ -89,6 +103,10 @@ class OpenTable:
             for r in self.rivals
             if len(r.header.columns) == len(self.header.columns)
         )
+
+    def waits_as(self, header: Header) -> bool:
+        """Whether a table of that header may be taken for this one: neither has its row of units or any row yet."""
+        return self.units is None and self.announced is None and self.header.columns == header.columns
 
     def mix(self) -> None:
         """From here on a row may be of this table or of a rival's: its process is unknown."""
@@ -108,6 +126,7 @@ class State:
         self.run = Run(sources=[SourceFacts(path, reader, facts=self.facts)])
         self.streams = IdTable(self.run, "stream", self.source)
         self.contexts = IdTable(self.run, "context", self.source)
+        self.correlations = IdTable(self.run, "correlation", self.source)
         self.names = Demangler(ledger, enabled=options.demangle)
         self.events = RowBuilder("events")
         self.totals = RowBuilder("totals")
@@ -176,6 +195,10 @@ class State:
         """Return the number of a context, as `stream`."""
         return _id(self.contexts, cell)
 
+    def correlation(self, cell: str) -> int | None:
+        """Return a correlation id, as `stream`; one beyond int64 keeps its text in Run.ids."""
+        return _id(self.correlations, cell)
+
     def take(self) -> list[pa.RecordBatch]:
         """Return the batches of the rows that wait, and count them."""
         out = []
@@ -191,4 +214,10 @@ class State:
 def _id(table: IdTable, cell: str) -> int | None:
     if not cell:
         return None
-    return table.number(int(cell) if cell.isascii() and cell.isdecimal() else cell)
+    return table.number(int(cell) if len(cell) < 40 and _INTEGER.match(cell) else cell)
+
+
+def falls(batch: pa.RecordBatch, last: int | None) -> bool:
+    """Tell whether the rows do not come by start, as those of one table do."""
+    ts = batch.column("ts_ns").to_numpy()
+    return bool((ts[1:] < ts[:-1]).any()) or (last is not None and bool(len(ts)) and int(ts[0]) < last)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -21,6 +22,8 @@ from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity
 GPU, API = "GPU activities", "API calls"
 _LEVEL = re.compile(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")
 _CALL_COLUMNS = frozenset(("Device", "Context", "Stream", "Kernel", "Name", "Correlation_ID"))
+_EXACT = 1 << 53
+"""Integers beyond lose digits as doubles: value_min, value_max and value_avg round them, args keeps them as printed."""
 _ABSENT = frozenset(("", "-"))
 
 
@@ -111,19 +114,19 @@ def _values(row: dict[str, Any], args: dict[str, Any], printed: Mapping[str, str
     Values of unlike units (7.1B/s, 12.3GB/s) go to the smallest, and args keeps them as printed. A level, `Low (2)`,
     is its number, unit "level", and value_text has the average's word. Text that is no number is value_text.
     """
-    found: dict[str, tuple[float, str]] = {}
+    found: dict[str, tuple[Decimal, str]] = {}
     for key, cell in printed.items():
         if cell in _ABSENT:
             continue
         if level := _LEVEL.match(cell):
-            found[key] = float(level[2]), "level"
+            found[key] = Decimal(level[2]), "level"
             continue
         try:
             number, unit = split_quantity(plain_number(cell, decimal))
         except ValueError:
             row["value_text"] = cell
             continue
-        found[key] = float(number), unit
+        found[key] = number, unit
     units = {unit for _, unit in found.values()}
     if len(units) > 1:
         if not all(u.removesuffix("/s") in BYTE_FACTOR for u in units) or len({u.endswith("/s") for u in units}) > 1:
@@ -134,14 +137,23 @@ def _values(row: dict[str, Any], args: dict[str, Any], printed: Mapping[str, str
         units = {unit for _, unit in found.values()}
     for key in ("min", "max", "avg"):
         if key in found:
-            row[f"value_{key}"] = found[key][0]
+            row[f"value_{key}"] = float(found[key][0])
+    if any(abs(value) > _EXACT for value, _ in found.values()):
+        args["printed"] = {key: cell for key, cell in printed.items() if cell not in _ABSENT}
     if "total" in found:
-        args["total"] = int(found["total"][0]) if found["total"][0].is_integer() else found["total"][0]
+        args["total"] = _exact(found["total"][0])
     unit = next(iter(units), "")
     if unit:
         row["unit"] = unit
     if unit == "level":
         row["value_text"] = printed.get("avg") or printed.get("min")
+
+
+def _exact(number: Decimal) -> int | float | str:
+    """Return a number as JSON can hold it: integers with all digits, beyond int64 as text."""
+    if number.adjusted() > 40 or number != number.to_integral_value():
+        return float(number) if abs(number) < _EXACT else str(number)
+    return int(number) if -(1 << 63) <= number < 1 << 63 else str(int(number))
 
 
 def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[dict[str, Any]]:

@@ -1,0 +1,282 @@
+"""nvprof's output as mixed logs, spreadsheets and odd programs leave it: no wrong number, no row lost unsaid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, read
+from support import sample
+
+from tracekit.errors import ParseError
+from tracekit.readers._nvprof_row import plain_number
+from tracekit.readers._nvprof_session import Session
+from tracekit.readers._nvprof_state import RowError
+
+TWO = (
+    "==1== NVPROF is profiling process 1, command: ./a\n==2== NVPROF is profiling process 2, command: ./a\n"
+    "==1== Profiling result:\n==2== Profiling result:\n"
+)
+SUMMARY = '"Time(%)","Time","Calls","Avg","Min","Max","Name"\n'
+TYPED = '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,us,,us,us,us,\n'
+TEXT_SUMMARY = " Time(%)      Time   Calls       Avg       Min       Max  Name\n"
+SHEET = "Start;Duration;Grid X;Grid Y;Grid Z;Device;Stream;Name\nms;us;;;;;;\n"
+SHEET_ROW = "1,5;2,5;1;1;1;T (0);7;good\n"
+WIDE = '"Start","Duration","Grid X","Grid Y","Grid Z","Device","Stream","Name"\nms,us,,,,,,\n'
+WIDE_ROW = '1.500000,2.500000,1,1,1,"T (0)","7","good"\n'
+
+
+def both_ways(folder: Path, text: str) -> Got:
+    """Read by columns and by rows: both must give the same."""
+    fast = read(folder, text)
+    with mock.patch.object(Session, "block", return_value=None):
+        slow = read(folder, text)
+    assert fast.events == slow.events
+    assert fast.ledger.dropped == slow.ledger.dropped
+    assert fast.run.ids == slow.run.ids
+    return fast
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_two_headers_then_two_unlike_rows_of_units_refuse_what_cannot_be_told_apart(count: int, tmp_path: Path) -> None:
+    rows = kernel("10.0") + kernel("10.5")
+    got = read(tmp_path, TWO + GPU_20 * 2 + UNITS_20 + UNITS_20.replace("ms,us", "s,us") + rows * count)
+    assert not got.events
+    assert got.ledger.dropped == {"mixed-rows": 2 * count}
+    assert got.ledger.ignored["unit-row"] == 2
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_two_headers_then_two_like_rows_of_units_leave_the_pid_out(count: int, tmp_path: Path) -> None:
+    got = read(tmp_path, TWO + GPU_20 * 2 + UNITS_20 * 2 + kernel("10.0") * count)
+    assert {(r["pid"], r["ts_ns"]) for r in got.events} == {(None, 10**7)}
+    assert len(got.events) == got.ledger.notes["rows-mixed"].count == count
+
+
+def test_two_headers_and_one_row_of_units_leave_the_pid_out_until_both_are_known(tmp_path: Path) -> None:
+    got = read(
+        tmp_path, TWO + GPU_20 * 2 + UNITS_20 + kernel("10.0") * 3 + UNITS_20.replace("ms,us", "s,us") + kernel("0.5")
+    )
+    assert [(r["pid"], r["ts_ns"]) for r in got.events] == [(None, 10**7)] * 3
+    assert got.ledger.dropped == {"mixed-rows": 1}
+
+
+def test_summaries_with_two_unlike_rows_of_units_are_refused_too(tmp_path: Path) -> None:
+    row = '100.0,2.5,1,2.5,2.5,2.5,"k(int)"\n'
+    got = read(tmp_path, TWO + SUMMARY * 2 + "%,ms,,us,us,us,\n%,us,,us,us,us,\n" + row * 2)
+    assert not got.totals
+    assert got.ledger.dropped == {"mixed-rows": 2}
+
+
+@pytest.mark.parametrize(
+    ("total", "kept"),
+    [
+        ("18446744073709551615", "18446744073709551615"),
+        ("9223372036854775807", 9223372036854775807),
+        ("9007199254740993", 9007199254740993),
+        ("12.5", 12.5),
+        ("26", 26),
+    ],
+)
+def test_a_count_keeps_all_its_digits(total: str, kept: float | str, tmp_path: Path) -> None:
+    head = '==1== Event result:\n"Device","Kernel","Invocations","Event Name","Min","Max","Avg","Total"\n'
+    row = read(tmp_path, head + f'"T (0)","k",1,"warps_launched",1,2,1.5,{total}\n').totals[0]
+    assert json.loads(row["args"])["total"] == kept
+
+
+def test_a_large_value_stands_as_printed_beside_its_rounded_number(tmp_path: Path) -> None:
+    head = '==1== Event result:\n"Device","Kernel","Invocations","Event Name","Min","Max","Avg"\n'
+    row = read(tmp_path, head + '"T (0)","k",1,"cycles",9007199254740993,9007199254740993,9007199254740993\n').totals[0]
+    assert json.loads(row["args"])["printed"]["max"] == "9007199254740993"
+
+
+@pytest.mark.parametrize("percent", ["nan", "-nan", "", "<0.01", "inf", "-nan(ind)"])
+def test_a_summary_row_of_an_odd_percentage_is_kept(percent: str, tmp_path: Path) -> None:
+    rows = f'{percent},2.5,1,2.5,2.5,2.5,"k(int)"\n'
+    got = read(tmp_path, PREAMBLE + SUMMARY + "%,us,,us,us,us,\n" + rows)
+    assert [(r["total_ns"], json.loads(r["args"])["percent"]) for r in got.totals] == [(2500, percent)]
+    got = read(tmp_path, PREAMBLE + TYPED + '"GPU activities",' + rows)
+    assert [r["total_ns"] for r in got.totals] == [2500]
+
+
+@pytest.mark.parametrize(
+    ("table", "good", "bad", "reason", "says"),
+    [
+        (SHEET, SHEET_ROW, "391,8;443,07;1;1\n", "short-row", "fewer cells"),
+        (WIDE, WIDE_ROW, "391.8,443.07,1,1\n", "short-row", "fewer cells"),
+        (WIDE, WIDE_ROW, '391.800000,443.070000,1,1,1,"T (0)","7",k(int, char)\n', "long-row", "more cells"),
+        (WIDE, WIDE_ROW, '5,6,1,1,1,"T (0)","7",k(int, char)\n', "long-row", "more cells"),
+        (TYPED, '"GPU activities",9.5,2.5,1,2.5,2.5,2.5,"k"\n', '"GPU activities",9.5,2.5,1\n', "short-row", "fewer"),
+        (TYPED, '"GPU activities",9.5,2.5,1,2.5,2.5,2.5,"k"\n', '"API calls",9.5,2.5,1,2.5,2.5,2.5,k(a,b)\n',
+         "long-row", "more cells"),
+        ('"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n',
+         '"T (0)","k",1,"ipc","IPC",1,1,1\n', '"T (0)","k",1,"ipc"\n', "short-row", "fewer cells"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_row_of_another_width_is_dropped_with_its_reason(
+    table: str, good: str, bad: str, reason: str, says: str, count: int, tmp_path: Path
+) -> None:
+    got = read(tmp_path, PREAMBLE + table + good * count + bad + good * count)
+    assert len(got.events) + len(got.totals) == 2 * count
+    assert got.ledger.dropped == {reason: 1}
+    assert says in got.ledger.notes[reason].text
+
+
+@pytest.mark.parametrize("name", ["gpu-trace", "gpu-and-api-trace", "summary", "metrics"])
+def test_every_cut_of_a_text_tables_last_row_is_counted(name: str, tmp_path: Path) -> None:
+    data = sample(f"nvprof-text/{name}.txt").read_bytes()
+    lines = data.split(b"\n")
+    kept = read(tmp_path, data)
+    first = lines.index(next(t for t in lines if t.rstrip().endswith((b"Name", b"Avg")))) + 1
+    row = next(i for i in range(first + 2, len(lines)) if lines[i].strip()[:1].isdigit())
+    start = sum(len(t) + 1 for t in lines[:row])
+    outcomes = set()
+    for at in range(start + len(lines[row]) - len(lines[row].lstrip()) + 1, start + len(lines[row]), 3):
+        got = read(tmp_path, data[:at], reader="nvprof-text")
+        assert "application-output" not in got.ledger.ignored or (
+            got.ledger.ignored["application-output"] == kept.ledger.ignored.get("application-output")
+        ), data[start:at]
+        outcomes |= set(got.ledger.dropped)
+    assert outcomes == {"torn-row"}
+
+
+def test_a_broken_row_in_a_text_table_is_dropped_and_output_of_the_program_is_not(tmp_path: Path) -> None:
+    table = "     Start    Duration  Name\n" + "     1.5ms       2.5us  cuInit\n" * 2
+    got = read(tmp_path, PREAMBLE + table + "     1.5ms       2.5us\n3.2s  done\nepoch 3  loss 2.5\n 12  of  13\n")
+    assert len(got.events) == 2
+    assert got.ledger.dropped == {"short-row": 1}
+    assert got.ledger.ignored["application-output"] == 3
+
+
+@pytest.mark.parametrize(
+    ("cell", "decimal", "number"),
+    [
+        ("1,234.500000", ".", "1234.500000"),
+        ("1,234.5", "", "1234.5"),
+        ("1.234,5", ",", "1234.5"),
+        ("1,234,567", ".", "1234567"),
+        ("1\u202f234,5", ",", "1234.5"),
+        ("1\u00a0234.5us", ".", "1234.5us"),
+        ("12'345.25", "", "12345.25"),
+        ("1\u2019234.5", ".", "1234.5"),
+        ("1234.5KB", ".", "1234.5KB"),
+        ("12,5", ",", "12.5"),
+    ],
+)
+def test_separators_of_thousands_that_are_proven_are_left_out(cell: str, decimal: str, number: str) -> None:
+    assert plain_number(cell, decimal) == number
+
+
+@pytest.mark.parametrize(
+    ("cell", "decimal"),
+    [
+        ("1,234", "."),
+        ("1,234", ""),
+        ("1.234", ","),
+        ("1.234,5", "."),
+        ("1,23.5", "."),
+        ("1\u00a023.5", "."),
+        ("'", ","),
+    ],
+)
+def test_separators_that_may_be_either_are_refused(cell: str, decimal: str) -> None:
+    with pytest.raises(RowError, match="the number"):
+        plain_number(cell, decimal)
+
+
+def test_quoted_thousands_are_read_in_a_trace(tmp_path: Path) -> None:
+    got = both_ways(tmp_path, PREAMBLE + WIDE + WIDE_ROW * 20 + WIDE_ROW.replace("1.500000", '"1,000.500000"') * 2)
+    assert [r["ts_ns"] for r in got.events] == [1500000] * 20 + [1000500000] * 2
+
+
+def test_decimal_commas_in_quotes_are_read_where_the_column_agrees(tmp_path: Path) -> None:
+    row = WIDE_ROW.replace("1.500000", '"104,285657"').replace("2.500000", '"2,500000"')
+    got = both_ways(tmp_path, PREAMBLE + WIDE + row * 40)
+    assert {(r["ts_ns"], r["dur_ns"]) for r in got.events} == {(104285657, 2500)}
+    for first, second in ((row, WIDE_ROW), (WIDE_ROW, row)):
+        got = both_ways(tmp_path, PREAMBLE + WIDE + first * 20 + second)
+        assert len(got.events) == 20
+        assert got.ledger.dropped == {"ambiguous-number": 1}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '"Start"|"Duration"|"Name"\nms|us|\n1.5|2.5|"k"\n',
+        "Beginn,Dauer,Bezeichnung\nms,us,\n1.5,2.5,k\n",
+    ],
+)
+def test_a_table_that_is_not_understood_is_an_error(table: str, tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match=r"line 4.*a table that is not understood follows") as caught:
+        read(tmp_path, PREAMBLE + table)
+    assert caught.value.hint
+
+
+def test_output_of_the_program_around_no_kernels_is_no_table(tmp_path: Path) -> None:
+    got = read(tmp_path, "a,b\n" + PREAMBLE + "No kernels were profiled.\ndone\n")
+    assert "no-rows" in got.ledger.notes
+    assert "no-rows" in read(tmp_path, "hello\n" + PREAMBLE).ledger.notes
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_numbers_that_are_not_decimal_are_text_on_both_paths(count: int, tmp_path: Path) -> None:
+    rows = [
+        kernel().replace('"1","7"', '"1","0x7f00"'), kernel().replace('"1","7"', '"1","-1"'),
+        kernel().replace(",7\n", ",0xff\n"), kernel().replace(",7\n", ",18446744073709551615\n"),
+        kernel().replace(",7\n", ",-7\n"), kernel().replace('"1","7"', '"0X1","7"'),
+    ]  # fmt: skip
+    got = both_ways(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel() * count + "".join(rows) * count)
+    ids = {(column, number): text for (column, _, number), text in got.run.ids.items()}
+    found = {(r["context"], r["stream"], r["correlation"]) for r in got.events}
+    texts = {tuple(ids.get(k, k[1]) for k in zip(("context", "stream", "correlation"), t, strict=True)) for t in found}
+    assert texts == {
+        (1, 7, 7), (1, "0x7f00", 7), (1, -1, 7), (1, 7, "0xff"), (1, 7, "18446744073709551615"), (1, 7, -7),
+        ("0X1", 7, 7),
+    }  # fmt: skip
+    assert not got.ledger.dropped
+
+
+def test_a_hexadecimal_grid_costs_its_row_on_both_paths(tmp_path: Path) -> None:
+    got = both_ways(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + (kernel() * 20 + kernel().replace(",4,2,1,", ",0x4,2,1,")))
+    assert len(got.events) == 20
+    assert got.ledger.dropped == {"bad-number": 1}
+
+
+def test_addresses_in_names_and_cells_leave_the_columnar_path(tmp_path: Path) -> None:
+    rows = (kernel(name="f<0x12>(int)") + copy()) * 40
+    with mock.patch.object(Session, "line", autospec=True, side_effect=Session.line) as by_line:
+        got = read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + rows)
+    assert by_line.call_count == 5
+    assert [(r["grid_x"], r["registers"], r["correlation"]) for r in got.events[:2]] == [(4, 16, 7), (None, None, 9)]
+
+
+@pytest.mark.parametrize("name", ["a\rb(int)", "==13== Warning: foo", "f ==13== Warning: foo(int)"])
+def test_a_name_in_quotes_is_a_name_whatever_stands_in_it(name: str, tmp_path: Path) -> None:
+    got = both_ways(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel(name=name) * 40)
+    assert set(got.column("name")) == {name}
+    assert not got.ledger.dropped
+    assert "nvprof-warning" not in got.ledger.notes
+
+
+def test_a_progress_bar_before_a_row_on_one_line_is_left_out(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE + API_3 + ' 50%|##  |\r1.5,2.5,"cudaFree"\n')
+    assert [(r["ts_ns"], r["name"]) for r in got.events] == [(1500, "cudaFree")]
+
+
+@pytest.mark.parametrize("mark", ["  ", "% "])
+def test_the_summary_of_cuda_5_is_read(mark: str, tmp_path: Path) -> None:
+    text = (
+        "======== NVPROF is profiling matrixMul...\n======== Command: matrixMul\n======== Profiling result:\n"
+        + TEXT_SUMMARY
+        + f"   99.94{mark}   1.11s     301    3.69ms    3.67ms    3.79ms  matrixMulCUDA(float*, int)\n"
+        + f"    0.04{mark}406.30us       2  203.15us  136.13us  270.18us  [CUDA memcpy HtoD]\n"
+    )
+    got = read(tmp_path, text, "log.txt")
+    assert [(r["name"], r["total_ns"], r["calls"], json.loads(r["args"])["percent"]) for r in got.totals] == [
+        ("matrixMulCUDA(float*, int)", 1110000000, 301, "99.94"),
+        ("[CUDA memcpy HtoD]", 406300, 2, "0.04"),
+    ]
+    assert not got.ledger.dropped
