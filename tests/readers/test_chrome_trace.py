@@ -311,3 +311,26 @@ def test_nothing_but_our_own_errors_whatever_stands_in_the_file(
 def test_tables_that_are_no_traces_are_refused() -> None:
     for text in (b"[]", b"[1, 2]", b'[{"name": "x", "cpu_time": 3}]', b'{"Time": {}}', b"{", b"[", b'{"traceEvents"'):
         assert sure_of_text(text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("kineto/gpu.pt.trace.json", b'"record_shapes"', b'"record_sha\xffpes"'),
+        ("kineto/gpu.pt.trace.json", b'"traceName": "C', b'"traceName": "\xe2\x82C'),
+        ("kineto/gpu.pt.trace.json", b'"world_size": 4', b'"world_size": 1e400'),
+        ("kineto/gpu.pt.trace.json", b'"traceEvents": [', b'"traceEvents": [99'),
+        ("mxnet/mxnet-1.9.1.json", b'"traceEvents": [', b'"traceEvents": [1 2'),
+        ("paddle-json/paddle26.paddle_trace.json", b"ProfileStep#", b"ProfileStep#x"),
+        ("paddle-json/paddle26.paddle_trace.json", b'"ts": 17952273', b'"ts": 179522730000000000'),
+        ("paddle-json/paddle26.paddle_trace.json", b'"ts": 17952273', b'"ts": 1795227300'),
+    ],
+)
+def test_what_fuzzing_found_costs_what_it_breaks_alone(name: str, old: bytes, new: bytes, tmp_path: Path) -> None:
+    data = sample(name).read_bytes()
+    assert old in data
+    (tmp_path / "x").write_bytes(data.replace(old, new, 1))
+    reader = name.split("/")[0]
+    ledger_adds_up(tmp_path / "x", reader)
+    whole = len(tracekit.read(sample(name)).events)
+    assert whole - 2 <= len(tracekit.read(tmp_path / "x", format=reader).events) <= whole

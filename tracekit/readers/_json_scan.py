@@ -127,6 +127,8 @@ def scan(data: bytes) -> Scan:
         consumed = _place(keep, len(text) - int(end[-1])) + 1 if len(end) else 0
         closed = _place(keep, len(text) - 1 - closed) if closed >= 0 else -1
         broken |= _strange_between(text, start, end)
+    if broken:
+        start, end = start[:0], end[:0]
     # Only whole objects count from here on.
     size = int(end[-1]) if len(end) else 0
     return _with_runs(text[:size], outside[:size], start, end, consumed, closed, broken)

@@ -221,7 +221,11 @@ class Events:
             used = len(data) - len(rest) + 1
         if not texts:
             return None, used, done
-        return Slab(scan(b",".join(texts)), np.array(numbers, np.int64)), used, done
+        found = scan(b",".join(texts))
+        if found.broken or len(found.start) != len(texts):
+            self.ledger.drop("bad-json", len(texts), text="dropped: events that are no JSON")
+            return None, used, done
+        return Slab(found, np.array(numbers, np.int64)), used, done
 
     def _drop(self, code: str, text: str) -> None:
         self.ledger.read += 1

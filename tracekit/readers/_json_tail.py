@@ -21,7 +21,7 @@ _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def facts_behind(source: Source) -> dict[str, Any]:
     """Return what stands behind the list of events at the top level, as far as the last MiB shows it."""
-    tail = _tail(source).rstrip(b"\0 \t\r\n")
+    tail = _tail(source).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
     if not tail.endswith(b"}"):
         return {}
     found: dict[str, msgspec.Raw] = {}
@@ -29,7 +29,14 @@ def facts_behind(source: Source) -> dict[str, Any]:
         members = _members_behind(tail[match.end() :])
         if members is not None and "traceEvents" not in members:
             found = members
-    return {k: msgspec.json.decode(v) for k, v in found.items() if len(bytes(v)) <= LONGEST_FACT or k == OUR_FACTS}
+    facts = {}
+    for key, raw in found.items():
+        if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
+            try:
+                facts[key] = msgspec.json.decode(raw)
+            except (msgspec.DecodeError, RecursionError):
+                continue  # the reading itself comes to it, and tells
+    return facts
 
 
 def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:

@@ -125,7 +125,7 @@ class Planner:
         self._state[number] = NULL
         self._float[number] = 0.0
         for place, column in enumerate(NUMBERS):
-            if column in build.consts:
+            if build.consts.get(column) is not None:
                 self._state[number, place] = CONST
                 if column == "value":
                     self._float[number] = build.consts[column]
@@ -136,7 +136,7 @@ class Planner:
                 self._negative[number, place], self._value[number, place] = build.runs[column]
         for place, column in enumerate(TIMES):
             self._time_state[number, place] = NULL
-            if column in build.consts:
+            if build.consts.get(column) is not None:
                 self._time_state[number, place] = CONST
                 self._time[number, place] = build.consts[column], 0, 0
             elif column in build.times:

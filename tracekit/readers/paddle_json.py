@@ -43,6 +43,7 @@ from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger
+from tracekit.units import MAX_NS
 
 NAME = PADDLE
 _TIME_TEXT = re.compile(rb'"(start_time|end_time)"(\s*:\s*)"([0-9]+\.[0-9]+) us"')
@@ -218,6 +219,11 @@ class _Paddle:
         if relative.any():
             ts = columns["ts_ns"].to_numpy()
             whole, _ = rows.ints("scratch_0")
+            far = relative & (whole >= MAX_NS // 1000)
+            if far.any():
+                self.reading.ledger.drop("bad-time", int(far.sum()), text="dropped: times beyond 146 years")
+                rows = rows.take(~far)
+                return self._finished(rows)
             exact = np.clip(ts + (self.base_ns or 0), whole * 1000, whole * 1000 + 999)
             columns["ts_ns"] = pa.array(np.where(relative, exact, ts))
         own = rows.has(DEVICE)
@@ -261,6 +267,8 @@ def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
         text = rest + plain_numbers(chunk)
         for match in _TIMED.finditer(plain_numbers(text)):
             ts, start = int(match[1]) * 1000, int(match[2]) * 1000 + int(match[3])
+            if ts >= MAX_NS:
+                continue
             first = ts - start if first is None else first
             if start < _EXACT_NS:
                 low, high = max(low, ts - start), min(high, ts - start + 999)
