@@ -346,3 +346,23 @@ def test_damage_anywhere_is_a_row_or_a_sentence(tmp_path_factory: pytest.TempPat
     except TracekitError:
         return
     assert trace.ledgers[0].read == trace.ledgers[0].accounted()
+
+
+@pytest.mark.parametrize("name", ["kvp-timestamps", "csv-many-columns", "csv-short-rows", "kvp-version-1"])
+def test_a_log_cut_anywhere_holds_no_row_that_the_whole_log_has_not(name: str, tmp_path: Path) -> None:
+    text = b"".join(sample(f"cuda-profile/{name}.log").read_bytes().splitlines(keepends=True)[:11])
+    path = tmp_path / "cut.log"
+    path.write_bytes(text)
+    # Names stay mangled: a child of the demangler for each of hundreds of reads would be most of the time.
+    whole = {row["event_id"]: row for row in tracekit.read(path, demangle=False).events.to_pylist()}
+    ends = text.rindex(b"\n", 0, len(text) - 1) + 1
+    for cut in [*range(text.index(b"method"), ends, 13), *range(ends, len(text))]:
+        path.write_bytes(text[:cut])
+        try:
+            trace = tracekit.read(path, format="cuda-profile", demangle=False)
+        except ParseError:
+            continue
+        found = {row["event_id"]: row for row in trace.events.to_pylist()}
+        assert found == {key: whole[key] for key in found}, cut
+        lost = text[:cut].count(b"\n") + (text[cut - 1 : cut] != b"\n") - trace.ledgers[0].read
+        assert lost == 0

@@ -64,6 +64,8 @@ _UNREADABLE_CELL = re.compile(r"[\x00-\x1f\x7f]|^\s|\s$|^$")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 _COPY_METHOD, _SET_METHOD = "^memcpy([A-Za-z0-9]\\w*)?$", "^memset([A-Za-z0-9]\\w*)?$"
 _MOST_NS = 1 << 62
+_ROWS = 1 << 15
+"""Rows whose lines are made at once."""
 
 _NONE = pa.RecordBatch.from_pylist([], schema=EVENTS)
 
@@ -97,7 +99,8 @@ def _write(comma: bool, stream: Stream, target: Path, options: WriteOptions) -> 
                     if kept.num_rows:
                         _learn(found, kept)
                         _learn_names(found, kept)
-                        rows.write_batch(kept)
+                        for at in range(0, kept.num_rows, _ROWS):
+                            rows.write_batch(kept.slice(at, _ROWS))
         except OSError as err:
             raise OutputError(f"{folder}: {err.strerror or err}", hint="TMPDIR names another folder") from err
         clock = _clock(stream.run)
