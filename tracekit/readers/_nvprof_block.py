@@ -9,7 +9,6 @@ which is exact, so only the text's own rounding counts; those near a half go the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,14 +34,16 @@ _CODE = {k: i for i, k in enumerate(_KINDS)}
 _KIND_TEXTS = pa.array(_KINDS, pa.string())
 
 
-_HEXADECIMAL = re.compile(rb'[,;\t"\n]0[xX]')
+_BEFORE_A_CELL = np.isin(np.arange(256), np.frombuffer(b',;\t"\n', np.uint8))
 
 
-def _may_hold_hexadecimal(data: bytes) -> bool:
-    """Tell whether `0x` stands anywhere: two bytes are compared at once, ten times as fast as a search."""
+def _holds_hexadecimal(data: bytes) -> bool:
+    """Tell whether a cell begins with `0x`: two bytes are compared at once, many times as fast as a search."""
+    raw = np.frombuffer(data, np.uint8)
     for start in (0, 1):
         pairs = np.frombuffer(data, "<u2", (len(data) - start) // 2, start)
-        if (pairs == 0x7830).any() or (pairs == 0x5830).any():
+        places = np.flatnonzero((pairs == 0x7830) | (pairs == 0x5830)) * 2 + start
+        if len(places) and (places[0] == 0 or _BEFORE_A_CELL[raw[places - 1]].any()):
             return True
     return False
 
@@ -188,7 +189,7 @@ def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[
     data: whole lines. None when the lines are not all rows of this table: nothing was counted then.
     """
     raw = np.frombuffer(data, np.uint8)
-    careful = _may_hold_hexadecimal(data) and _HEXADECIMAL.search(data) is not None
+    careful = _holds_hexadecimal(data)
     key = (table.decimal, table.text_ids, careful)
     if table.plan_key != key:
         table.plan, table.plan_key = plan_for(table, careful=careful), key

@@ -196,8 +196,8 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
     """Return the cells of a text table's row under the CSV's names; None when the line is no row of this table."""
     typed = header.columns[0] == "Type"
     values = cut_cells(text, header.ends, optional_first=typed)
-    if values is None and header.table is Table.SUMMARY and (percent := _ONE_BLANK.match(text)):
-        values = cut_cells(f"{percent[1]} {text[percent.end(1) :]}", header.ends, optional_first=typed)
+    if values is None and header.table is Table.SUMMARY and (close := _ONE_BLANK.match(text)):
+        values = cut_cells(f"{close[1]} {text[close.end(1) :]}", header.ends, optional_first=typed)
     if values is None:
         return None
     if header.table is Table.TRACE:
