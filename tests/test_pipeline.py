@@ -20,6 +20,7 @@ from tracekit.errors import (
 )
 from tracekit.inputs import Failure, expand
 from tracekit.selection import Selection
+from tracekit.views import COMPATS
 
 GPU = sample("nvprof-csv/gpu-trace-20-columns.csv")
 BOTH = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -163,3 +164,12 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         tracekit.read(GPU, format="parquet")
     with pytest.raises(UsageError):
         tracekit.read(GPU, format="nonsense")
+
+
+def test_an_unknown_compat_and_a_view_it_has_not_are_refused() -> None:
+    with pytest.raises(UsageError, match="compat caffe2"):
+        pipeline.views_of("caffe2")
+    for compat, views in COMPATS.items():
+        assert pipeline.views_of(compat) == views
+        with pytest.raises(UsageError, match="prints no such table"):
+            pipeline.views_of(compat, ["metrics"])

@@ -15,13 +15,13 @@ from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, Usa
 from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
 from tracekit.readers import READERS
-from tracekit.render import RENDERERS
+from tracekit.render import LAYOUTS, RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
-from tracekit.views import VIEWS
+from tracekit.views import COMPATS, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
@@ -83,8 +83,29 @@ def columns_of(views: Sequence[str]) -> frozenset[str]:
 
 
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
-    """Return a report of the named views, of all tables when none is named. Raises: UsageError."""
-    return _report(trace, [view(trace, name, options) for name in views or TABLE_VIEWS])
+    """Return a report of the named views; when none is named of all tables, or of those that the compat prints.
+
+    Raises: UsageError.
+    """
+    compat = options.compat if options else ""
+    return _report(trace, [view(trace, name, options) for name in views or views_of(compat)])
+
+
+def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the views that a summary shows: those named, or all tables, or those that an upstream prints.
+
+    Raises: UsageError for an unknown compat, and for a view that the upstream has not.
+    """
+    if not compat:
+        return tuple(views) or TABLE_VIEWS
+    if compat not in COMPATS:
+        raise UsageError(f"--compat {compat}: no such upstream", hint=f"one of: {', '.join(COMPATS)}")
+    for name in views:
+        if name not in COMPATS[compat]:
+            raise UsageError(
+                f"--view {name}: {compat} prints no such table", hint=f"one of: {', '.join(COMPATS[compat])}"
+            )
+    return tuple(views) or COMPATS[compat]
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
@@ -133,8 +154,13 @@ def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
     return tuple((key, text) for key, text in facts if text)
 
 
-def render(made: Report, form: str = "text", options: RenderOptions | None = None) -> str:
-    """Return a report as text, json, csv, markdown or html. Raises: UsageError for another form."""
+def render(made: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:
+    """Return a report as text, json, csv, markdown or html; text of a compat is laid out as that upstream does.
+
+    Raises: UsageError for another form.
+    """
+    if compat and form == "text":
+        return LAYOUTS[compat].render(made, options or RenderOptions())
     if form not in RENDERERS:
         raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(RENDERERS)}")
     return RENDERERS[form].render(made, options or RenderOptions())

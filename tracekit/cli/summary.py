@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress
+from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, say
 
 if TYPE_CHECKING:
     from tracekit.inputs import Failure
@@ -32,6 +32,10 @@ def summary(
         int | None, typer.Option(metavar="N", min=0, help="Rows a table, 0 for all; at a terminal 20 unless said.")
     ] = None,
     thread_sep: Annotated[bool, typer.Option("--thread-sep", help="A block for each thread.")] = False,
+    op_detail: Annotated[bool, typer.Option(help="Below each operator what it called and launched.")] = True,
+    compat: Annotated[
+        str, typer.Option(metavar="NAME", help="Figures and layout of paddle, fluid, theano, singa or mxnet.")
+    ] = "",
 ) -> None:
     """Print tables: by kind, device, kernel, copy and API call. Times are exact; every record is accounted for."""
     from tracekit import pipeline
@@ -42,16 +46,19 @@ def summary(
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
     failures: list[Failure] = []
-    views = view or list(pipeline.TABLE_VIEWS)
+    views = pipeline.views_of(compat, view or ())
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(
             reading.inputs, columns=pipeline.columns_of(views), demangle=reading.demangle, failures=failures,
             progress=update, **reading.words(),
         )  # fmt: skip
     if top is None:
-        top = 20 if format_ == "text" and sys.stdout.isatty() else 0
-    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep)
+        top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
+    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat)
     made = pipeline.summary(trace, views=views, options=options)
-    text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
+    text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
     sys.stdout.write(text)
+    if compat and format_ == "text":  # what the upstream prints goes to stdout, and nothing else
+        for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
+            say(f"note: {note}")
     finish(failures)

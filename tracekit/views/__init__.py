@@ -19,3 +19,6 @@ _MODULES: tuple[str, ...] = (
 VIEWS: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
 }
+
+COMPATS: dict[str, tuple[str, ...]] = {}
+"""For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""

@@ -15,12 +15,14 @@ class ViewOptions:
     """What a caller may say to every view.
 
     sorted_by: a column's name ("-" before it: ascending), "" for the view's own order. top: rows kept a table, 0 all.
-    thread_sep: a block for each thread. compat: an upstream whose figures are wanted instead of the right ones.
+    thread_sep: a block for each thread. op_detail: rows of what an operator called and launched, below it.
+    compat: an upstream whose figures are wanted instead of the right ones, defects and all; a name of `views.COMPATS`.
     """
 
     sorted_by: str = ""
     top: int = 0
     thread_sep: bool = False
+    op_detail: bool = True
     compat: str = ""
 
 
