@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import doctest
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis import resample
+from tracekit.analysis.resample import bootstrap, bootstrap_difference, statistic
+from tracekit.analysis.statistics import nearest_rank
+
+VALUES = st.lists(st.integers(1, 1000), min_size=2, max_size=30)
+WHICH = st.sampled_from(["mean", "median", "p95", "p99", "p50", "p0", "p99.9"])
+METHODS = st.sampled_from(["expanded", "percentile", "bca"])
+
+
+def test_examples_of_the_documentation() -> None:
+    outcome = doctest.testmod(resample)
+    assert outcome.attempted >= 1
+    assert outcome.failed == 0
+
+
+@given(VALUES, st.sampled_from([0, 5, 50, 95, 99.9, 100]))
+def test_percentiles_are_those_of_the_package(values: list[int], percent: float) -> None:
+    assert statistic(np.array(values), f"p{percent}") == nearest_rank(np.array(sorted(values)), percent)
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES, VALUES, WHICH, METHODS, st.booleans())
+def test_an_interval_has_its_order_lies_in_what_is_possible_and_repeats(
+    base: list[int], new: list[int], which: str, method: resample.Method, relative: bool
+) -> None:
+    a, b = np.array(base), np.array(new)
+    of = bootstrap_difference(a, b, which, method=method, relative=relative, resamples=200)
+    assert of.low <= of.high
+    most, least = max(new) - min(base), min(new) - max(base)
+    if relative:
+        assert of.estimate == pytest.approx(statistic(b, which) / statistic(a, which) - 1)
+        assert least / min(base) - 1 <= of.low
+    else:
+        assert of.estimate == pytest.approx(statistic(b, which) - statistic(a, which))
+        assert least - 1e-9 <= of.low <= of.high <= most + 1e-9
+    again = bootstrap_difference(a[::-1], b[::-1], which, method=method, relative=relative, resamples=200)
+    assert again == of
+
+
+@settings(max_examples=40, deadline=None)
+@given(VALUES, WHICH)
+def test_values_that_do_not_differ_give_a_point(values: list[int], which: str) -> None:
+    same = np.full(len(values), values[0])
+    of = bootstrap_difference(same, same + 7, which, resamples=100)
+    assert (of.estimate, of.low, of.high) == (7, 7, 7)
+    assert of.excludes_zero
+
+
+@settings(max_examples=40, deadline=None)
+@given(VALUES, st.integers(1, 1 << 40), WHICH)
+def test_a_shift_of_all_values_shifts_the_interval(values: list[int], by: int, which: str) -> None:
+    at, moved = (
+        bootstrap(np.array(values), which, resamples=200),
+        bootstrap(np.array(values) + by, which, resamples=200),
+    )
+    assert moved.low - at.low == pytest.approx(by, rel=1e-9)
+    assert moved.high - at.high == pytest.approx(by, rel=1e-9)
+
+
+def test_the_draws_of_a_percentile_have_the_distribution_of_real_resamples() -> None:
+    values = np.arange(9.0)
+    quick = np.bincount(
+        resample._draws(values, Fraction(1, 2), 200_000, np.random.default_rng(1)).astype(int), minlength=9
+    )
+    rows = np.sort(np.random.default_rng(2).integers(0, 9, (200_000, 9)), axis=1)[:, 4]
+    assert np.abs(quick - np.bincount(rows, minlength=9)).max() / 200_000 < 0.005
+
+
+@pytest.mark.parametrize(("share", "freedom", "t"), [
+    (0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 9, 2.262), (0.975, 18, 2.101), (0.95, 5, 2.015), (0.995, 30, 2.750),
+    (0.975, 5000, 1.960),
+])  # fmt: skip
+def test_students_t_is_that_of_the_printed_tables(share: float, freedom: int, t: float) -> None:
+    assert resample._student_quantile(share, freedom) == pytest.approx(t, abs=6e-4)
+
+
+@pytest.mark.parametrize("which", ["mean", "median"])
+def test_equal_runs_are_seldom_called_different(which: str) -> None:
+    """300 pairs of 10 repeats without any difference: 5 % of the intervals may miss zero, and no more."""
+    rng = np.random.default_rng(7)
+    missed = 0
+    for _ in range(300):
+        a, b = rng.normal(100, 2, 10), rng.normal(100, 2, 10)
+        missed += bootstrap_difference(a, b, which, resamples=1000).excludes_zero
+    assert missed <= 300 * 0.05 + 2 * math.sqrt(300 * 0.05 * 0.95)
+
+
+def test_three_percent_are_found_in_ten_repeats_of_two_percent_noise() -> None:
+    rng = np.random.default_rng(8)
+    found = 0
+    for _ in range(200):
+        a, b = rng.normal(100, 2, 10), rng.normal(103, 2, 10)
+        of = bootstrap_difference(a, b, "mean", relative=True, resamples=1000)
+        found += of.low > 0
+    assert found >= 160
+
+
+def test_bca_leans_where_values_are_skewed() -> None:
+    values = np.random.default_rng(3).exponential(10, 40)
+    plain, leaning = (bootstrap(values, "mean", method=method) for method in ("percentile", "bca"))
+    assert leaning.low > plain.low
+    assert leaning.high > plain.high
+
+
+@pytest.mark.parametrize(("values", "options"), [
+    ([1], {}), ([1, math.nan], {}), ([1, 2], {"which": "p101"}), ([1, 2], {"which": "mode"}), ([1, 2], {"which": "p"}),
+    ([1, 2], {"level": 1.0}), ([1, 2], {"resamples": 5}), ([1, 2], {"method": "magic"}),
+])  # fmt: skip
+def test_what_cannot_be_answered_is_refused(values: list[float], options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"needed|finite|statistic|level|resamples|method"):
+        bootstrap(np.array(values), **{"which": "mean", **options})  # type: ignore[arg-type]
+
+
+def test_a_relative_difference_needs_values_above_zero() -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        bootstrap_difference(np.array([0, 1]), np.array([1, 2]), "mean", relative=True)
