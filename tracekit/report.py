@@ -110,7 +110,23 @@ class Bar:
     parts: tuple[tuple[str, int], ...]
 
 
-Figure = Timeline | Bar
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values that follow each other: the time of each step, say.
+
+    labels, values: one entry a place, in order; a value that is None is not known. unit: NS, COUNT, BYTES, RATIO or
+    NUMBER. levels: lines across (word, value), the median, say. marks: (place, word): what is said about a value.
+    """
+
+    title: str
+    unit: Unit
+    labels: Sequence[str]
+    values: Sequence[int | float | None]
+    levels: tuple[tuple[str, int | float], ...] = ()
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+Figure = Timeline | Bar | Series
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracekit.render._cells import visible
-from tracekit.report import Bar, Figure, ReportTable
+from tracekit.render._series import series_lines
+from tracekit.report import Bar, Figure, ReportTable, Series
 from tracekit.units import Unit, format_bytes, format_ratio, format_span
 
 LEDGERS_SHOWN = 4
@@ -78,7 +79,9 @@ def omitted_line(table: ReportTable) -> str:
 
 
 def figure_lines(figure: Figure) -> list[str]:
-    """Return a figure in words: the parts of a bar; of a timeline how much there is to see."""
+    """Return a figure in words: the parts of a bar; of a timeline or a series how much there is to see."""
+    if isinstance(figure, Series):
+        return series_lines(figure)
     if isinstance(figure, Bar):
         whole = sum(value for _, value in figure.parts)
         shares = [f" ({format_ratio(value / whole)} %)" if whole else "" for _, value in figure.parts]

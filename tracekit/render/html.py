@@ -21,9 +21,10 @@ from tracekit.render import _prose
 from tracekit.render._cells import visible
 from tracekit.render._palette import color_of, place_of
 from tracekit.render._picture import Picture, picture
+from tracekit.render._series import Chart, chart
 from tracekit.render._sheet import Sheet, percent, sheet, short_span
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Bar, Column, Report, ReportTable, Section, Timeline
+from tracekit.report import Bar, Column, Report, ReportTable, Section, Series, Timeline
 from tracekit.units import Unit, format_bytes, format_span
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Part:
     title: str
     anchor: str
     drawings: tuple[Drawing, ...]
+    charts: tuple[Chart, ...]
     sheets: tuple[Sheet, ...]
     notes: tuple[str, ...]
 
@@ -118,8 +120,9 @@ def _add(page: _Page, section: Section, options: RenderOptions) -> None:
         if isinstance(figure, Timeline):
             page.drawings += 1
             drawings.append(_drawing(figure, page.drawings))
+    charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     sheets = tuple(sheet(table, options.time_unit) for table in section.tables)
-    page.parts.append(Part(title, visible(section.view), tuple(drawings), sheets, notes))
+    page.parts.append(Part(title, visible(section.view), tuple(drawings), charts, sheets, notes))
 
 
 def _bar(bar: Bar) -> BarBox:
