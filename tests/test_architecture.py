@@ -29,9 +29,16 @@ MAY: dict[str, set[str]] = {
         "units", "errors", "_version",
     },
     "profiler": {"recorder", "pipeline", "trace", "report", "render.base", "views.base", "units", "errors"},
+    "explain": {"pipeline", "trace", "report", "views", "analysis", "units", "errors"},
+    "archive": {"pipeline", "inputs", "selection", "trace", "errors"},
+    "query": {
+        "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units", "errors",
+        "_version",
+    },
     "cli": {
-        "pipeline", "inputs", "selection", "readers", "writers", "views", "render", "report", "trace", "units",
-        "errors", "_version",
+        "archive", "query",
+        "pipeline", "explain", "inputs", "selection", "readers", "writers", "views", "render", "report", "trace",
+        "units", "errors", "_version",
     },
     "__init__": {"pipeline", "trace", "_version"},
     "__main__": {"cli"},

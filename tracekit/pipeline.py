@@ -88,7 +88,7 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
     Raises: UsageError.
     """
     compat = options.compat if options else ""
-    return _report(trace, [view(trace, name, options) for name in views or views_of(compat)])
+    return report_of(trace, [view(trace, name, options) for name in views or views_of(compat)])
 
 
 def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
@@ -110,14 +110,15 @@ def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     """Return the report of all views, timeline included, for the HTML page."""
-    return _report(trace, [view(trace, name, options) for name in VIEWS])
+    return report_of(trace, [view(trace, name, options) for name in VIEWS])
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
 """What `summary` shows when no view is named: a timeline is a picture, for the page alone."""
 
 
-def _report(trace: Trace, sections: Sequence[Section]) -> Report:
+def report_of(trace: Trace, sections: Sequence[Section]) -> Report:
+    """Return sections with the facts, ledgers and notes of a trace."""
     sources = trace.run.sources
     title = (sources[0].label or Path(sources[0].path).name) if sources else "trace"
     if len(sources) > 1:

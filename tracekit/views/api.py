@@ -9,6 +9,7 @@ from tracekit.report import Section
 from tracekit.schema import API_CALLS, Kind
 from tracekit.trace import Trace
 from tracekit.views._named import by_name
+from tracekit.views._quantities import named
 from tracekit.views.base import View, ViewOptions
 
 _KINDS = API_CALLS | {Kind.SYNC}
@@ -22,4 +23,11 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     )
 
 
-VIEW = View(name="api", title="API calls", columns=_COLUMNS, kinds=_KINDS, compute=compute)
+VIEW = View(
+    name="api",
+    title="API calls",
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    define=named(_KINDS, "API call", ("name", "kind")),
+)

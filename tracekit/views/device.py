@@ -17,6 +17,7 @@ from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups, _totals
 from tracekit.views._clocks import by_input, sources_of_several_runs
+from tracekit.views._quantities import of_devices
 from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.views.base import View, ViewOptions
 
@@ -104,4 +105,4 @@ def _known(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
     return [None if span is None else part for part, span in zip(parts, spans_ns, strict=True)]
 
 
-VIEW = View(name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute)
+VIEW = View(name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices)

@@ -11,6 +11,7 @@ from tracekit.report import Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.views._named import by_name
+from tracekit.views._quantities import named
 from tracekit.views.base import View, ViewOptions
 
 _KINDS = frozenset({Kind.KERNEL})
@@ -24,4 +25,6 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     )  # fmt: skip
 
 
-VIEW = View(name="kernel", title="Kernels", columns=_COLUMNS, kinds=_KINDS, compute=compute)
+VIEW = View(
+    name="kernel", title="Kernels", columns=_COLUMNS, kinds=_KINDS, compute=compute, define=named(_KINDS, "kernel")
+)

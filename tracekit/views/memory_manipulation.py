@@ -14,6 +14,7 @@ from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups, _totals
+from tracekit.views._quantities import named
 from tracekit.views.base import View, ViewOptions
 
 _TITLE = "Copies and memsets"
@@ -87,4 +88,11 @@ def _from_totals(trace: Trace, options: ViewOptions, picked: _groups.Picked) -> 
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-VIEW = View(name="memory_manipulation", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute)
+VIEW = View(
+    name="memory_manipulation",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    define=named(_KINDS, "memory operation", ("name", "kind", "copy_kind")),
+)

@@ -17,6 +17,7 @@ from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import _groups, _totals
 from tracekit.views._clocks import by_clock
+from tracekit.views._quantities import of_kinds
 from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.views.base import View, ViewOptions
 
@@ -109,4 +110,4 @@ def _every_kind(trace: Trace) -> list[str]:
     return [text for text in trace.totals.column("kind").unique().to_pylist() if text is not None]
 
 
-VIEW = View(name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)
+VIEW = View(name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds)

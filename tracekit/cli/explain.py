@@ -1,0 +1,43 @@
+"""tracekit explain: why two numbers differ."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+
+
+@expanded
+@example("tracekit explain run.csv kernel.total device.kernel_time")
+def explain(
+    reading: Reading,
+    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "",
+) -> None:
+    """Say why two numbers differ. The last two words are cells: VIEW.COLUMN or VIEW.ROW.COLUMN."""
+    from tracekit import pipeline
+    from tracekit.errors import UsageError
+    from tracekit.explain import explain as explained
+    from tracekit.render.base import RenderOptions
+
+    if len(reading.inputs) < 3:
+        raise UsageError(
+            "explain needs inputs and two cells", hint="tracekit explain run.csv kernel.total device.kernel_time"
+        )
+    *inputs, left, right = reading.inputs
+    failures: list[Failure] = []
+    with progress(f"reading {inputs[0]}") as update:
+        trace = pipeline.read(
+            inputs, demangle=reading.demangle, failures=failures, progress=update,
+            **replace(reading, inputs=inputs).words(),
+        )  # fmt: skip
+    made = explained(trace, left, right)
+    sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
+    finish(failures)

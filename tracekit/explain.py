@@ -1,0 +1,278 @@
+"""Why two numbers differ: the definitions of two cells, and the steps from one to the other that add up exactly.
+
+A cell is VIEW.COLUMN (all rows of the view's table together) or VIEW.ROW.COLUMN, ROW being the text of a row or a part
+of it that only one row has: `kernel.total`, `device.GPU 0.kernel_time`, `kernel.volta_sgemm_128x64_nn.total`.
+
+Both cells are brought onto common ground, the time that they cover: a sum is a union and what was counted more than
+once; a union taken device by device is the union over all devices and what they did at once. What is left is time that
+only one of them covers. Each step is an integer of ns, and value + steps = the other value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit import pipeline
+from tracekit.analysis.intervals import I64, Ranges, difference, length, merge, union_length_by
+from tracekit.analysis.statistics import grouped
+from tracekit.errors import UsageError
+from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import VIEWS
+from tracekit.views.base import Quantity, ViewOptions
+
+_TIMES = ("sum", "union")
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    address: str
+    value: Cell
+    unit: Unit
+    quantity: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step from the left value to the right one, and the ranges that make it, on each clock."""
+
+    words: str
+    ns: int
+    ranges: dict[int, Ranges]
+    of: Quantity
+
+
+def explain(trace: Trace, left: str, right: str) -> Report:
+    """Return the report of why two cells differ. left, right: VIEW.COLUMN or VIEW.ROW.COLUMN.
+
+    Raises: UsageError for a cell that does not exist or has no definition.
+    """
+    a, b = _cell(trace, left), _cell(trace, right)
+    cells = ReportTable("cells", "The cells", (
+        Column("cell", "Cell", Unit.TEXT, [a.address, b.address]),
+        Column("value", "Value", a.unit, [a.value, b.value]) if a.unit == b.unit
+        else Column("value", "Value", Unit.TEXT, [_plain(a), _plain(b)]),
+    ))  # fmt: skip
+    tables, notes = [cells], [f"{cell.address}: {cell.quantity.words}" for cell in (a, b)]
+    names = (left, right)
+    for words, x, y in _pairs(a.quantity, b.quantity):
+        steps = _steps(x, y, names)
+        tables += _tables(trace, words, (x, y), names, steps)
+        if not steps:
+            notes.append(f"the {words or 'two'} are equal, and cover the same time")
+    notes += _remarks(a, b)
+    return pipeline.report_of(trace, [Section("explain", f"{left} and {right}", tuple(tables), notes=tuple(notes))])
+
+
+def _cell(trace: Trace, address: str) -> _Cell:
+    view, dot, rest = address.partition(".")
+    row_text, _, column = rest.rpartition(".")
+    if not dot or not column:
+        raise UsageError(f"{address}: no cell", hint="VIEW.COLUMN or VIEW.ROW.COLUMN, such as kernel.total")
+    section = pipeline.view(trace, view)
+    define = VIEWS[view].define
+    known = [c.name for table in section.tables for c in table.columns]
+    table = next((t for t in section.tables if any(c.name == column for c in t.columns)), None)
+    if table is None:
+        why = f"its columns: {', '.join(dict.fromkeys(known))}" if known else " ".join(section.notes)
+        raise UsageError(f"{address}: the view {view} has no column {column} here", hint=why)
+    row: Mapping[str, Cell] = {}
+    if row_text:
+        row = _row(table, address, row_text)
+    quantity = define(trace, ViewOptions(), row, column) if define else None
+    if quantity is None:
+        able = ", ".join(name for name, each in VIEWS.items() if each.define)
+        raise UsageError(
+            f"{address}: there is no definition by time ranges to explain it with", hint=f"views that have some: {able}"
+        )
+    unit = table.column(column).unit
+    return _Cell(address, row[column] if row else value_of(quantity), unit, quantity)
+
+
+def _row(table: ReportTable, address: str, text: str) -> Mapping[str, Cell]:
+    """Return the one row whose text is that, or contains it. Raises: UsageError."""
+    labels = [c for c in table.columns if c.unit in (Unit.TEXT, Unit.ID)]
+    rows = [tuple(str(c.values[i]) for c in labels if c.values[i] is not None) for i in range(len(table))]
+    exact = [i for i, cells in enumerate(rows) if text in cells]
+    found = exact or [i for i, cells in enumerate(rows) if any(text.lower() in cell.lower() for cell in cells)]
+    if len(found) != 1:
+        some = ", ".join(dict.fromkeys(rows[i][0] for i in (found or range(len(rows))) if rows[i]))
+        many = f"{len(found)} rows of {table.name} have {text}" if found else f"no row of {table.name} has {text}"
+        raise UsageError(f"{address}: {many}", hint=f"name one: {some[:300]}")
+    return {c.name: c.values[found[0]] for c in table.columns}
+
+
+def value_of(quantity: Quantity) -> int | float | None:
+    """Return the number that a quantity comes to, as a view gives it; None where there is nothing to divide."""
+    if quantity.measure in _TIMES:
+        return _total(quantity, quantity.measure)
+    if quantity.measure == "count":
+        return quantity.rows.size
+    if quantity.measure == "ratio":
+        whole = value_of(quantity.whole) if quantity.whole else None
+        return _total(quantity, quantity.of) / whole if whole else None
+    if not quantity.rows.size:
+        return None
+    of = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts)
+    if quantity.measure.startswith("p"):
+        return int(of.percentile(int(quantity.measure[1:]))[0])
+    return int(getattr(of, quantity.measure)[0])
+
+
+def _total(quantity: Quantity, measure: str) -> int:
+    if measure == "sum":
+        return int((quantity.ends - quantity.starts).sum())
+    codes = np.unique(quantity.lanes, return_inverse=True)[1]
+    return int(union_length_by(codes, int(codes.max(initial=-1)) + 1, quantity.starts, quantity.ends).sum())
+
+
+def _pairs(a: Quantity, b: Quantity) -> list[tuple[str, Quantity, Quantity]]:
+    """Return what to hold against each other: the two, or their parts above and below the line, as times."""
+    tops = (_as_time(a), _as_time(b))
+    if a.whole is not None and b.whole is not None:
+        return [("parts", *tops), ("wholes", a.whole, b.whole)]
+    return [("" if a.measure in _TIMES and b.measure in _TIMES else "times", *tops)]
+
+
+def _as_time(quantity: Quantity) -> Quantity:
+    measure = quantity.of if quantity.measure == "ratio" else quantity.measure
+    measure = measure if measure in _TIMES else "sum"
+    return Quantity(
+        quantity.words, measure, quantity.rows, quantity.starts, quantity.ends, quantity.lanes, quantity.clocks
+    )
+
+
+def _steps(a: Quantity, b: Quantity, names: tuple[str, str]) -> list[_Step]:
+    """Return the steps from a to b, those of 0 ns left out: a.value + sum of ns == b.value."""
+    if a.measure == b.measure and all(map(np.array_equal, _pieces(a), _pieces(b))):
+        return []
+    cover_a, cover_b = _cover(a), _cover(b)
+    clocks = sorted({*cover_a, *cover_b})
+    nothing = merge(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    only_a = {c: difference(cover_a.get(c, nothing), cover_b.get(c, nothing)) for c in clocks}
+    only_b = {c: difference(cover_b.get(c, nothing), cover_a.get(c, nothing)) for c in clocks}
+    steps = [*_to_cover(a, cover_a, names[0], -1)]
+    steps.append(_Step(f"time that only {names[0]} covers", -sum(map(length, only_a.values())), only_a, a))
+    steps.append(_Step(f"time that only {names[1]} covers", sum(map(length, only_b.values())), only_b, b))
+    steps += reversed(_to_cover(b, cover_b, names[1], 1))
+    return [step for step in steps if step.ns]
+
+
+def _pieces(quantity: Quantity) -> tuple[I64, I64, I64, I64]:
+    return quantity.starts, quantity.ends, quantity.lanes, quantity.clocks
+
+
+def _cover(quantity: Quantity) -> dict[int, Ranges]:
+    """Return what the pieces cover on each clock, merged."""
+    out = {}
+    for clock in np.unique(quantity.clocks).tolist():
+        mine = quantity.clocks == clock
+        out[clock] = merge(quantity.starts[mine], quantity.ends[mine])
+    return out
+
+
+def _to_cover(quantity: Quantity, cover: dict[int, Ranges], which: str, sign: int) -> list[_Step]:
+    """Return what the value holds beyond the time covered: pieces counted twice on a lane, and lanes at once."""
+    by_lane = _total(quantity, "union")
+    steps = []
+    if quantity.measure == "sum":
+        more = _total(quantity, "sum") - by_lane
+        words = f"overlaps, counted more than once by {which}"
+        steps.append(_Step(words, sign * more, _overlaps(quantity), quantity))
+    at_once = by_lane - sum(map(length, cover.values()))
+    steps.append(_Step(f"at once on several lanes, counted for each by {which}", sign * at_once, {}, quantity))
+    return steps
+
+
+def _overlaps(quantity: Quantity) -> dict[int, Ranges]:
+    """Return where at least two pieces of one clock run at once."""
+    out = {}
+    for clock in np.unique(quantity.clocks).tolist():
+        mine = (quantity.clocks == clock) & (quantity.ends > quantity.starts)
+        edges = np.concatenate((quantity.starts[mine], quantity.ends[mine]))
+        moves = np.concatenate((np.ones(mine.sum(), np.int64), np.full(mine.sum(), -1, np.int64)))
+        order = np.lexsort((moves, edges))
+        open_ = np.cumsum(moves[order])
+        at = np.flatnonzero(open_[:-1] >= 2)
+        out[clock] = merge(edges[order][at], edges[order][at + 1])
+    return out
+
+
+def _tables(
+    trace: Trace, words: str, both: tuple[Quantity, Quantity], names: tuple[str, str], steps: list[_Step]
+) -> list[ReportTable]:
+    a, b = both
+    title = f"From {names[0]} to {names[1]}{f': {words}' if words else ''}"
+    lines: list[tuple[str, int]] = [(names[0], _total(a, a.measure)), *((s.words, s.ns) for s in steps)]
+    lines.append((names[1], _total(b, b.measure)))
+    name = words or "steps"
+    tables = [
+        ReportTable(name, title, (
+            Column("step", "Step", Unit.TEXT, [text for text, _ in lines]),
+            Column("time", "Time", Unit.NS, [ns for _, ns in lines]),
+        ))
+    ]  # fmt: skip
+    for number, step in enumerate((step for step in steps if step.ranges), 1):
+        found = _largest(trace, step)
+        starts, durations, events, names_, others = (list(values) for values in zip(*found, strict=True))
+        columns = [
+            Column("start", "Start", Unit.NS, starts),
+            Column("duration", "Duration", Unit.NS, durations),
+            Column("event_id", "Event", Unit.ID, events, 1),
+            Column("name", "Name", Unit.TEXT, names_),
+        ]
+        if any(other is not None for other in others):
+            columns.append(Column("with", "At once with", Unit.TEXT, others, 2))
+        left_out = sum(len(r[0]) for r in step.ranges.values()) - len(found)
+        title = f"{step.words}: the longest"
+        tables.append(ReportTable(f"{name}_ranges_{number}", title, tuple(columns), omitted=left_out))
+    return tables
+
+
+def _largest(trace: Trace, step: _Step) -> list[tuple[int, int, Cell, Cell, Cell]]:
+    """Return the longest ranges of a step, with the first two rows that run at its start."""
+    ranges = [(clock, int(s), int(e)) for clock, (ss, es) in step.ranges.items() for s, e in zip(ss, es, strict=True)]
+    ranges.sort(key=lambda r: (r[1] - r[2], r[1], r[0]))
+    out: list[tuple[int, int, Cell, Cell, Cell]] = []
+    for clock, start, end in ranges[:_SHOWN]:
+        rows = _rows_at(step.of, clock, start)
+        name, other, *_ = [*(trace.events.column("name")[row].as_py() for row in rows[:2]), None, None]
+        event: Cell = trace.events.column("event_id")[rows[0]].as_py() if rows else None
+        out.append((start, end - start, event, name, other))
+    return out
+
+
+def _rows_at(quantity: Quantity, clock: int, at: int) -> list[int]:
+    """Return the rows whose pieces run at an instant, in order; a piece that is of no row is left out."""
+    found: I64 = quantity.rows[(quantity.clocks == clock) & (quantity.starts <= at) & (quantity.ends > at)]
+    rows: list[int] = found[found >= 0].tolist()
+    return rows
+
+
+def _remarks(a: _Cell, b: _Cell) -> list[str]:
+    notes = []
+    if a.unit != b.unit:
+        notes.append(f"a {a.unit} and a {b.unit}: the times behind them are held against each other")
+    for cell in (a, b):
+        quantity = cell.quantity
+        if quantity.measure in (*_TIMES, "ratio", "count"):
+            continue
+        count = quantity.rows.size
+        notes.append(f"{cell.address} is a {quantity.measure} over {count:,} ranges; the steps compare their sums")
+    if a.quantity.measure == "count" or b.quantity.measure == "count":
+        first, second = np.unique(a.quantity.rows), np.unique(b.quantity.rows)
+        shared = np.intersect1d(first, second).size
+        notes.append(
+            f"{first.size - shared:,} rows are behind the first alone, {second.size - shared:,} behind the "
+            f"second alone, {shared:,} behind both"
+        )
+    return notes
+
+
+def _plain(cell: _Cell) -> str:
+    return f"{cell.value} {cell.unit}" if cell.unit != Unit.COUNT else str(cell.value)
