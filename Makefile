@@ -12,7 +12,7 @@ GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench fuzz clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -37,5 +37,8 @@ check: $(STAMP)   ## what must be green at every commit
 bench: $(STAMP)   ## ratios against named baselines, in one run
 	$(BIN)/python benchmarks/run.py
 
+fuzz: $(STAMP)   ## coverage-guided fuzzing: make fuzz READERS="kineto theano" MINUTES=10
+	$(BIN)/python tests/fuzz.py $(READERS) --minutes $(or $(MINUTES),10)
+
 clean:
-	rm -rf $(VENV) demo-out dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out fuzz-out dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,47 @@ def test_compression_and_encoding_are_seen_through(tmp_path: Path, pack: object,
     assert ("utf-16" in ledger.notes) == encoding.startswith("utf-16")
     with open_source(str(path)) as source:
         assert source.head().data.startswith(b"A long ascii")
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda data: gzip.compress(data, 6), zstandard.ZstdCompressor(level=1, write_checksum=True).compress]
+)
+def test_packed_data_damaged_anywhere_gives_what_came_before_or_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    text = b"".join(b"line %d %s\n" % (i, hashlib.sha256(b"%d" % i).hexdigest().encode()) for i in range(3000))
+    packed = pack(text)
+    path = tmp_path / "x"
+    refused = 0
+    for at in range(11, len(packed), len(packed) // 150):
+        path.write_bytes(packed[:at] + bytes((packed[at] ^ 0xFF,)) + packed[at + 1 :])
+        ledger = Ledger()
+        try:
+            with open_source(str(path)) as source:
+                source.head()
+                got = b"".join(source.chunks(ledger))
+        except InputError:
+            refused += 1
+            continue
+        assert got == text or ledger.notes
+        with open_source(str(path)) as source:
+            try:
+                source.plain_path()
+            except InputError:
+                refused += 1
+    assert refused
+
+
+def test_zstd_blocks_before_the_damage_are_read(tmp_path: Path) -> None:
+    text = b"".join(b"line %d %s\n" % (i, hashlib.sha256(b"%d" % i).hexdigest().encode()) for i in range(20_000))
+    packed = bytearray(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(text))
+    packed[-3000:-2000] = b"\xff" * 1000
+    (tmp_path / "x").write_bytes(packed)
+    ledger = Ledger()
+    got = text_of(tmp_path / "x", ledger, 1 << 20)
+    assert "compressed-file-damaged" in ledger.notes
+    assert len(got) > len(text) // 2
+    assert text.startswith(got[: len(got) // 2])
 
 
 def test_a_cut_gzip_gives_what_came_before_and_a_note(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ class ZstdStream(io.RawIOBase):
         self._file = file
         self._frame: Any = None
         self._ready = bytearray()
+        self._damage: zstandard.ZstdError | None = None
 
     def readable(self) -> bool:
         """Return True."""
@@ -25,7 +26,9 @@ class ZstdStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, all that is left for a negative one; nothing at the end."""
-        while size < 0 or len(self._ready) < size:
+        if self._damage is not None and not self._ready:
+            raise self._damage
+        while (size < 0 or len(self._ready) < size) and self._damage is None:
             piece = self._file.read(PIECE_BYTES)
             if not piece:
                 if self._frame is not None and not self._ready:
@@ -35,7 +38,13 @@ class ZstdStream(io.RawIOBase):
             while piece:
                 if self._frame is None:
                     self._frame = zstandard.ZstdDecompressor().decompressobj()
-                self._ready += self._frame.decompress(piece)
+                try:
+                    self._ready += self._frame.decompress(piece)
+                except zstandard.ZstdError as err:
+                    if not self._ready:
+                        raise
+                    self._damage = err  # told with the next call: what came before the damage is whole
+                    break
                 piece = b""
                 if self._frame.eof:
                     piece, self._frame = self._frame.unused_data, None

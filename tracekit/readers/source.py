@@ -277,8 +277,9 @@ class Source:
 
 def _damage() -> tuple[type[Exception], ...]:
     import zstandard
+    from isal import igzip_lib
 
-    return (EOFError, zlib.error, OSError, zstandard.ZstdError)
+    return (EOFError, zlib.error, OSError, zstandard.ZstdError, igzip_lib.IsalError)
 
 
 _DAMAGE = _damage()
