@@ -32,7 +32,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tracekit.errors import ParseError
+from tracekit.errors import ParseError, UsageError
 from tracekit.messages import PLACES, messages
 from tracekit.readers._fluid import host_kind
 from tracekit.readers._messages import (
@@ -59,6 +59,8 @@ from tracekit.units import MAX_NS
 _EVENT_FIELDS = {1: 2, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 2}
 _MEMORY_FIELDS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 2}
 _COPY = re.compile(rb"mem_?cpy.*?([HDAP]to[HDAP])?$", re.I)
+STATES = ("CPU", "GPU", "All")
+"""What fluid.profiler was told to record: the report depends on it, and the profile does not say it."""
 _COLUMNS = (
     "event_id", "ts_ns", "dur_ns", "kind", "tid", "device", "stream", "bytes", "copy_kind",
 )  # fmt: skip
@@ -240,11 +242,19 @@ def _device_kind(name: bytes, size: int | None) -> tuple[Kind, str | None]:
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Open a profile. Raises: ParseError where it does not begin as one, and is named with --from."""
+    """Open a profile. Option `state`: CPU, GPU or All.
+
+    Raises: ParseError where it does not begin as one, and is named with --from; UsageError for another state.
+    """
     head = source.head()
     if sniff(head) is Confidence.NO:
         raise ParseError(source.name, "byte 0", "no events of Paddle's profiler.proto")
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "fluid.profiler"})])
+    facts = {"tool": "fluid.profiler"}
+    if state := options.extra.get("state"):
+        if state not in STATES:
+            raise UsageError(f"--option state={state}: no such state", hint=f"one of: {', '.join(STATES)}")
+        facts["state"] = state
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
     first = next(
         ({n: v for n, _, v in fields(value)}.get(2 if number == 1 else 1)
          for number, wire, value in fields(head.data, 4) if wire == 2), None,

@@ -10,9 +10,10 @@ one with a prefix `thread0::` to each name. They say the same of the same events
 Sections: `Event Summary` has the events of the upper level; `Event Summary, parts` those that are indented below them,
 whose time is part of theirs (`level` and `parent` in `args`). The prefix becomes `thread` in `args`, `raw_name` keeps
 it. Total is CPU time, GPU time, or both, as the state says; where the table has both, they stand in `args` as printed.
-`ratio` is a fraction of the upper events of that thread, as printed. `GpuMemCpy Summary` and its parts; `Memory
-Profiling Report`: `calls` and `bytes` of allocations, frees in `args` (a MB is 2^20 bytes). Section `header`: place,
-order, total time, computation and framework overhead. Six digits are printed: `0.0193331` ms is 19333.1 ns on average.
+`ratio` is a fraction of the upper events of that thread, as printed ("0.5*", of reorders, is of their operator).
+`GpuMemCpy Summary` and its parts; `Memory Profiling Report`: `calls` and `bytes` of allocations, frees in `args` (a MB
+is 2^20 bytes). Section `header`: place, order, total time, computation and framework overhead. Six digits are printed:
+`0.0193331` ms is 19333.1 ns on average. `reports` in the facts: how each was laid out, for who prints it again.
 
 Kinds are told by the name (`_fluid.host_kind`): the report does not tell an operator from a range of the user's.
 Not supported: the profile itself is another format, fluid-pb.
@@ -43,7 +44,7 @@ _COLUMNS = re.compile(
     r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
 )
 _MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
-_RATIO = rf"(?:{NUMBER}|-?nan|inf)"
+_RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
 _ROW = re.compile(
     rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s+({NUMBER}) \(({_RATIO})\))?"
     rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
@@ -51,7 +52,7 @@ _ROW = re.compile(
 )
 _MEMORY_ROW = re.compile(rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
 _OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
-_TOTAL = re.compile(rf"Total time: ({NUMBER})", re.ASCII)
+_TOTAL = re.compile(rf"(Total time|Elapsed time of events|Accumulated time of events): ({NUMBER})", re.ASCII)
 _COPY = re.compile(
     rf"( *)(Gpu[Mm]em[Cc]py\w*)\s+Calls: (\d{{1,18}})\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII
 )
@@ -59,6 +60,8 @@ _FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
 _MERGED = "Note! This Report merge all thread info into one."
 _THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
 _MOST_LEVELS = 100
+_MORE_THAN_NAMES = 8
+"""So much wider than the longest name is the column of names."""
 
 
 def sniff(head: Head) -> Confidence:
@@ -75,8 +78,9 @@ def sniff(head: Head) -> Confidence:
 
 
 class _Reading:
-    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(self, options: ReadOptions, ledger: Ledger, layouts: list[dict[str, Any]]) -> None:
         self.ledger = ledger
+        self.layouts = layouts
         self.rows = TotalRows(options.source, ledger)
         self.run = -1
         self.found = 0
@@ -101,15 +105,19 @@ class _Reading:
             self._title(found[1])
         elif found := _HEADING.fullmatch(stripped):
             self._begin_where_needed(found[1])
+            if found[1] == "Overhead Summary":
+                self._layout(overhead_heading=True)
             ledger.ignore("headings")
         elif found := _COLUMNS.fullmatch(stripped):
             self._begin_where_needed("Event Summary")
             self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
             self.above, self.thread, self.begun = [], None, False
+            self._layout(name_width=len(line.text.rstrip()[: line.text.index("Calls")].encode()) - _MORE_THAN_NAMES)
             ledger.ignore("headings")
         elif _MEMORY_COLUMNS.fullmatch(stripped):
             self._begin_where_needed("Memory Profiling Report")
             self.table, self.begun = "Memory Profiling Report", False
+            self._layout(memory=True)
             ledger.ignore("headings")
         else:
             self._content(line, stripped)
@@ -131,6 +139,12 @@ class _Reading:
         if section == "Event Summary" and self.table:
             self.table = ""
 
+    def _layout(self, **facts: Any) -> None:
+        """Keep what rows do not say, so that the report can be printed again."""
+        if not self.layouts or self.layouts[-1]["run"] != self.run:
+            self.layouts.append({"run": self.run, "overhead_heading": False})
+        self.layouts[-1].update(facts)
+
     def _content(self, line: TextLine, stripped: str) -> None:
         text = line.text.rstrip()
         try:
@@ -151,9 +165,13 @@ class _Reading:
         if stripped == _MERGED:
             self._header("Threads", value_text="merged")
         elif found := _TOTAL.fullmatch(stripped):
-            self._header("Total time", total_ns=printed(found[1], self.unit).rounded())
+            self._header(found[1], total_ns=printed(found[2], self.unit).rounded())
         elif found := _OVERHEAD.fullmatch(stripped):
-            self._header(found[1], {"percent": found[3]}, total_ns=printed(found[2], self.unit).rounded())
+            exact = printed(found[2], self.unit)
+            args = {"percent": found[3]}
+            if exact.ns != exact.rounded():
+                args["printed_ns"] = str(exact.ns)
+            self._header(found[1], args, total_ns=exact.rounded())
         elif not self.table and (found := _FACT.fullmatch(stripped)):
             if found[1] == "Time unit":
                 if found[2] not in TIME_EXPONENT:
@@ -253,8 +271,10 @@ def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no report was found."""
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "fluid.profiler"})])
-    return Opened(run, _batches(source, _Reading(options, ledger)), True, (ledger,))
+    layouts: list[dict[str, Any]] = []
+    facts = {"tool": "fluid.profiler", "reports": layouts}
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
+    return Opened(run, _batches(source, _Reading(options, ledger, layouts)), True, (ledger,))
 
 
 READER = Reader("fluid-report", "Paddle fluid profiling report", (".txt", ".log"), sniff, read, gives="totals")

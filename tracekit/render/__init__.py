@@ -18,7 +18,9 @@ RENDERERS: dict[str, Renderer] = {
     renderer.name: renderer for renderer in (import_module(f"tracekit.render.{name}").RENDERER for name in _MODULES)
 }
 
-_LAYOUTS: tuple[str, ...] = ()
+_LAYOUTS: tuple[str, ...] = (
+    "fluid",
+)
 
 LAYOUTS: dict[str, Renderer] = {
     layout.name: layout for layout in (import_module(f"tracekit.render.{name}").LAYOUT for name in _LAYOUTS)

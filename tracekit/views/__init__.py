@@ -14,11 +14,14 @@ _MODULES: tuple[str, ...] = (
     "memory_manipulation",
     "api",
     "metrics",
+    "fluid",
 )
 
 VIEWS: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
 }
 
-COMPATS: dict[str, tuple[str, ...]] = {}
+COMPATS: dict[str, tuple[str, ...]] = {
+    "fluid": ("fluid",),
+}
 """For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""
