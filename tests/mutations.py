@@ -6,6 +6,7 @@ Each mutator takes the bytes of one input and a random.Random, and gives other b
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import random
@@ -196,9 +197,7 @@ def _change(tree: Any, rng: random.Random) -> Any:
     elif what == 5:
         other = _parents(tree, rng)
         if other is not None:
-            parent[key] = other[0][other[1]]
-            if rng.random() < 0.5:
-                return json.loads(json.dumps(tree)) if rng.random() < 0.1 else tree
+            parent[key] = copy.deepcopy(other[0][other[1]])
     elif what == 6 and isinstance(parent, list):
         parent[key:key] = [parent[key]] * rng.choice((1, 2, 50))
     elif what == 6:

@@ -249,3 +249,16 @@ def test_a_pipe_is_read_and_a_device_refused(tmp_path: Path) -> None:
         assert source.head().data == b"hello\n"
     with pytest.raises(InputError, match="is a device"):
         open_source("/dev/zero")
+
+
+def test_the_tail_is_the_end_of_what_is_packed_and_nothing_where_it_is_damaged(tmp_path: Path) -> None:
+    text = b"".join(b"%d\n" % i for i in range(50_000))
+    path = tmp_path / "x"
+    for packed in (text, gzip.compress(text), zstandard.ZstdCompressor().compress(text)):
+        path.write_bytes(packed)
+        with open_source(str(path)) as source:
+            assert source.tail(1000) == text[-1000:]
+            assert source.tail(1 << 30) == text
+        path.write_bytes(packed + b"junk")
+        with open_source(str(path)) as source:
+            assert source.tail(1000) == (b"" if packed is not text else (text + b"junk")[-1000:])

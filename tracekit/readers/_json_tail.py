@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def facts_behind(source: Source) -> dict[str, Any]:
     """Return what stands behind the list of events at the top level, as far as the last MiB shows it."""
-    tail = _tail(source).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
+    tail = source.tail(TAIL_BYTES).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
     if not tail.endswith(b"}"):
         return {}
     found: dict[str, msgspec.Raw] = {}
@@ -47,18 +46,3 @@ def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:
         return _Members.decode(b"{" + text.removeprefix(b","))
     except (msgspec.DecodeError, RecursionError):
         return None
-
-
-def _tail(source: Source) -> bytes:
-    with closing(source.binary()) as stream:
-        try:
-            if stream.seekable() and type(stream).__name__ == "BufferedReader":
-                size = stream.seek(0, 2)
-                stream.seek(max(0, size - TAIL_BYTES))
-                return stream.read(TAIL_BYTES)
-            tail = b""
-            while chunk := stream.read(TAIL_BYTES):
-                tail = (tail + chunk)[-TAIL_BYTES:]
-        except (OSError, EOFError, ValueError, RuntimeError):
-            return b""
-    return tail

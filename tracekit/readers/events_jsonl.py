@@ -17,11 +17,9 @@ Not supported: several of our files joined by `cat` (name them all instead).
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
-from contextlib import closing
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -94,33 +92,14 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 def _last_line(source: Source) -> bytes:
     """Return the last line of the text, b"" when it is longer than a line may be or has no end."""
-    with closing(source.binary()) as stream:
-        tail = _tail(stream) if isinstance(stream, io.BufferedReader) else _tail_of_packed(stream)
+    size = 1 << 16
+    while True:
+        tail = source.tail(size)
+        if b"\n" in tail.rstrip(b"\r\n\0") or len(tail) < size or size >= MAX_LINE_BYTES:
+            break
+        size = MAX_LINE_BYTES
     lines = tail.rstrip(b"\r\n\0").rsplit(b"\n", 1)
     return lines[1] if len(lines) == 2 else b""
-
-
-def _tail(stream: BinaryIO) -> bytes:
-    size = stream.seek(0, 2)
-    length = 1 << 16
-    while True:
-        stream.seek(max(0, size - length))
-        tail = stream.read(length)
-        if b"\n" in tail.rstrip(b"\r\n\0") or length >= min(size, MAX_LINE_BYTES):
-            return tail
-        length *= 8
-
-
-def _tail_of_packed(stream: BinaryIO) -> bytes:
-    tail = b""
-    try:
-        while chunk := stream.read(1 << 20):
-            tail += chunk
-            keep = tail.rstrip(b"\r\n\0").rfind(b"\n")
-            tail = tail[keep:] if keep >= 0 else tail[-MAX_LINE_BYTES:]
-    except (OSError, EOFError, ValueError, RuntimeError):
-        return b""
-    return tail
 
 
 class _Reading:

@@ -167,6 +167,21 @@ class Source:
                 count += len(chunk)
                 yield chunk
 
+    def tail(self, size: int) -> bytes:
+        """Return the last bytes of the decompressed data, at most `size`; b"" where damage hides the end."""
+        with closing(self.binary()) as stream:
+            if isinstance(stream, io.BufferedReader):
+                stream.seek(max(0, stream.seek(0, io.SEEK_END) - size))
+                return stream.read(size)
+            tail = b""
+            while True:
+                chunk, err = _read_part(stream, BLOCK_BYTES)
+                if err is not None:
+                    return b""
+                if not chunk:
+                    return tail
+                tail = (tail + chunk)[-size:]
+
     def _salvaged(self, skip: int) -> Iterator[bytes]:
         """Give what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
         with self._open() as file:
@@ -279,7 +294,8 @@ def _damage() -> tuple[type[Exception], ...]:
     import zstandard
     from isal import igzip_lib
 
-    return (EOFError, zlib.error, OSError, zstandard.ZstdError, igzip_lib.IsalError)
+    # Its stubs call the class an instance.
+    return (EOFError, zlib.error, OSError, zstandard.ZstdError, cast(type[Exception], igzip_lib.IsalError))
 
 
 _DAMAGE = _damage()
