@@ -203,15 +203,18 @@ def test_real_optimizer_profile_nests_as_it_is_indented() -> None:
         assert 0 < blas <= next(r["total_ns"] for r in steps if r["name"] == "BlasOpt")
     first = next(r for r in rows if r["section"] == "Optimizer Profile")
     assert (first["name"], first["total_ns"]) == ("canonicalize", 1195415000)
+    details = first["args"].pop("details")
     assert first["args"] == {
         "class": "EquilibriumOptimizer", "index": 7, "nodes_before": 57, "nodes_after": 34, "validate_s": "0.000",
+        "s": "1.195415", "indent": 3,
     }  # fmt: skip
+    assert details[:2] == ["     EquilibriumOptimizer      canonicalize", "       time 1.195s for 4 passes"]
 
 
 @pytest.mark.corpus
 def test_real_files_have_their_lines_counted_by_class() -> None:
     ledger = tracekit.read(corpus("theano/theano_1.0.5_full.txt")).ledgers[0]
-    assert (ledger.read, ledger.kept, ledger.merged, ledger.dropped) == (2342, 418, 136, {})
+    assert (ledger.read, ledger.kept, ledger.merged, ledger.dropped) == (2342, 440, 1744, {})
     assert (ledger.ignored["tracebacks"], ledger.ignored["warnings"]) == (43, 7)
     assert tracekit.read(corpus("theano/pytensor_3.0.7_cvm.txt")).ledgers[0].read == 214
     assert (
@@ -318,7 +321,7 @@ def test_a_scan_and_the_sum_have_sections_of_their_own() -> None:
     calls = head(rows, 1, "Time in calls of the op")
     assert scan is not None
     assert calls is not None
-    assert (scan["value_text"], calls["calls"], calls["args"]) == ("scan_fn", 200, {"steps": 8671})
+    assert (scan["value_text"], calls["calls"], calls["args"]["steps"]) == ("scan_fn", 200, 8671)
     ops = [r["total_ns"] for r in rows if r["section"] == "Apply" and r["run"] in (0, 2)]
     everything = [r["total_ns"] for r in rows if r["section"] == "Sum of all: Apply"]
     assert sum(ops) == pytest.approx(sum(everything), rel=5e-3)
@@ -350,13 +353,16 @@ def test_a_block_has_exactly_these_rows(tmp_path: Path) -> None:
     ]
     assert got == [
         ("header", "Message", "other", None, None, None, {}),
-        ("header", "Time in calls to Function.__call__", "other", 2, 2000000, None, {}),
-        ("header", "Time in Function.fn.__call__", "other", None, 1500000, None, {"percent": "75.000"}),
-        ("header", "Time in thunks", "other", None, 1000000, None, {"percent": "50.000"}),
-        ("header", "Total compile time", "other", None, 1000000000, None, {}),
+        ("header", "Time in calls to Function.__call__", "other", 2, 2000000, None, {"s": "2.000000e-03"}),
+        ("header", "Time in Function.fn.__call__", "other", None, 1500000, None,
+         {"s": "1.500000e-03", "percent": "75.000"}),
+        ("header", "Time in thunks", "other", None, 1000000, None,
+         {"s": "1.000000e-03", "percent": "50.000"}),
+        ("header", "Total compile time", "other", None, 1000000000, None, {"s": "1.000000e+00"}),
         ("Class", "theano.tensor.blas.Gemv", "operator", 2, 600000, 300000.0,
-         {"percent": "60.0", "cumulative_percent": "60.0", "implementation": "Py", "apply_nodes": 1}),
-        ("Class", "(remaining 1 Classes)", "operator", None, 400000, None, {"remaining": 1, "percent": "40.00"}),
+         {"percent": "60.0", "cumulative_percent": "60.0", "s": "0.001", "implementation": "Py", "apply_nodes": 1}),
+        ("Class", "(remaining 1 Classes)", "operator", None, 400000, None,
+         {"remaining": 1, "percent": "40.00", "s": "0.00"}),
     ]  # fmt: skip
     ledger = trace.ledgers[0]
     assert (ledger.read, ledger.kept, ledger.ignored) == (13, 7, {"headings": 3, "rules": 2, "blank lines": 1})
@@ -411,7 +417,8 @@ def test_a_bad_row_costs_that_row(line: str, reason: str, tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_a_time_that_is_no_number_costs_its_line(line: str, tmp_path: Path) -> None:
-    whole = rows_of(read(tmp_path / "x", BLOCK[: BLOCK.index("Class")]))
+    heading = "Optimizer Profile\n" if line.startswith("Optimizer") else ""
+    whole = rows_of(read(tmp_path / "x", BLOCK[: BLOCK.index("Class")] + heading))
     trace = read(tmp_path / "y", BLOCK[: BLOCK.index("Class")] + line + "\n")
     assert rows_of(trace) == whole
     assert trace.ledgers[0].dropped == {"bad-time": 1}
@@ -443,7 +450,7 @@ def test_what_follows_the_tips_is_another_block(tmp_path: Path) -> None:
     tips = "Here are tips to potentially make your code run faster\n  Sorry, no tip for today.\n"
     trace = read(tmp_path / "x", BLOCK + tips + BLOCK[BLOCK.index("Class") :])
     assert [(r["run"], r["section"]) for r in rows_of(trace)][-2:] == [(1, "Class")] * 2
-    assert trace.ledgers[0].ignored["tips"] == 1
+    assert [r["value_text"] for r in rows_of(trace) if r["name"] == "Tip"] == ["Sorry, no tip for today."]
     late = read(tmp_path / "y", BLOCK + tips + "  Import time 1.0s\n")
     assert late.ledgers[0].ignored["other output"] == 1
 

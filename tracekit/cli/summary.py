@@ -47,14 +47,16 @@ def summary(
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
     failures: list[Failure] = []
     views = pipeline.views_of(compat, view or ())
+    words = reading.words()
+    numbers = _view_numbers(words["options"])
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(
             reading.inputs, columns=pipeline.columns_of(views), demangle=reading.demangle, failures=failures,
-            progress=update, **reading.words(),
+            progress=update, **words,
         )  # fmt: skip
     if top is None:
         top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
-    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat)
+    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat, **numbers)
     made = pipeline.summary(trace, views=views, options=options)
     text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
     sys.stdout.write(text)
@@ -62,3 +64,15 @@ def summary(
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
     finish(failures)
+
+
+def _view_numbers(options: dict[str, str]) -> dict[str, int]:
+    """Take the options of single views out of those of formats. Raises: UsageError for a value that is no count."""
+    from tracekit.errors import UsageError
+    from tracekit.views.base import VIEW_NUMBERS
+
+    found = {key: options.pop(key) for key in VIEW_NUMBERS if key in options}
+    for key, text in found.items():
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise UsageError(f"--option {key}={text}: not a count", hint=f"such as --option {key}=20")
+    return {key: int(text) for key, text in found.items()}

@@ -117,9 +117,10 @@ MEMORY_REST = re.compile(
 )
 MEMORY_TALK = (
     "(Sparse variables are ignored", "(For values in brackets", "This list is based on all functions",
-    "<Sum apply outputs (bytes)>", "All Apply nodes have output sizes", "<created/inplace/view> is taken",
+    "<Sum apply outputs (bytes)>", "<created/inplace/view> is taken",
     "Apply nodes marked 'inplace' or 'view'",
 )  # fmt: skip
+MEMORY_SMALL = re.compile(r"All Apply nodes have output sizes that take less than (\d{1,18})B\.")
 
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|None)"""
 OPTIMIZER_HEAD = re.compile(
@@ -136,7 +137,8 @@ OPTIMIZER_START = re.compile(rf"{ANY_NUMBER}s - \(['\"]")
 OPTIMIZER_LEGEND = "time - (name, class, index"
 
 TIPS = "Here are tips to potentially make your code run faster"
-TIP = ("(if you think of new ones", "Test them first", "- ", "Sorry, no tip for today", "Install CuDNN to do ")
+TIPS_TALK = ("(if you think of new ones", "Test them first")
+TIP = ("- ", "Sorry, no tip for today", "Install CuDNN to do ", "We don't know if amdlibm will accelerate")
 GLOBAL_STATS = re.compile(r"\(?['\"]?Global stats: |\(?['\"]?Time elasped since \w+ import = ")
 CLASS_NAME = re.compile(r"<class '(.+)'>")
 WARNING = re.compile(r"\b\w*Warning: |^warnings\.warn\(|^WARNING\b")

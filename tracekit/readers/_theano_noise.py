@@ -30,8 +30,9 @@ class Noise:
 
     def of(self, text: str, words: str) -> str | None:
         """Return the class of a line; `words` as in `_theano_lines`."""
-        if self._tips and words.startswith(like.TIP):
+        if self._tips and words.startswith((*like.TIP, *like.TIPS_TALK)):
             return "tips"
+        self._tips = False
         indent = len(text) - len(text.lstrip())
         if words.startswith(_TRACEBACK):
             self._traceback = indent

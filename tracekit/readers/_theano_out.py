@@ -28,21 +28,64 @@ class Block:
     over: bool = False
 
 
+MOST_BELOW = 1 << 20
+"""Characters of the lines below a row (inputs, outputs, details) that are kept with it."""
+
+
 class Out:
     """What one reading gives. found: rows with a time or size.
 
-    The functions that say that a line was taken or damaged return True: it was a line of the profile.
+    A row whose `args` take the lines below it waits for them: `hold`. The functions that say that a line was taken or
+    damaged return True: it was a line of the profile.
     """
 
     def __init__(self, source: int, ledger: Ledger) -> None:
         self.ledger = ledger
         self.rows = TotalRows(source, ledger)
         self.found = 0
+        self._waiting: dict[str, Any] | None = None
+        self._below = 0
+
+    def flush(self) -> None:
+        """Give the row that waits."""
+        if self._waiting is not None:
+            row, self._waiting = self._waiting, None
+            if "section" in row:
+                self.row(**row)
+            else:
+                self.header(**row)
+                self.ledger.kept += 1
+
+    def hold(self, **row: Any) -> bool:
+        """Take a row as `row` does, or without `section` as `header` does, which waits for the lines below it."""
+        self.flush()
+        self._waiting, self._below = row, 0
+        return True
+
+    def below(self, key: str, text: str) -> bool | None:
+        """Put a line into the row that waits, under a key of its `args`; None without such a row, False when full."""
+        if self._waiting is None:
+            return None
+        self._below += len(text) + 1
+        if self._below > MOST_BELOW:
+            return False
+        self._waiting["args"].setdefault(key, []).append(text)
+        self.ledger.merged += 1
+        return True
+
+    def take_back_blank(self, key: str) -> None:
+        """Give up a blank line at the end of a key, which belongs to what follows."""
+        lines = self._waiting["args"].get(key, []) if self._waiting is not None else []
+        if lines and not lines[-1]:
+            lines.pop()
+            self.ledger.merged -= 1
+            self.ledger.ignore("blank lines")
 
     def row(
         self, block: Block, section: str, name: str, kind: Kind, args: Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
         """Add a row of a table; the sections of a sum and of a scan have names of their own."""
+        self.flush()
         self.rows.add(block.number, _PREFIX[block.kind] + section, name, str(kind), args, **more)
         self.found += 1
         self.ledger.kept += 1
@@ -50,8 +93,15 @@ class Out:
 
     def header(self, block: Block, name: str, args: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Add a row of section `header`, without counting a line."""
+        self.flush()
         marked = {**(args or {}), "sum": True} if block.kind == "sum" else args
         self.rows.add(block.number, "header", name, str(Kind.OTHER), marked, **more)
+
+    def say(self, block: Block, name: str, text: str) -> bool:
+        """Keep a line of words, as a row of section `header`."""
+        self.header(block, name, value_text=text)
+        self.ledger.kept += 1
+        return True
 
     def torn(self, line: TextLine) -> bool:
         """Drop the last line, which was cut."""

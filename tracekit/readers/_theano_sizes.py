@@ -24,7 +24,10 @@ class Memory:
     def line(self, block: Block, words: str, line: TextLine) -> bool:
         """Take a line of the section."""
         out = self._out
-        if words.startswith(like.MEMORY_TALK):
+        if small := like.MEMORY_SMALL.fullmatch(words):
+            out.header(block, "All Apply nodes have smaller outputs", bytes=int(small[1]))
+            out.ledger.kept += 1
+        elif words.startswith(like.MEMORY_TALK):
             out.ledger.ignore("explanations")
         elif found := like.PEAK.fullmatch(words):
             args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
@@ -75,9 +78,28 @@ class Optimizer:
         self._out = out
         self._steps: list[tuple[int, str]] = []
 
-    def begin(self) -> None:
-        """Begin a section."""
+        self._margin = 0
+
+    def begin(self, heading: TextLine) -> None:
+        """Begin a section. A notebook may have moved all of it to the right, which its heading shows."""
         self._steps = []
+        self._margin = _indent(heading.text)
+
+    def is_inside(self, line: TextLine) -> bool:
+        """Tell whether a line stands further to the right than the heading."""
+        return _indent(line.text) > self._margin
+
+    def detail(self, block: Block, line: TextLine) -> bool:
+        """Keep a line between the steps with the step above it; False where there is no more room."""
+        text = self._text(line)
+        taken = self._out.below("details", text)
+        if taken is None:
+            return self._out.say(block, f"{like.OPTIMIZER}: text", text) if text else False
+        return taken
+
+    def ends_before_blank(self) -> None:
+        """Give up a blank line at the end: what follows begins with it."""
+        self._out.take_back_blank("details")
 
     def line(self, block: Block, words: str, line: TextLine) -> bool:
         """Take a line of the section; most of it are details."""
@@ -95,18 +117,24 @@ class Optimizer:
             return out.bad_time(line)
         name = like.unquoted(found["name"]) or "None"
         parent = self._parent(name, line)
-        args: dict[str, Any] = {"class": like.unquoted(found["class"]), "index": int(found["index"])}
+        args: dict[str, Any] = {
+            "class": like.unquoted(found["class"]),
+            "index": int(found["index"]),
+            "s": found["time"],
+        }
+        args["indent"] = max(_indent(line.text) - self._margin, 0)
         if found["before"]:
             args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
         if found["validate"]:
             args["validate_s"] = found["validate"]
         section = f"{like.OPTIMIZER}: {parent}" if parent else like.OPTIMIZER
-        return out.row(block, section, name, Kind.OTHER, args, total_ns=time.rounded())
+        return out.hold(
+            block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded()
+        )  # fmt: skip
 
     def _parent(self, name: str, line: TextLine) -> str:
         """Return the steps that this one is within, "" for none, by its indentation."""
-        text = line.text.expandtabs()
-        indent = len(text) - len(text.lstrip())
+        indent = _indent(line.text)
         if not indent:
             why = "the optimizer's profile lost its indentation: steps within steps are counted beside them"
             self._out.ledger.note("nesting-lost", why, where=line.where)
@@ -126,6 +154,16 @@ class Optimizer:
         if int(found["before"]) >= 0:
             # The sum of several profiles has -1 for both.
             args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
-        self._out.header(block, "Time of the optimizer's steps", args, total_ns=time.rounded())
-        self._out.ledger.kept += 1
-        return True
+        return self._out.hold(
+            block=block, name="Time of the optimizer's steps", args=args, total_ns=time.rounded(),
+            value_text=self._text(line),
+        )  # fmt: skip
+
+    def _text(self, line: TextLine) -> str:
+        text = line.text.rstrip()
+        return text[min(self._margin, _indent(text)) :]
+
+
+def _indent(text: str) -> int:
+    text = text.expandtabs()
+    return len(text) - len(text.lstrip())

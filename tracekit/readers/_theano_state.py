@@ -36,16 +36,28 @@ class State:
     def line(self, line: TextLine) -> None:
         """Take one line."""
         words = " ".join(line.text.split())
+        block = self._block
         if not words:
-            self.ledger.ignore("blank lines")
-        elif self._heading(words) or self._table_line(words, line) or self._head(words, line):
+            kept = self._table == like.OPTIMIZER and block is not None and self._optimizer.detail(block, line)
+            if not kept:
+                self.ledger.ignore("blank lines")
+        elif self._heading(words, line) or self._table_line(words, line) or self._head(words, line):
             self._noise.over(tips=words == like.TIPS)
         elif line.torn and self._is_open():
             self.out.torn(line)
         else:
-            details = self._table == like.OPTIMIZER and line.text[:1].isspace()
-            what = self._noise.of(line.text, words) or ("optimizer details" if details else "other output")
-            self.ledger.ignore(what)
+            self._rest(words, line)
+
+    def _rest(self, words: str, line: TextLine) -> None:
+        """Take a line that no table and no head knows: a tip, details of the optimizer, or what a program printed."""
+        block, what = self._block, self._noise.of(line.text, words)
+        if what == "tips" and block is not None and words.startswith(like.TIP):
+            self.out.say(block, "Tip", line.text.strip())
+        elif what is None and self._table == like.OPTIMIZER and block is not None and line.text[:1].isspace():
+            if not self._optimizer.detail(block, line):
+                self.ledger.ignore("optimizer details")
+        else:
+            self.ledger.ignore(what or "other output")
 
     def _is_open(self) -> bool:
         """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
@@ -73,12 +85,12 @@ class State:
         return block
 
     def _end_table(self) -> None:
-        self._times.flush()
+        self.out.flush()
         if self._table in _TIMED:
             self.ledger.note("table-cut", "tables that end before their last line, so that rows may be missing")
         self._table = ""
 
-    def _heading(self, words: str) -> bool:
+    def _heading(self, words: str, line: TextLine) -> bool:
         if words.endswith(like.FUNCTION):
             self._begin()
         elif scan := like.SCAN_HEAD.match(words):
@@ -86,25 +98,36 @@ class State:
             if scan[1]:
                 self.out.header(block, "Scan Op", value_text=scan[1])
         elif not words.strip("-") or not words.strip("="):
+            if self._table == like.OPTIMIZER and self._optimizer.is_inside(line):
+                return False
             self.ledger.ignore("rules")
             return True
         elif found := like.TABLE.match(words):
             self._open(like.TABLE_OF[found[1]])
             self._times.with_flops = "<Mflops>" in words
-        elif words in _TIMED or words.startswith(like.OPTIMIZER_LEGEND):
+        elif words.startswith(like.OPTIMIZER_LEGEND):
+            if self._table == like.OPTIMIZER and self._block is not None and self._optimizer.detail(self._block, line):
+                return True
+        elif words in _TIMED:
             pass
         elif words == like.MEMORY or words.startswith(f"{like.MEMORY} (the max"):
-            self._open(like.MEMORY)
+            self.out.say(self._open(like.MEMORY), like.MEMORY, words)
+            return True
         elif words in (like.OPTIMIZER, "Rewriter Profile"):
-            self._open(like.OPTIMIZER)
-            self._optimizer.begin()
+            self.out.say(self._open(like.OPTIMIZER), like.OPTIMIZER, words)
+            self._optimizer.begin(line)
+            return True
         elif words == f"{like.OVERHEAD}:" or words.startswith("<Scan op time(s)>"):
             if self._table != like.OVERHEAD:
+                if self._table == like.OPTIMIZER:
+                    self._optimizer.ends_before_blank()
                 self._open(like.OVERHEAD)
         elif words == like.TIPS:
             self._end_table()
             if self._block is not None:
-                self._block.over = True
+                # A scan that never ran has its tips, and nothing else.
+                block = self._begin() if self._block.over else self._block
+                block.over = True
         else:
             return False
         self.ledger.ignore("headings")
@@ -141,14 +164,14 @@ class State:
         """Take a line of a block's head. A block may have lost its heading; after the tips there is no head."""
         block = self._block
         if like.GLOBAL_STATS.match(words):
-            self.ledger.ignore("global statistics")
-            return True
+            return self.out.say(block or self._begin(), "Global stats", line.text.strip())
         if block is not None and block.over:
             return False
         if block is not None and block.message is None and not block.seen and (found := like.MESSAGE.match(words)):
             if line.torn:
                 return self.out.torn(line)
-            return self._message(block, found[1])
+            whole = like.MESSAGE.match(line.text.strip())
+            return self._message(block, whole[1] if whole else found[1])
         if found := like.NO_TIME.match(words):
             why = "functions whose nodes were not timed (profiling.time_thunks)"
             self.ledger.note("no-node-times", why, where=line.where)
@@ -182,6 +205,8 @@ class State:
             self.run.sources[0].facts.setdefault("tool", like.TOOLS[(tool[1] or tool[2]).lower()])
         groups = found.groupdict()
         args: dict[str, Any] = {}
+        if groups.get("time"):
+            args["s"] = groups["time"]
         if groups.get("percent"):
             args["percent"] = groups["percent"]
         if groups.get("steps"):
@@ -208,11 +233,12 @@ class State:
         return True
 
     def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
-        found = like.THUNK_NODE.fullmatch(words)
+        found = like.THUNK_NODE.fullmatch(line.text.strip()) or like.THUNK_NODE.fullmatch(words)
         if found is None:
             return self.out.bad(line)
         try:
             time = printed(found["time"])
         except ValueError:
             return self.out.bad_time(line)
-        return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, total_ns=time.rounded())
+        args = {"s": found["time"]}
+        return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, args, total_ns=time.rounded())

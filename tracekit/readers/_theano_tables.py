@@ -11,8 +11,6 @@ from tracekit.readers._theano_out import Block, Out
 from tracekit.schema import Kind
 from tracekit.units import MAX_NS
 
-MOST_VARIABLES = 1 << 20
-"""Characters of input and output lines kept with one row."""
 _OVERHEAD_START = re.compile(r"(?:total )?-?[\d.]{1,40}s -?[\d.]{1,40}s ")
 
 
@@ -21,33 +19,29 @@ class TimeTables:
 
     def __init__(self, out: Out) -> None:
         self._out = out
-        self._apply: dict[str, Any] | None = None
-        self._variables = 0
         self.with_flops = False
-
-    def flush(self) -> None:
-        """Give the row that waits."""
-        if self._apply is not None:
-            row, self._apply = self._apply, None
-            self._out.row(**row)
 
     def row(self, block: Block, table: str, line: TextLine) -> bool:
         """Take a row of a table."""
-        self.flush()
         out = self._out
+        out.flush()
         # Names keep their own blanks, so the line itself is looked at.
         found = (like.APPLY_ROW if table == like.APPLY else like.GROUP_ROW).fullmatch(line.text.strip())
         if found is None or line.torn:
             return out.bad(line)
         name = found["name"]
-        args: dict[str, Any] = {"percent": found["percent"], "cumulative_percent": found["sum"]}
+        args: dict[str, Any] = {"percent": found["percent"], "cumulative_percent": found["sum"], "s": found["time"]}
         if table == like.APPLY:
             args["id"] = int(found["id"])
+            if self.with_flops:
+                args |= {"mflops": None, "gflops_per_s": None}
             if self.with_flops and (flops := like.FLOPS.fullmatch(name)):
                 name = flops["name"]
                 args |= {"mflops": flops["mflops"], "gflops_per_s": flops["gflops"]}
         else:
             args |= {"implementation": _implementation(found["impl"]), "apply_nodes": int(found["nodes"])}
+            if args["implementation"] == "C and Py":
+                args["type"] = found["impl"]
         try:
             more = self._times(found, line)
         except ValueError:
@@ -58,10 +52,7 @@ class TimeTables:
         if table == like.CLASS and (old := like.CLASS_NAME.fullmatch(name)):
             more["raw_name"], name = name, old[1]
         row = {"block": block, "section": table, "name": name, "kind": Kind.OPERATOR, "args": args, **more}
-        if table != like.APPLY:
-            return out.row(**row)
-        self._apply, self._variables = row, 0
-        return True
+        return out.hold(**row) if table == like.APPLY else out.row(**row)
 
     def _times(self, found: re.Match[str], line: TextLine) -> dict[str, Any]:
         calls = int(found["calls"])
@@ -75,28 +66,23 @@ class TimeTables:
     def variable(self, words: str, line: TextLine) -> bool:
         """Take a line of an input or output of the row above."""
         found = like.VARIABLE.fullmatch(words)
-        if found is None or self._apply is None:
+        if found is None:
             return False
+        taken = None if line.torn else self._out.below(f"{found[1]}s", found[3])
         if line.torn:
             return self._out.torn(line)
-        ledger = self._out.ledger
-        self._variables += len(found[3])
-        if self._variables > MOST_VARIABLES:
+        if taken is False:
             why = "dropped: inputs and outputs of a node beyond 1 MiB"
-            ledger.drop("too-many-variables", where=line.where, text=why)
-            return True
-        self._apply["args"].setdefault(f"{found[1]}s", []).append(found[3])
-        ledger.merged += 1
-        return True
+            self._out.ledger.drop("too-many-variables", where=line.where, text=why)
+        return taken is not None
 
     def remainder(self, block: Block, section: str, found: re.Match[str], line: TextLine) -> bool:
-        """Take the last line of a table, which says what was left out; 0 is no row."""
-        self.flush()
+        """Take the last line of a table, which says what was left out; of 0 it is no row of the table."""
         count = int(found["count"])
-        if not count:
-            self._out.ledger.ignore("ends of complete tables")
-            return True
-        args = {"remaining": count, "percent": found["percent"]}
+        args: dict[str, Any] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
+        if "%%" in found[0]:
+            # Some versions of PyTensor print the sign twice.
+            args["sign"] = "%%"
         try:
             time, share = printed(found["time"]), printed(found["percent"])
             if block.thunks is not None:
@@ -104,20 +90,23 @@ class TimeTables:
         except ValueError:
             return self._out.bad_time(line)
         name = f"(remaining {count} {found['what']})"
+        if not count:
+            self._out.header(block, name, {**args, "of": section})
+            self._out.ledger.kept += 1
+            return True
         return self._out.row(block, section, name, Kind.OPERATOR, args, total_ns=time.rounded())
 
 
 def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
     """Take a row of `Scan overhead`, whose times have one decimal of a second; its total is a section of its own."""
     if like.OVERHEAD_TALK.match(words):
-        out.ledger.ignore("remarks on scans")
-        return True
+        return out.say(block, "Scan overhead: remark", line.text.strip())
     found = like.OVERHEAD_ROW.fullmatch(words)
     total = words.startswith("total ")
     if found is None or (not total and (found["name"] is None or line.torn)):
         return bool(_OVERHEAD_START.match(words)) and out.bad(line)
     args = {
-        "inner_function_s": found["fct"], "inner_ops_s": found["op"],
+        "s": found["time"], "inner_function_s": found["fct"], "inner_ops_s": found["op"],
         "inner_function_percent": found["fct_percent"], "inner_ops_percent": found["op_percent"],
     }  # fmt: skip
     try:

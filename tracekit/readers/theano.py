@@ -4,14 +4,18 @@
       Time in 200 calls to Function.__call__: 4.998040e-02s
       64.3%    64.3%       0.012s       3.12e-05s     Py     400       2   theano.tensor.blas.Gemv
 
-A record is a line. Each block (`Function profiling`, `Scan Op profiling`) is a run, and so is an optimizer's profile
-after it that belongs to no function. Sections: `header` has the lines of the block's head, under the same names for all
-versions, with the line's own words in `raw_name`; `Class`, `Ops` and `Apply` the tables; `Node make_thunk` the nodes
-that were slowest to compile; `Memory Profile` bytes by node and `Memory Profile: peaks`; `Scan overhead`;
-`Optimizer Profile` the steps of the optimizer, those within a step in `Optimizer Profile: STEP`. The same times
-stand in several tables, so rows may be added up only within a section of a run. `Sum of all(N) printed profiles`
-repeats the other blocks: its sections are named `Sum of all: Class` and so on, with `"sum": true` in `args` of its
-header; those of a scan, whose time its function has too, `Scan Op: Class`.
+A record is a line. Each block (`Function profiling`, `Scan Op profiling`) is a run, and so are an optimizer's profile
+and tips after it that belong to no function. Sections: `header` has the lines of the block's head, under the same names
+for all versions, with the line's own words in `raw_name`; `Class`, `Ops` and `Apply` the tables; `Node make_thunk` the
+nodes that were slowest to compile; `Memory Profile` bytes by node and `Memory Profile: peaks`; `Scan overhead`;
+`Optimizer Profile` the steps of the optimizer, those within a step in `Optimizer Profile: STEP`, with the lines between
+them as `details` in `args`. The same times stand in several tables, so rows may be added up only within a section of a
+run. `Sum of all(N) printed profiles` repeats the other blocks: its sections are named `Sum of all: Class` and so on,
+with `"sum": true` in `args` of its header; those of a scan, whose time its function has too, `Scan Op: Class`.
+
+Nothing that the profiler prints is lost, so that the view `theano` can print it again: `s` in `args` is a time as it was
+printed, in s; words without a number (tips, headings of memory and optimizer, the end of a table that left nothing out)
+are rows of `header`.
 
 The tables print the time of a node in ms and the time of a call with three digits; `total_ns` is the time that both
 allow (time per call x calls where that is finer), so a sum is as exact as those digits; a note says so. `avg_ns` is the
@@ -20,12 +24,12 @@ runtime)` is a row of the same section, `"remaining": 5` in `args`, whose time f
 finer. With it a table sums up to `Time in thunks`. Lines `input 0: dtype=...` belong to the row of Apply above them.
 Sizes are printed in KB of 1024 B.
 
-Blocks may stand between other output: warnings, tracebacks, tips, and whatever a program prints is counted by class.
+Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class.
 Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
 before it; only the steps within a step of the optimizer cannot be told then, which is noted.
 
 Sources: the files named in `_theano_lines`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
-supported: ProfileMode, which Theano had before 0.6; times within one optimizer (counted as `optimizer details`).
+supported: ProfileMode, which Theano had before 0.6; times within one optimizer, which stay words (`details`).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ RENDERERS: dict[str, Renderer] = {
 
 _LAYOUTS: tuple[str, ...] = (
     "fluid",
+    "theano",
 )
 
 LAYOUTS: dict[str, Renderer] = {

@@ -15,6 +15,7 @@ _MODULES: tuple[str, ...] = (
     "api",
     "metrics",
     "fluid",
+    "theano",
 )
 
 VIEWS: dict[str, View] = {
@@ -23,5 +24,6 @@ VIEWS: dict[str, View] = {
 
 COMPATS: dict[str, tuple[str, ...]] = {
     "fluid": ("fluid",),
+    "theano": ("theano",),
 }
 """For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""

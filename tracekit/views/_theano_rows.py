@@ -1,0 +1,141 @@
+"""What the views of Theano share: blocks of rows in the form in which the reader of Theano's profiles gives them.
+
+A block is what Theano prints of one function: facts (section `header`), the tables Class, Ops and Apply, and what else
+it printed. The rows of a trace are brought into the same form, so one view shows both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit.trace import Trace
+
+Row = dict[str, Any]
+"""section, name, raw_name, calls, total_ns, avg_ns, bytes, value_avg, value_text as in TOTALS; args: a dict.
+
+`spread`, of rows that come from EVENTS: min, p50, p95, p99, max, std of a call, ns.
+"""
+
+CLASS, OPS, APPLY = "Class", "Ops", "Apply"
+TABLES = (CLASS, OPS, APPLY)
+WHAT = {CLASS: "Classes", OPS: "Ops", APPLY: "Apply instances"}
+_PREFIXES = ("Sum of all: ", "Scan Op: ")
+_ANY = frozenset(
+    {*TABLES, "Node make_thunk", "Memory Profile", "Memory Profile: peaks", "Scan overhead", "Optimizer Profile"}
+)
+_FACTS = frozenset(
+    {
+        "Message",
+        "Time in calls to Function.__call__",
+        "Total compile time",
+        "Time in thunks",
+        "Scan Op",
+        "Optimizer time",
+    }
+)
+
+
+@dataclass(slots=True)
+class Block:
+    """One function. kind: function, sum (of all functions) or scan. label: what tells it from others, in words."""
+
+    source: int
+    run: int
+    rank: int | None = None
+    kind: str = "function"
+    label: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def fact(self, name: str) -> Row | None:
+        """Return a row of the head."""
+        return next((r for r in self.rows if r["section"] == "header" and r["name"] == name), None)
+
+    def table(self, section: str) -> list[Row]:
+        """Return the rows of a section."""
+        return [r for r in self.rows if r["section"] == section]
+
+
+def row(section: str, name: str, args: Row | None = None, **more: Any) -> Row:
+    """Return a row with all fields."""
+    empty: Row = dict.fromkeys(("raw_name", "calls", "total_ns", "avg_ns", "bytes", "value_avg", "value_text"))
+    return {**empty, "section": section, "name": name, "args": args or {}, **more}
+
+
+def printed_blocks(trace: Trace) -> list[Block]:
+    """Return what profiles of Theano, Aesara or PyTensor say, in the order of the files."""
+    table = trace.totals
+    if not table.num_rows:
+        return []
+    blocks: dict[tuple[int, int], Block] = {}
+    for found in table.sort_by([("source", "ascending"), ("order", "ascending")]).to_pylist():
+        block = blocks.setdefault(
+            (found["source"], found["run"]), Block(found["source"], found["run"], found["rank"])
+        )  # fmt: skip
+        block.rows.append(_plain(found, block))
+    ours = {b.source for b in blocks.values() if any(r["section"] in _ANY or r["name"] in _FACTS for r in b.rows)}
+    made = [b for b in blocks.values() if b.source in ours]
+    for block in made:
+        message = block.fact("Message") or block.fact("Scan Op")
+        said = message["value_text"] if message else None
+        block.label = said if said and said != "None" else f"function {block.run}"
+    return made
+
+
+def _plain(found: Row, block: Block) -> Row:
+    section = found["section"]
+    for prefix, kind in zip(_PREFIXES, ("sum", "scan"), strict=True):
+        if section.startswith(prefix):
+            section, block.kind = section.removeprefix(prefix), kind
+    try:
+        args = json.loads(found["args"] or "{}")
+    except ValueError:
+        args = {}
+    args = args if isinstance(args, dict) else {}
+    if args.get("sum"):
+        block.kind = "sum"
+    if found["name"] == "Scan Op":
+        block.kind = "scan"
+    return {**found, "section": section, "name": found["name"] or "", "args": args}
+
+
+def remaining(found: Row) -> int | None:
+    """Return how many rows a row stands for that were left out; None for a row of the table."""
+    count = found["args"].get("remaining")
+    return count if isinstance(count, int) else None
+
+
+def cut(section: str, rows: Sequence[Row], most: int | None) -> tuple[list[Row], Row | None]:
+    """Return the first `most` rows of a table (None: all), and the row for the rest, None where a file was cut.
+
+    The time of the rest is the sum of what is left out, with what the profiler had left out before; its share is of
+    the time of all rows.
+    """
+    shown = [r for r in rows if remaining(r) is None]
+    last = next((r for r in rows if remaining(r) is not None), None)
+    if most is None or most >= len(shown):
+        return shown, last
+    gone = shown[most:]
+    before = last or row(section, "")
+    count = len(gone) + (remaining(before) or 0)
+    time = total(gone) + (before["total_ns"] or 0)
+    whole = total(shown) + (before["total_ns"] or 0)
+    args = {"remaining": count, "percent": 100 * time / whole if whole else 0.0, "s": time / 1e9}
+    if "sign" in before["args"]:
+        args["sign"] = before["args"]["sign"]
+    return shown[:most], row(section, f"(remaining {count} {WHAT.get(section, section)})", args, total_ns=time)
+
+
+def total(rows: Iterable[Row]) -> int:
+    """Return the sum of the times, ns."""
+    return sum(r["total_ns"] or 0 for r in rows)
+
+
+def number(value: object) -> float | None:
+    """Return a cell that was printed as a number; None where it is none."""
+    try:
+        return float(value) if isinstance(value, (str, int, float)) else None
+    except ValueError:
+        return None
