@@ -9,6 +9,7 @@ from tracekit.views.base import View
 _MODULES: tuple[str, ...] = (
     "timeline",
     "overview",
+    "steps",
     "device",
     "kernel",
     "memory_manipulation",
