@@ -191,10 +191,11 @@ class Inputs:
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
         known = [o for o in origins if o is not None]
+        shown = [self._told(o) for o in opened]
         if len(self._items) > 1 and len(known) == len(opened):
             run.origin_ns = min(known)
         elif len(self._items) > 1 and known:
-            opened[0].ledgers[0].note(
+            shown[0][0].note(
                 "clocks-not-comparable",
                 "some inputs know the wall clock and some do not: each stands at its own zero",
             )
@@ -203,7 +204,16 @@ class Inputs:
                 if o.run.origin_ns is not None and o.first_ns:
                     o.batches = runs.shifted(o.batches, -o.first_ns)
         streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
-        return Stream(run, self._joined(run, opened, streams, order), tuple(x for o in opened for x in o.ledgers))
+        return Stream(run, self._joined(run, opened, streams, order), tuple(x for each in shown for x in each))
+
+    def _told(self, opened: Opened) -> tuple[Ledger, ...]:
+        """Return the ledgers that a user is shown: an archived file read as a whole speaks as its sources did."""
+        if not opened.original or self._choice.selection:
+            return opened.ledgers
+        for ledger in opened.original if self._choice.strict else ():
+            for note in ledger.notes.values():
+                raise TracekitError(f"{ledger.path}: {note}", hint="--strict makes the first note an error")
+        return opened.original
 
     def _open(self, number: int, item: Input, first_source: int) -> Opened:
         choice = self._choice

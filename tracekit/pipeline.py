@@ -209,11 +209,12 @@ def convert(
     source: PathLike | Sequence[PathLike], target: PathLike, *, to: str = "", format: str = "",
     selection: Selection = ALL, force: bool = False, strict: bool = False, demangle: bool = True, viewer: str = "",
     options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] | None = None, label: Callable[[Run, int | None], str] | None = None,
 ) -> Conversion:  # fmt: skip
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
     to: a writer's name; "" lets the target's suffix decide. failures: as in `read`. Nothing is left half-written.
+    label: what an archive writes into its file's metadata (`WriteOptions.label`).
     Raises: TracekitError.
     """
     writer = writer_for(target, to)
@@ -222,7 +223,7 @@ def convert(
     choice = Choice(
         format, selection, strict, demangle, options or {}, fingerprint=writer.fingerprint, progress=progress
     )
-    wanted = WriteOptions(force=force, viewer=viewer, version=__version__)
+    wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)
     with Inputs(source, choice) as joined:
         refuse_inputs(target, joined.names())
         for sort in (False, True):
@@ -283,6 +284,10 @@ def inspect(
     """
     choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
     with Inputs(inputs, choice) as joined:
-        entries = [take_stock(opened.run, opened.batches, opened.ledgers) for opened in joined.each()]
+        entries = [
+            take_stock(opened.run, opened.batches, opened.ledgers)
+            | ({"archived_ledgers": [ledger.to_json() for ledger in opened.original]} if opened.original else {})
+            for opened in joined.each()
+        ]
         _hand_over(joined.failures, failures)
     return {"tracekit": __version__, "inputs": entries}

@@ -207,6 +207,9 @@ def _start_order(events: pa.Table) -> np.ndarray[Any, np.dtype[np.intp]] | None:
 class Trace:
     """Events and totals in the schema, sorted by (ts_ns, -dur_ns), with one dictionary a text column.
 
+    The texts of a dictionary stand in order of first use: whoever read the rows, the same rows are the same trace, so
+    that a report from an archive is the report from its source.
+
     events: pyarrow Table of schema.EVENTS; it may lack columns that the caller did not ask for.
     totals: pyarrow Table of schema.TOTALS.
     Raises: SchemaError when a table is not of the schema.
@@ -223,7 +226,7 @@ class Trace:
             schema.check(table, want)
             if name == "events" and (order := _start_order(table)) is not None:
                 table = table.take(pa.array(order))
-            object.__setattr__(self, name, table)
+            object.__setattr__(self, name, _in_own_words(table))
 
     def to_pandas(self, table: str = "events") -> pandas.DataFrame:
         """Return "events" or "totals" as a DataFrame with nullable types; the unit of each column stands in `attrs`."""
@@ -242,6 +245,45 @@ class Trace:
         ts = self.events.column("ts_ns").to_numpy()
         dur = self.events.column("dur_ns").fill_null(0).to_numpy()
         return int(ts[0]), int((ts + np.maximum(dur, 0)).max())
+
+
+def compact_texts(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the same texts with the dictionary that they need and no more, in order of first use."""
+    if array.null_count == len(array):
+        return pa.nulls(len(array), array.type)
+    codes = array.indices.fill_null(-1).to_numpy()
+    size = len(array.dictionary)
+    # Written from the last row to the first, the first use of each code is what stays.
+    first = np.full(size + 1, len(codes), np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    first[size] = len(codes)  # code -1 (null) landed here
+    used = np.flatnonzero(first < len(codes))
+    used = used[np.argsort(first[used])]
+    new = np.full(size + 1, -1, np.int32)
+    new[used] = np.arange(len(used), dtype=np.int32)
+    renumbered = new[codes]
+    indices = pa.array(renumbered, mask=renumbered < 0) if array.null_count else pa.array(renumbered)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
+
+
+def _in_own_words(table: pa.Table) -> pa.Table:
+    """Return the table with each dictionary in order of first use."""
+    for index, field_ in enumerate(table.schema):
+        if pa.types.is_dictionary(field_.type) and table.num_rows:
+            array: pa.DictionaryArray = table.column(index).chunk(0)
+            if not _is_in_order(array):
+                table = table.set_column(index, field_, compact_texts(array))
+    return table
+
+
+def _is_in_order(array: pa.DictionaryArray) -> bool:
+    """Tell whether the dictionary holds what is used, in order of first use."""
+    if array.null_count == len(array):
+        return len(array.dictionary) == 0
+    codes = array.indices.fill_null(-1).to_numpy()
+    highest = np.maximum.accumulate(codes)
+    steps = np.diff(highest, prepend=-1)
+    return bool(steps.max(initial=0) <= 1 and highest[-1] + 1 == len(array.dictionary))
 
 
 def concat(tables: Sequence[pa.Table] | Sequence[pa.RecordBatch], empty: pa.Schema) -> pa.Table:

@@ -41,6 +41,7 @@ class Opened:
     run: complete once `batches` is exhausted. batches: RecordBatches of schema.EVENTS or schema.TOTALS.
     ordered: rows of EVENTS come by start as far as the format promises; the pipeline looks, and sorts where they don't.
     ledgers: one a source, complete once `batches` is exhausted. first_ns: start of the first rows; `inputs` sets it.
+    original: of an archived file the ledgers of the sources that it stands for; a report of all its rows shows them.
     """
 
     run: Run
@@ -48,6 +49,7 @@ class Opened:
     ordered: bool
     ledgers: tuple[Ledger, ...]
     first_ns: int | None = None
+    original: tuple[Ledger, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

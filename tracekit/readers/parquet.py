@@ -5,7 +5,8 @@
 
 A record is a row of the table, and a row of the TOTALS in the metadata. Each is kept: a damaged file is refused as a
 whole (checksums over all of it), never read in part. The ledgers of the conversion that made the archive are facts of
-its sources ("archived_ledgers", oldest first).
+its sources ("archived_ledgers", oldest first). A file of `tracekit archive` (it has tracekit.archive) stands for its
+sources: their ledgers are `Opened.original`, so that a report made from it is the one made from them.
 
 A file that another program wrote anew and that kept our metadata (pandas, pyarrow and DuckDB do) is read as it stands,
 with a note; columns that it lost are null. Parquet of others is not read: `tracekit query` is no reader of any table.
@@ -21,6 +22,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +39,7 @@ from tracekit.trace import Ledger, Run
 MAGIC = b"PAR1"
 FACT_KEYS = (
     "tracekit.schema", "tracekit.table", "tracekit.version", "tracekit.run", "tracekit.ledger", "tracekit.totals",
+    "tracekit.archive",
 )  # fmt: skip
 """In the order in which their checksum is taken."""
 
@@ -81,8 +84,12 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         )  # fmt: skip
     version = _version(source.name, texts["tracekit.schema"])
     rewritten = _checked(source.name, path, file, texts)
+    stands_for = "tracekit.archive" in texts and not rewritten
     try:
-        run, table = _facts(texts, source.name)
+        run, table, ledgers = _facts(texts)
+        if not stands_for:
+            with_ledgers(run, ledgers, source.name, "parquet")
+        original = tuple(map(Ledger.from_json, ledgers)) if stands_for else ()
         totals = base64.b64decode(texts.get("tracekit.totals", b""), validate=True)
     except _BAD as err:
         raise ParseError(source.name, "footer", f"the facts cannot be read ({_short(err)})", hint=HINT) from err
@@ -90,8 +97,12 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         ledger.note(
             "written-anew", "another program wrote this archive anew: its rows are read as they stand, unverified"
         )
+    for each in original:
+        each.source += options.source
+        each.strict = ledger.strict
     archive = _Archive(source.name, file, table, version, totals, rewritten)
-    return Opened(renumbered(run, options.source), _batches(archive, options, ledger), True, (ledger,))
+    rows = _batches(archive, options, ledger)
+    return Opened(renumbered(run, options.source), rows, True, (ledger,), original=original)
 
 
 def _short(err: BaseException) -> str:
@@ -138,14 +149,14 @@ def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, by
     return False
 
 
-def _facts(texts: Mapping[str, bytes], name: str) -> tuple[Run, str]:
-    """Return the run, its sources carrying the ledgers of the conversion, and which table the file holds."""
+def _facts(texts: Mapping[str, bytes]) -> tuple[Run, str, list[dict[str, Any]]]:
+    """Return the run, which table the file holds, and the ledgers of the conversion that made it."""
     run = run_from_json(json.loads(texts["tracekit.run"]))
-    with_ledgers(run, json.loads(texts["tracekit.ledger"]), name, "parquet")
+    ledgers: list[dict[str, Any]] = json.loads(texts["tracekit.ledger"])
     table = texts["tracekit.table"].decode()
     if table not in ("events", "totals"):
         raise ValueError(f"tracekit.table is {table!r}")
-    return run, table
+    return run, table, ledgers
 
 
 def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
+
+from tracekit.trace import compact_texts
 
 
 def compact(table: pa.Table) -> pa.Table:
@@ -20,27 +21,9 @@ def compact(table: pa.Table) -> pa.Table:
     for column in one.columns:
         array: pa.Array = column.chunk(0)
         if pa.types.is_dictionary(array.type):
-            array = _compact_column(array)
+            array = compact_texts(array)
         columns.append(array)
     return pa.Table.from_arrays(columns, schema=one.schema)
-
-
-def _compact_column(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    if array.null_count == len(array):
-        return pa.nulls(len(array), array.type)
-    codes = array.indices.fill_null(-1).to_numpy()
-    size = len(array.dictionary)
-    # Written from the last row to the first, the first use of each code is what stays.
-    first = np.full(size + 1, len(codes), np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    first[size] = len(codes)  # code -1 (null) landed here
-    used = np.flatnonzero(first < len(codes))
-    used = used[np.argsort(first[used])]
-    new = np.full(size + 1, -1, np.int32)
-    new[used] = np.arange(len(used), dtype=np.int32)
-    renumbered = new[codes]
-    indices = pa.array(renumbered, mask=renumbered < 0) if array.null_count else pa.array(renumbered)
-    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used)))
 
 
 def row_groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

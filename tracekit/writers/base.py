@@ -31,11 +31,16 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a caller may say to every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for)."""
+    """What a caller may say to every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for).
+
+    label: what an archive adds to the metadata of its files. It gets the complete facts of the run and the first start
+    (null without events) when all rows are written; only the Parquet writer asks it.
+    """
 
     force: bool = False
     viewer: str = ""
     version: str = ""
+    label: Callable[[Run, int | None], str] | None = None
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ stream in base64 in the metadata; a trace of totals alone has TOTALS as the file
     tracekit.run       JSON of Run: origin, names, for each source its path, size, SHA-256, tool and command
     tracekit.ledger    JSON list of the ledgers: what became of each record of each source
     tracekit.totals    base64 of the TOTALS, where the table is EVENTS and there are any
+    tracekit.archive   JSON of what an archive knows of the file (id, run, date, tags), where it stands in one
     tracekit.check     JSON: data_bytes and data_crc32 of all bytes before the footer, facts_crc32 of the entries above
                        (their texts in the order of this list, one newline after each), rows of the table
 
@@ -52,7 +53,9 @@ ENCODINGS = {
 """How columns are packed that are no good dictionaries; measured on a million rows of an nvprof CSV."""
 FACT_KEYS = (
     "tracekit.schema", "tracekit.table", "tracekit.version", "tracekit.run", "tracekit.ledger", "tracekit.totals",
+    "tracekit.archive",
 )  # fmt: skip
+MAY_BE_MISSING = frozenset({"tracekit.totals", "tracekit.archive"})
 
 
 class _Counted(io.RawIOBase):
@@ -80,13 +83,16 @@ class _Counted(io.RawIOBase):
 def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     totals: list[pa.RecordBatch] = []
+    first_ns: int | None = None
 
     def events() -> Iterator[pa.RecordBatch]:
+        nonlocal first_ns
         for batch in stream.batches:
             if schema.is_totals(batch):
                 totals.append(batch)
             elif batch.num_rows:
                 written.events += batch.num_rows
+                first_ns = batch.column("ts_ns")[0].as_py() if first_ns is None else first_ns
                 yield batch
 
     with new_file(target, force=options.force) as file:
@@ -103,7 +109,8 @@ def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
                 writer.write_table(first, row_group_size=ROWS_PER_GROUP)
                 first = next(groups, None)
             table, blob = ("totals", "") if summed is not None else ("events", _totals_text(totals, written))
-            facts = _facts(stream, options, table, blob)
+            label = options.label(stream.run, first_ns) if options.label is not None else ""
+            facts = _facts(stream, options, table, blob, label)
             rows = written.totals if summed is not None else written.events
             writer.add_key_value_metadata(facts | {"tracekit.check": _check(facts, sink, rows)})
             writer.close()
@@ -151,12 +158,12 @@ def _totals_text(totals: list[pa.RecordBatch], written: Written) -> str:
     return text
 
 
-def _facts(stream: Stream, options: WriteOptions, table: str, totals: str) -> dict[str, str]:
+def _facts(stream: Stream, options: WriteOptions, table: str, totals: str, label: str) -> dict[str, str]:
     texts = (
         str(schema.VERSION), table, options.version, facts_json(stream.run.to_json()),
-        facts_json([ledger.to_json() for ledger in stream.ledgers]), totals,
+        facts_json([ledger.to_json() for ledger in stream.ledgers]), totals, label,
     )  # fmt: skip
-    return {key: text for key, text in zip(FACT_KEYS, texts, strict=True) if text or key != "tracekit.totals"}
+    return {key: text for key, text in zip(FACT_KEYS, texts, strict=True) if text or key not in MAY_BE_MISSING}
 
 
 def _check(facts: dict[str, str], sink: _Counted, rows: int) -> str:

@@ -1,0 +1,112 @@
+"""Finding and reading what is archived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+from tracekit import pipeline
+from tracekit.archive._entry import NAME, Entry, checked_date, read_entry, run_of
+from tracekit.archive._store import Store, Stored, open_store
+from tracekit.errors import InputError, TracekitError
+from tracekit.inputs import Failure
+from tracekit.trace import Trace
+
+REMOTE_READERS = 16
+"""Footers asked for at once: each waits for the network, not for us."""
+
+
+def entries(
+    root: str | Path, *, tag: str | Sequence[str] = (), since: str | date | None = None,
+    until: str | date | None = None, run: str | None = None, failures: list[Failure] | None = None,
+) -> list[Entry]:  # fmt: skip
+    """Return what is archived, oldest first: by date, then run, then id. Footers alone are read.
+
+    tag: "KEY" or "KEY=VALUE"; all of several must be there. since, until: dates, both included. run: its whole name.
+    failures: takes the damaged files; without it the first of them raises.
+    Raises: InputError where there is no archive, ParseError.
+    """
+    store = open_store(root)
+    low, high = (checked_date(d) if isinstance(d, str) else d for d in (since, until))
+    wanted = [tag] if isinstance(tag, str) else list(tag)
+    chosen = []
+    for stored in store.files("*.parquet"):
+        found = NAME.fullmatch(stored.name)
+        if found is None:
+            continue
+        # A name may be well-formed and yet no date: 2026-02-31. It is verify's business; here it has no place in time.
+        day = found["date"]
+        if (low and day < low.isoformat()) or (high and day > high.isoformat()):
+            continue
+        if run is None or run_of(stored.name) == run:
+            chosen.append(stored)
+    out = [entry for entry in _opened(store, chosen, failures) if all(entry.matches(t) for t in wanted)]
+    return sorted(out, key=lambda entry: (entry.date, entry.run, entry.id))
+
+
+def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) -> list[Entry]:
+    def one(stored: Stored) -> Entry | Failure | None:
+        try:
+            return entry_of(store, stored)
+        except TracekitError as err:
+            gone = isinstance(err.__cause__, FileNotFoundError)  # removed since it was listed
+            return None if gone else Failure(stored.path, err)
+
+    if store.remote and len(chosen) > 1:
+        with ThreadPoolExecutor(REMOTE_READERS) as pool:
+            found = list(pool.map(one, chosen))
+    else:
+        found = [one(stored) for stored in chosen]
+    out = []
+    for each in found:
+        if isinstance(each, Failure):
+            if failures is None:
+                raise each.error
+            failures.append(each)
+        elif each is not None:
+            out.append(each)
+    return out
+
+
+def entry_of(store: Store, stored: Stored) -> Entry:
+    """Return the entry of one file. Raises: InputError, ParseError."""
+    with closing(store.open(stored.name)) as file:
+        return read_entry(file, path=stored.path, name=stored.name, size=stored.size)
+
+
+def find(root: str | Path, entry_id: str) -> Entry:
+    """Return the entry whose id begins so (at least 4 digits). Raises: InputError for none or several."""
+    store = open_store(root)
+    wanted = entry_id.strip().lower()
+    if len(wanted) < 4 or not set(wanted) <= set("0123456789abcdef"):
+        raise InputError(f"{entry_id}: not an id", hint=_IDS)
+    found = [s for s in store.files("*.parquet") if (m := NAME.fullmatch(s.name)) and m["id"].startswith(wanted)]
+    if not found:
+        raise InputError(f"{root}: no entry's id begins with {entry_id}", hint=_IDS)
+    ids = {stored.name.rpartition("/")[2][:16] for stored in found}
+    if len(ids) > 1:
+        raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="write more of its digits")
+    # Two files of one id: two processes archived it at once, or it has moved; the later one is what add would keep.
+    return entry_of(store, max(found, key=lambda stored: (stored.modified, stored.name)))
+
+
+_IDS = "`tracekit archive list ARCHIVE` shows the ids"
+
+
+def read(entry: Entry) -> Trace:
+    """Return the trace as it was archived: rows, facts and ledgers are those of its sources. Raises: TracekitError."""
+    return pipeline.read(entry.path)
+
+
+def is_archive(root: str | Path) -> bool:
+    """Tell whether a folder or URL looks like an archive. Raises: TracekitError for a URL that cannot be read."""
+    if "://" not in str(root):
+        path = Path(root)
+        return any((path / table).is_dir() and any((path / table).glob("date=*")) for table in TABLES)
+    return any(NAME.fullmatch(stored.name) for stored in open_store(root).files("*.parquet"))
+
+
+TABLES = ("events", "totals")

@@ -1,0 +1,79 @@
+"""Removing what is old, too much, or not wanted any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from datetime import date as Date
+from pathlib import Path
+
+from tracekit.archive._entry import Entry
+from tracekit.archive._list import entries
+from tracekit.archive._store import WORKSPACE, open_store
+from tracekit.errors import UsageError
+from tracekit.inputs import Failure
+
+LEFTOVER_AGE_S = 24 * 3600
+"""An add that prepares its file for a day has been killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed, or would be with `dry_run`; how many entries and bytes stay; leftovers of killed adds."""
+
+    removed: tuple[Entry, ...]
+    kept: int
+    kept_bytes: int
+    leftovers: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that were set free."""
+        return sum(entry.bytes for entry in self.removed)
+
+
+def prune(
+    root: str | Path, *, before: Date | None = None, max_bytes: int | None = None, tag: str | Sequence[str] = (),
+    run: str | None = None, keep: str | Sequence[str] = (), dry_run: bool = False,
+    failures: list[Failure] | None = None,
+) -> Pruned:  # fmt: skip
+    """Remove entries and return which; with `dry_run` nothing is removed.
+
+    tag, run: only such entries are looked at. before: those whose date is earlier go. max_bytes: then the oldest of
+    them go until the whole archive is no larger. Without before and max_bytes all that have the tag or the run go.
+    keep: entries of such a tag stay in any case. Damaged files are left alone, and go to `failures`.
+    Raises: UsageError when nothing says what to remove; InputError, OutputError.
+    """
+    if before is None and max_bytes is None and not tag and run is None:
+        raise UsageError(
+            "nothing says what to remove", hint="--older-than 90d, --max-size 10GiB, --tag KEY=VALUE or --run"
+        )
+    store = open_store(root)
+    found = entries(root, failures=failures)
+    wanted, kept = ([t] if isinstance(t, str) else list(t) for t in (tag, keep))
+    able = [
+        e for e in found
+        if all(e.matches(t) for t in wanted) and run in (None, e.run) and not any(e.matches(t) for t in kept)
+    ]  # fmt: skip
+    gone = able if max_bytes is None and before is None else []
+    if before is not None:
+        gone = [entry for entry in able if entry.date < before]
+    if max_bytes is not None:
+        left = sum(entry.bytes for entry in found) - sum(entry.bytes for entry in gone)
+        names = {entry.name for entry in gone}
+        for entry in able:  # oldest first
+            if left <= max_bytes:
+                break
+            if entry.name not in names:
+                gone = [*gone, entry]
+                left -= entry.bytes
+    now = datetime.now(UTC).timestamp()
+    leftovers = [s for s in store.files(f"{WORKSPACE}*") if now - s.modified > LEFTOVER_AGE_S]
+    if not dry_run:
+        for name in [entry.name for entry in gone] + [stored.name for stored in leftovers]:
+            store.delete(name)
+    return Pruned(
+        tuple(gone), len(found) - len(gone), sum(e.bytes for e in found) - sum(e.bytes for e in gone),
+        tuple(stored.path for stored in leftovers),
+    )  # fmt: skip

@@ -1,0 +1,288 @@
+"""tracekit archive: runs that last, in a folder or an object store."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import (
+    EXIT_FAILED,
+    Reading,
+    example,
+    expanded,
+    finish,
+    guarded,
+    output_width,
+    printable,
+    progress,
+    say,
+    tell_ledger,
+)
+from tracekit.errors import UsageError
+from tracekit.units import format_bytes
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from tracekit.archive import Entry
+    from tracekit.inputs import Failure
+    from tracekit.report import ReportTable
+
+archive = typer.Typer(
+    name="archive",
+    help="Keep runs: a folder, or a URL such as s3://, of files that say themselves what they are.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+SHORT_ID = 12
+
+Root = Annotated[str, typer.Argument(metavar="ARCHIVE", help="A folder, or a URL that fsspec knows.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An id, or its first digits; see `tracekit archive list`.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="KEY[=VALUE]", help="Only with this tag; repeatable.")]
+Form = Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")]
+ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text or json.")]
+
+
+@expanded
+@example("tracekit archive add profiles run.csv --run nightly --tag gpu=H200")
+def add(
+    root: Root,
+    reading: Reading,
+    run: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; else that of the first input.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A tag to keep; repeatable.")] = None,
+    date: Annotated[
+        str, typer.Option(metavar="YYYY-MM-DD", help="Day of the run; else by its own clock, else of its file.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Make again what is there already.")] = False,
+) -> None:
+    """Archive the inputs as one run. The same sources under the same run are kept once."""
+    from tracekit import archive as archives
+
+    failures: list[Failure] = []
+    with progress(f"archiving {reading.inputs[0]}") as update:
+        done = archives.add(
+            root, reading.inputs, run=run, tags=_tags(tag), date=date or None, force=force, demangle=reading.demangle,
+            failures=failures, progress=update, **reading.words(),
+        )  # fmt: skip
+    rows = [f"{n:,} {what}" for n, what in ((done.events, "events"), (done.totals, "totals")) if n]
+    word = "added" if done.new else "changed" if done.changed else "is there already:"
+    say(f"{word} {done.path}: {' and '.join(rows) or 'no events'}, {done.bytes:,} bytes")
+    source = {"trace": "by the clock of the trace", "file": "when its file was last changed", "given": "as given"}
+    say(f"run {done.run}, date {done.date} ({source[done.date_from]}){''.join(f', {t}' for t in _texts(done.tags))}")
+    if done.new or done.changed:
+        tell_ledger(done.ledgers)
+    print(done.id)
+    finish(failures)
+
+
+def _tags(words: Sequence[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or ():
+        key, _, value = word.partition("=")
+        found[key] = value
+    return found
+
+
+def _texts(tags: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" if value else key for key, value in tags.items()]
+
+
+@example("tracekit archive list profiles --tag gpu=H200 --since 2026-01-01")
+def list_(
+    root: Root,
+    tag: Tags = None,
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run.")] = None,
+    since: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="From this day on.")] = "",
+    until: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Up to this day.")] = "",
+    format_: Form = "text",
+) -> None:
+    """List what is archived, oldest first."""
+    from tracekit import archive as archives
+
+    failures: list[Failure] = []
+    found = archives.entries(
+        root, tag=tag or (), since=since or None, until=until or None, run=run, failures=failures
+    )  # fmt: skip
+    if format_ == "json":
+        _print_json([entry.to_json() for entry in found])
+    else:
+        _print_table(root, _listing(found), format_)
+    finish(failures)
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True, default=str) + "\n")
+
+
+def _print_table(title: str, table: ReportTable, form: str) -> None:
+    from tracekit import pipeline
+    from tracekit._version import __version__
+    from tracekit.render.base import RenderOptions
+    from tracekit.report import Report, Section
+
+    if form not in ("text", "csv", "markdown"):
+        raise UsageError(f"--format {form}: no such form", hint="one of: text, json, csv, markdown")
+    report = Report(title, __version__, (), (Section("archive", table.title, (table,)),))
+    sys.stdout.write(pipeline.render(report, form, RenderOptions(width=output_width())))
+
+
+def _listing(found: Sequence[Entry]) -> ReportTable:
+    from tracekit.report import Column, ReportTable
+    from tracekit.units import Unit
+
+    size = sum(entry.bytes for entry in found)
+    title = f"{len(found):,} {'run' if len(found) == 1 else 'runs'}, {format_bytes(size)}"
+    return ReportTable(
+        "entries", title,
+        (
+            Column("id", "id", Unit.ID, [entry.id[:SHORT_ID] for entry in found]),
+            Column("date", "date", Unit.ID, [entry.date.isoformat() for entry in found]),
+            Column("run", "run", Unit.TEXT, [entry.run for entry in found]),
+            Column("events", "events", Unit.COUNT, [entry.events for entry in found]),
+            Column("totals", "totals", Unit.COUNT, [entry.totals for entry in found], 3),
+            Column("bytes", "size", Unit.BYTES, [entry.bytes for entry in found], 1),
+            Column("tags", "tags", Unit.TEXT, [" ".join(_texts(entry.tags)) for entry in found], 1),
+            Column("sources", "sources", Unit.COUNT, [len(entry.sources) for entry in found], 2),
+            Column("formats", "formats", Unit.TEXT, [" ".join(entry.facts["formats"]) for entry in found], 2),
+        ),
+    )  # fmt: skip
+
+
+@example("tracekit archive show profiles 3f9a6b0c")
+def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
+    """Show all that one entry says: run, tags, sources with their fingerprints, facts, ledgers."""
+    from tracekit import archive as archives
+
+    if format_ not in ("text", "json"):
+        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+    entry = archives.find(root, entry_id)
+    if format_ == "json":
+        _print_json(entry.to_json())
+        return
+    lines = [entry.path]
+    facts: list[tuple[str, object]] = [
+        ("id", entry.id), ("run", entry.run), ("date", f"{entry.date} (from: {entry.date_from})"),
+        ("tags", " ".join(_texts(entry.tags))), ("events", f"{entry.events:,}"), ("totals", f"{entry.totals:,}"),
+        ("bytes", f"{entry.bytes:,}"), ("schema", entry.schema), ("tracekit", entry.version),
+        *((k, v) for k, v in entry.facts.items() if isinstance(v, (str, int, float))),
+        ("devices", ", ".join(entry.facts["devices"])),
+    ]  # fmt: skip
+    lines += [f"  {key:<16} {str(value)[:400]}" for key, value in facts if str(value)]
+    for source in entry.sources:
+        label = f"{source.label} = " if source.label else ""
+        lines.append(f"  source           {label}{source.path} ({source.format}, {source.size_bytes or 0:,} bytes)")
+        lines.append(f"    sha256         {source.sha256}")
+    print("\n".join(map(printable, lines)))
+    sys.stdout.flush()
+    tell_ledger(entry.ledgers)
+
+
+@example("tracekit archive verify profiles")
+def verify(root: Root, format_: ShortForm = "text") -> None:
+    """Read every byte and count every row: exit code 1 when a file is damaged, renamed, foreign or there twice."""
+    from dataclasses import asdict
+
+    from tracekit import archive as archives
+
+    if format_ not in ("text", "json"):
+        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+    with progress(f"verifying {root}") as update:
+        found = archives.verify(root, progress=update)
+    if format_ == "json":
+        _print_json(asdict(found))
+    else:
+        for problem in found.problems:
+            print(printable(f"{problem.path}: {problem.code}: {problem.text}"))
+        for path in found.leftovers:
+            print(printable(f"{path}: left by an add that did not end; `prune` removes it when it is a day old"))
+        print(
+            f"{found.files:,} files are whole: {found.events:,} events, {found.totals:,} totals, "
+            f"{found.bytes:,} bytes; {len(found.problems):,} {'problem' if len(found.problems) == 1 else 'problems'}"
+        )
+    if found.problems:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@example("tracekit archive prune profiles --older-than 90d --keep baseline --dry-run")
+def prune(
+    root: Root,
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="Remove runs older than 90d, 12w, 2y.")] = "",
+    max_size: Annotated[str, typer.Option(metavar="SIZE", help="Remove the oldest until 10GiB are left.")] = "",
+    tag: Tags = None,
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Never remove what has this tag; repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+) -> None:
+    """Remove runs by age, size, tag or name. Try it with --dry-run first."""
+    from tracekit import archive as archives
+
+    before = _day_before(older_than) if older_than else None
+    failures: list[Failure] = []
+    done = archives.prune(
+        root, before=before, max_bytes=_size(max_size) if max_size else None, tag=tag or (), run=run,
+        keep=keep or (), dry_run=dry_run, failures=failures,
+    )  # fmt: skip
+    word = "would remove" if dry_run else "removed"
+    for entry in done.removed:
+        print(printable(f"{word} {entry.date} {entry.id[:SHORT_ID]} {entry.run}: {entry.bytes:,} bytes, {entry.path}"))
+    for path in done.leftovers:
+        print(printable(f"{word} {path}: left by an add that did not end"))
+    cut = f" (before {before})" if before else ""
+    say(f"{word} {len(done.removed):,} runs{cut}, {done.bytes:,} bytes")
+    say(f"{done.kept:,} runs, {done.kept_bytes:,} bytes stay")
+    finish(failures)
+
+
+def _day_before(age: str) -> date:
+    found = re.fullmatch(r"(\d{1,5})([dwy])", age.strip())
+    days = int(found[1]) * {"d": 1, "w": 7, "y": 365}[found[2]] if found else 0
+    if not found or days > 300_000:
+        raise UsageError(f"--older-than {age}: not an age", hint="days, weeks or years: 90d, 12w, 2y")
+    return datetime.now(UTC).date() - timedelta(days=days)
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UsageError(f"--max-size {text}: not a size", hint="such as 500MB, 10GiB; without a unit: bytes")
+    step = 1024 if found[3] else 1000
+    return int(float(found[1]) * step ** " KMGT".index(found[2].upper() or " "))
+
+
+@example("tracekit archive export profiles 3f9a6b0c -o run.json.gz")
+def export(
+    root: Root,
+    entry_id: Id,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file; its suffix says the target.")],
+    to: Annotated[str, typer.Option(metavar="TARGET", help="chrome, parquet, jsonl, csv ...; else by suffix.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Convert an archived run into any target of `tracekit convert`."""
+    from tracekit import archive as archives
+    from tracekit import pipeline
+
+    entry = archives.find(root, entry_id)
+    with progress(f"converting {entry.path}") as update:
+        done = pipeline.convert(entry.path, output, to=to, force=force, progress=update)
+    rows = [f"{n:,} {what}" for n, what in ((done.written.events, "events"), (done.written.totals, "totals")) if n]
+    say(f"wrote {output}: {' and '.join(rows) or 'no events'}, {done.written.path.stat().st_size:,} bytes")
+    for reason, count in sorted(done.written.left_out.items()):
+        say(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
+    for note in done.written.notes:
+        say(f"note: {note}")
+    tell_ledger(done.ledgers)
+
+
+for _name, _command in (
+    ("add", add), ("list", list_), ("show", show), ("verify", verify), ("prune", prune), ("export", export),
+):  # fmt: skip
+    archive.command(name=_name, epilog=getattr(_command, "example", None))(guarded(_command))
