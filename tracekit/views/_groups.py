@@ -28,9 +28,18 @@ PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that
 SORT_KEYS = (
     "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "ratio", "bytes",
     "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels", "copies",
-    "span", "metric", "unit", "text", "device", "source", "rank", "run", "section", "range", "thread", "pid", "tid",
+    "span", "self", "self_ratio", "device_total", "device_self", "device_avg", "device_max", "device_min",
+    "device_ratio", "flops", "level", "place", "metric", "unit", "text", "device", "source", "rank", "run", "section",
+    "range", "thread", "pid", "tid",
 )  # fmt: skip
 """Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
+
+SORT_ALIASES: dict[str, tuple[str, ...]] = {
+    "CPUTotal": ("total",), "CPUAvg": ("avg",), "CPUMax": ("max",), "CPUMin": ("-min",),
+    "GPUTotal": ("device_total", "kernel_time", "total"), "GPUAvg": ("device_avg", "avg"),
+    "GPUMax": ("device_max", "max"), "GPUMin": ("-device_min", "-min"), "ave": ("avg",), "count": ("calls",),
+}  # fmt: skip
+"""Words of the upstreams' --sort (Paddle, fluid, MXNet) and our columns, of which the first that a table has counts."""
 
 INT64_MAX = (1 << 63) - 1
 _LEAVE_OUT = "leave out the rows that cannot be true: --time A:B, --name REGEX"
@@ -203,9 +212,19 @@ def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = (
     ]
 
 
+def sort_key(options: ViewOptions, columns: Collection[str]) -> tuple[str, bool]:
+    """Return the column of --sort, and whether it is turned around ("-"); upstream's words stand for our columns."""
+    key = options.sorted_by
+    bare = key.removeprefix("-")
+    if bare in SORT_ALIASES:
+        meant = next((k for k in SORT_ALIASES[bare] if k.removeprefix("-") in columns), SORT_ALIASES[bare][0])
+        return meant.removeprefix("-"), meant.startswith("-") != key.startswith("-")
+    return bare, key.startswith("-")
+
+
 def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
     """Raise UsageError where the key of --sort is a column of no table here; `columns` are those of this view."""
-    key = options.sorted_by.removeprefix("-")
+    key, _ = sort_key(options, columns)
     if key and key not in columns and key not in SORT_KEYS:
         others = [name for name in SORT_KEYS if name not in columns]
         raise UsageError(
@@ -216,7 +235,7 @@ def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
 def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list[str]:
     """Return a note where the key of --sort is of other tables alone, and where no figures of another tool exist."""
     notes = []
-    key = options.sorted_by.removeprefix("-")
+    key, _ = sort_key(options, [c.name for c in table.columns] if table is not None else ())
     if table is not None and key and key not in [c.name for c in table.columns]:
         notes.append(f"no column {key} here: in the table's own order")
     if options.compat:
@@ -247,10 +266,10 @@ def finish(
     have one order whatever the order of the events.
     """
     names = [c.name for c in columns]
-    wanted = options.sorted_by.removeprefix("-")
+    wanted, backwards = sort_key(options, names)
     asked = wanted in names
     chosen = wanted if asked else own_order
-    turned = asked and options.sorted_by.startswith("-")
+    turned = asked and backwards
     count = len(columns[0].values) if columns else 0
     by_blocks = blocks if blocks and not asked else [()] * count
     order = list(range(count))
