@@ -11,6 +11,7 @@ _MODULES: tuple[str, ...] = (
     "overview",
     "steps",
     "device",
+    "breakdown",
     "kernel",
     "memory_manipulation",
     "api",

@@ -1,0 +1,180 @@
+"""What a kernel does, by its name: gemm, conv, attention, collective ...; the table is data, and users extend it.
+
+A class is that of the first rule whose pattern is found anywhere in the name, whatever its case; "other" where none is.
+Rules of the user stand before those here. Names are all that a trace says of a kernel, so a class is a guess, made the
+same way everywhere: only the patterns decide. Whether a kernel communicates decides sums (exposed communication,
+overlap), so the rule for "collective" asks for a library's own prefix, or a whole word for what a collective does.
+
+Sources of the names: kernels of the profiler files that the tests name; NCCL and RCCL (src/device: ncclKernel_,
+ncclDevKernel_, before 2.18 ncclAllReduceRingLLKernel), NVSHMEM (nvshmemi_, nvshmem_), DeepEP (csrc/kernels:
+deep_ep::intranode::dispatch), vLLM and TensorRT-LLM (cross_device_reduce_1stage, oneShotAllReduceKernel), PyTorch's
+symmetric memory (one_shot_all_reduce, multimem_all_reduce) and TorchInductor's prefixes (triton_poi: pointwise;
+triton_red, triton_per: reductions; triton_tem: templates), cuBLAS, cuDNN, CUTLASS, Tensile (Cijk_), MIOpen, CUB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis._segments import I64
+
+__all__ = ["RULES", "KernelClass", "Rule", "class_codes", "classify", "parse_rules"]
+
+LONGEST_NAME = 4096
+"""Characters of a name that are looked at: template arguments beyond say nothing new, and names of 142 MB exist."""
+
+
+class KernelClass(StrEnum):
+    """What a kernel does; the closed list behind each rule."""
+
+    GEMM = "gemm"
+    CONV = "conv"
+    ATTENTION = "attention"
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    NORMALIZATION = "normalization"
+    EMBEDDING_INDEX = "embedding/index"
+    SORT = "sort"
+    RNG = "rng"
+    COLLECTIVE = "collective"
+    COPY_LIKE = "copy-like"
+    OPTIMIZER = "optimizer"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of the table: a kernel whose name has a match of `pattern` (a regular expression) is of this class."""
+
+    kernel_class: KernelClass
+    pattern: str
+
+
+# "(?<![a-z])" and "(?![a-z])" stand for "at the border of a word": names join words by "_", "::", digits and capitals.
+RULES: tuple[Rule, ...] = (
+    # TorchInductor names a kernel after all operators fused into it, so its prefix decides and not those.
+    Rule(KernelClass.ATTENTION, r"^triton_\w*(?:flex_attention|sdpa)"),
+    Rule(KernelClass.CONV, r"^triton_tem_\w*conv"),
+    Rule(KernelClass.GEMM, r"^triton_(?:tem_|mm|bmm)"),
+    Rule(KernelClass.NORMALIZATION, r"^triton_(?:red|per)_\w*(?:_norm|softmax)"),
+    Rule(KernelClass.REDUCTION, r"^triton_(?:red|per|split_scan)_"),
+    Rule(KernelClass.ELEMENTWISE, r"^triton_(?:poi|for)_"),
+    Rule(
+        KernelClass.COLLECTIVE,
+        r"^(?:void )?(?:\w+::)*(?:nccl|rccl|msccl|xccl|oneccl|hccl|hcom_|bkcl|gloo|mpi_|ucc_|nvshmem)"
+        r"|(?<![a-z])deep_ep(?![a-z])|cross_device_reduce|multimem_\w*(?:reduce|gather)"
+        r"|(?<![a-z])(?:one|two)_?shot_?all_?reduce|(?<![a-z])all_?reduce(?:_|kernel|<|\(|$)"
+        r"|(?<![a-z])(?:all_?gather|reduce_?scatter|all_?to_?all)(?:_kernel|kernel|v?<|v?\(|v?$)",
+    ),
+    Rule(KernelClass.ATTENTION, r"flash|fmha|(?<![a-z])mha(?![a-z])|attention|attn|(?<![a-z])mla_"),
+    Rule(
+        KernelClass.OPTIMIZER,
+        r"adam|adagrad|adadelta|rmsprop|(?<![a-z])(?:sgd|lamb|lars|lion)(?![a-z])|sgdkernel|momentum|optimizer",
+    ),
+    Rule(
+        KernelClass.NORMALIZATION,
+        r"(?:batch|layer|rms|group|instance)_?norm|(?<![a-z])bn_|softmax|gammabeta|rowwisemoments|welford"
+        r"|(?<![a-z])lrn(?![a-z])",
+    ),
+    Rule(
+        KernelClass.CONV,
+        r"(?<![a-z])\d?d?conv(?!ert)|convolv|convolution|fprop|dgrad|wgrad|winograd|implicit_?gemm|im2col|col2im|depthwise"
+        r"|scudnn|(?<![a-z])igemm_(?:fwd|bwd|wrw)|cudnn\w*::compute\w*offsets|(?<![a-z])fft2d_",
+    ),
+    Rule(KernelClass.REDUCTION, r"(?<![a-z])(?:dotc?|nrm2|asum)_kernel"),
+    Rule(
+        KernelClass.GEMM,
+        r"(?<!fb)gemm|gemv|matmul|cijk_|nvjet_|splitkreduce|cublas|(?<![a-z])(?:mm|bmm|addmm|fc|syrk|trsm|trmm)(?![a-z])"
+        r"|marlin|cutlass",
+    ),
+    Rule(KernelClass.SORT, r"sort|topk|top_k|onesweep|radix|(?<![a-z])unique"),
+    Rule(
+        KernelClass.RNG,
+        r"(?<![a-z])distribution_|philox|(?:cu|hip|roc)rand|dropout|bernoulli|randperm|(?<![a-z])rng(?![a-z])"
+        r"|random",
+    ),
+    Rule(
+        KernelClass.EMBEDDING_INDEX,
+        r"embedding|(?<![a-z])index_(?:select|put|add|copy|fill|elementwise|kernel)|indexselect|indexing"
+        r"|index_elementwise|gather|scatter|lookup|(?<![a-z])take(?![a-z])|one_?hot|::index\b|bucketize",
+    ),
+    Rule(
+        KernelClass.COPY_LIKE,
+        r"catarray|copy|transpose|permute|nchwtonhwc|nhwctonchw|(?<![a-z])concat|fillfunctor|(?<![a-z])memset|memcpy"
+        r"|(?<![a-z])cat(?![a-z])|(?<![a-z])(?:pad|split|slice|roll|flip)(?![a-z])|contiguous|tensortransform",
+    ),
+    Rule(
+        KernelClass.REDUCTION,
+        r"reduc|(?<![a-z])(?:sum|mean|argmax|argmin|cumsum|cumprod|prod|amax|amin)(?![a-z])|scan|norm(?![a-z])|pool",
+    ),
+    Rule(
+        KernelClass.ELEMENTWISE,
+        r"elementwise|pointwise|vectorized|unrolled|functor|relu|gelu|silu|sigmoid|tanh|threshold|activation|(?<![a-z])bias"
+        r"|eigen|(?<![a-z])(?:add|sub|mul|div|divide|neg|exp|log\d*|sqrt|rsqrt|pow|clamp|clip|where|eq|gt|ge|lt|le|cast)"
+        r"(?:kernel)?(?![a-z])|axpy|scal(?:e|_kernel)|optensor|op_tensor|broadcast|reciprocal",
+    ),
+)  # fmt: skip
+"""The table, in the order in which it is looked through."""
+
+
+def classify(names: Iterable[str | None], rules: Sequence[Rule] = RULES) -> list[KernelClass]:
+    """Return the class of each name; OTHER for None and where no rule fits. For distinct names, not for rows.
+
+    >>> [str(c) for c in classify(["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nn", None])]
+    ['collective', 'gemm', 'other']
+    """
+    compiled = [(rule.kernel_class, re.compile(rule.pattern, re.IGNORECASE)) for rule in rules]
+    known: dict[str, KernelClass] = {}
+    found = []
+    for name in names:
+        text = (name or "")[:LONGEST_NAME]
+        if text not in known:
+            known[text] = next((c for c, pattern in compiled if pattern.search(text)), KernelClass.OTHER)
+        found.append(known[text])
+    return found
+
+
+def class_codes(names: Sequence[str | None], codes: npt.NDArray[Any], rules: Sequence[Rule] = RULES) -> I64:
+    """Return shape (n,): for each row the place of its class in `list(KernelClass)`.
+
+    names: those that codes count into. codes: shape (n,); -1 for a row without a name. Only names in use are looked at.
+    """
+    order = {kernel_class: place for place, kernel_class in enumerate(KernelClass)}
+    places = np.full(len(names) + 1, order[KernelClass.OTHER], np.int64)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names))) if codes.size else np.empty(0, np.int64)
+    places[used] = [order[c] for c in classify([names[i] for i in used.tolist()], rules)]
+    result: I64 = places[codes]
+    return result
+
+
+def parse_rules(data: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """Return the rules of a user's table: {class: pattern or list of patterns}, in the order given.
+
+    Raises: ValueError, in words for the user, for an unknown class or a pattern that is none.
+
+    >>> parse_rules({"collective": "^my_ring_"})
+    (Rule(kernel_class=<KernelClass.COLLECTIVE: 'collective'>, pattern='^my_ring_'),)
+    """
+    rules = []
+    for name, patterns in data.items():
+        try:
+            kernel_class = KernelClass(name)
+        except ValueError as err:
+            raise ValueError(f"{name}: no such class; one of: {', '.join(KernelClass)}") from err
+        listed = [patterns] if isinstance(patterns, str) else patterns
+        if not isinstance(listed, list) or not all(isinstance(p, str) and p for p in listed):
+            raise ValueError(f"{name}: a pattern or a list of patterns is needed")
+        for pattern in listed:
+            try:
+                re.compile(pattern, re.IGNORECASE)
+            except (re.error, RecursionError, OverflowError) as err:
+                raise ValueError(f"{name}: {pattern!r} is no regular expression: {err}") from err
+            rules.append(Rule(kernel_class, pattern))
+    return tuple(rules)

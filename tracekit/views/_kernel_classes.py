@@ -1,0 +1,61 @@
+"""Classes of kernels for views: the package's table of names with the user's own rules before it.
+
+The environment variable TRACEKIT_KERNEL_CLASSES names a TOML file (or JSON, by its suffix) of classes and patterns:
+
+    collective = ["^my_ring_", "tree_exchange"]
+    attention = "block_sparse"
+
+A pattern is a regular expression that is looked for anywhere in the kernel's name, whatever its case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.kernel_class import RULES, KernelClass, Rule, class_codes, parse_rules
+from tracekit.errors import UsageError
+from tracekit.trace import Trace, text_codes
+
+VARIABLE = "TRACEKIT_KERNEL_CLASSES"
+MOST_BYTES = 1 << 20
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return the rules in force: the user's, then the package's. Raises: UsageError for a file that holds no rules."""
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        return RULES
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes")
+        text = data.decode("utf-8-sig")
+        table = json.loads(text) if name.lower().endswith(".json") else tomllib.loads(text)
+        if not isinstance(table, dict):
+            raise ValueError("a table of classes and their patterns is needed")
+        return (*parse_rules(table), *RULES)
+    except (OSError, ValueError, RecursionError) as err:  # both decoders' errors are ValueErrors
+        reason = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+        raise UsageError(
+            f"{VARIABLE}={name}: {reason}", hint='a TOML file with lines such as: collective = ["^my_ring_"]'
+        ) from err
+
+
+def kernel_classes(trace: Trace, rows: I64) -> I64:
+    """Return for each of these rows of EVENTS the place of its class in `list(KernelClass)`; kernels are meant."""
+    codes, names = text_codes(trace.events.column("name"))
+    return class_codes(names, codes[rows], rules())
+
+
+def communicates(trace: Trace, rows: I64) -> npt.NDArray[np.bool_]:
+    """Tell for each of these rows, kernels, whether it is a collective."""
+    found: npt.NDArray[np.bool_] = kernel_classes(trace, rows) == list(KernelClass).index(KernelClass.COLLECTIVE)
+    return found

@@ -1,0 +1,228 @@
+"""breakdown: where the time of each device went: compute, exposed communication, exposed copies, idle.
+
+Parts of a device, over all its streams, in whole ns that add up to the span exactly (TraceLens' partition):
+
+- compute: the union of all kernels that do not communicate;
+- exposed communication: the union of the collectives less compute;
+- exposed copies: the union of copies and memsets less both;
+- idle: the rest of the span.
+
+communication is the whole union of the collectives, overlap what compute hides of it, overlap_share = overlap /
+communication (HTA's overlap percentage). The span is that of the view `device`: first start to last end of all rows of
+the input. active is first start to last end of the device's own work (HTA's kernel time), idle_active the idle time in
+it. Which kernels communicate says the table of `tracekit.analysis.kernel_class`, which the file named by the
+environment variable TRACEKIT_KERNEL_CLASSES extends.
+
+Table `devices`: each device in all. Table `steps`: the same for the window that each step takes on the device; what
+that window is, `_step_windows` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64, Ranges, coverage, merge, union
+from tracekit.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import _devices, _groups, _launches, _step_windows, _totals
+from tracekit.views._devices import Device, Devices
+from tracekit.views._kernel_classes import communicates
+from tracekit.views.base import View, ViewOptions
+
+_TITLE = "Breakdown of device time"
+_COLUMNS = _devices.COLUMNS | _launches.COLUMNS | _step_windows.COLUMNS
+_PARTS = (
+    ("compute", "Compute"), ("exposed_comm", "Exposed comm"), ("exposed_copies", "Exposed copies"), ("idle", "Idle"),
+)  # fmt: skip
+_SORTABLE = (
+    "name", "device", "step", "span", *(name for name, _ in _PARTS), *(f"{name}_share" for name, _ in _PARTS),
+    "communication", "overlap", "overlap_share", "active", "idle_active",
+)  # fmt: skip
+_BARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of some windows, each of shape (windows,), ns: the first four of _PARTS add up to the window."""
+
+    span: I64
+    compute: I64
+    exposed_comm: I64
+    exposed_copies: I64
+    idle: I64
+    communication: I64
+
+    def values(self, name: str) -> list[int]:
+        """Return one part, an integer a window."""
+        found: list[int] = getattr(self, name).tolist()
+        return found
+
+    def overlap(self) -> list[int]:
+        """Return the communication that compute hides."""
+        found: list[int] = (self.communication - self.exposed_comm).tolist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Merged ranges of one device: compute; with communication; with copies too; communication alone."""
+
+    compute: Ranges
+    kernels: Ranges
+    busy: Ranges
+    communication: Ranges
+
+    def parts(self, begins: I64, ends: I64) -> Parts:
+        """Return the parts of each window [begins[i], ends[i]); windows ascend and do not overlap."""
+        edges = np.column_stack((begins, ends)).ravel()
+        compute, kernels, busy, communication = (
+            coverage(*ranges, edges)[::2] for ranges in (self.compute, self.kernels, self.busy, self.communication)
+        )
+        span = ends - begins
+        return Parts(span, compute, kernels - compute, busy - kernels, span - busy, communication)
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of devices and steps, and a bar for each device. Raises: UsageError."""
+    _groups.check_sort(options, _SORTABLE)
+    _groups.require(trace, VIEW.name, _COLUMNS)
+    devices = _devices.find(trace)
+    if not devices.devices:
+        if _totals.count_totals(trace, DEVICE_WORK):
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *_groups.option_notes(options)))
+        return _groups.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+    work = _work(devices)
+    parts = [
+        each.parts(np.array([device.begin]), np.array([device.end]))
+        for device, each in zip(devices.devices, work, strict=True)
+    ]
+    table = _device_table(devices, parts, work, options)
+    steps, notes = _step_table(devices, work, options)
+    tables = (table, *([steps] if steps else []))
+    said = [
+        "parts add up to the span: first start to last end of the input, host rows included",
+        *devices.notes, *notes, *_totals.both_note(trace, DEVICE_WORK, "device"),
+    ]  # fmt: skip
+    if not any(p.communication.any() for p in parts):
+        said.append("no collective took time: communication is 0")
+    said += _groups.option_notes(options, table)
+    return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(said))
+
+
+def _work(devices: Devices) -> list[_Work]:
+    kernel = _groups.kind_mask(devices.trace.events, {Kind.KERNEL})[devices.rows]
+    collective = np.zeros(kernel.size, np.bool_)
+    collective[kernel] = communicates(devices.trace, devices.rows[kernel])
+    found = []
+    for device in devices.devices:
+        starts, ends = devices.starts[device.index], devices.ends[device.index]
+        computes, talks = (kernel & ~collective)[device.index], collective[device.index]
+        done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
+        kernels = union(done, talk) if talks.any() else done
+        found.append(_Work(done, kernels, merge(starts, ends), talk))
+    return found
+
+
+def _merged(starts: I64, ends: I64, of: npt.NDArray[np.bool_]) -> Ranges:
+    return merge(starts[of], ends[of])
+
+
+def _part_columns(parts: Sequence[Parts]) -> list[Column]:
+    """Return span, parts, shares, communication and overlap: rows of all windows, one after the other."""
+
+    def column(name: str) -> list[int]:
+        return [value for each in parts for value in each.values(name)]
+
+    span, talk = column("span"), column("communication")
+    hidden = [value for each in parts for value in each.overlap()]
+    shares = [
+        Column(f"{name}_share", f"{title} share", Unit.RATIO, _shares(column(name), span), 1 + (name != "idle"))
+        for name, title in _PARTS
+    ]
+    return [
+        Column("span", "Span", Unit.NS, span, 1),
+        *(Column(name, title, Unit.NS, column(name), 0) for name, title in _PARTS),
+        *shares,
+        Column("communication", "Communication", Unit.NS, talk, 4),
+        Column("overlap", "Overlap", Unit.NS, hidden, 5),
+        Column("overlap_share", "Overlap share", Unit.RATIO, _shares(hidden, talk), 3),
+    ]
+
+
+def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
+    return [part / of if of else None for part, of in zip(parts, whole, strict=True)]
+
+
+def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], options: ViewOptions) -> ReportTable:
+    active = [int(w.busy[1][-1] - w.busy[0][0]) for w in work]
+    busy = [int((w.busy[1] - w.busy[0]).sum()) for w in work]
+    chosen = list(devices.devices)
+    columns = [
+        *devices.identity(chosen),
+        *_part_columns(parts),
+        Column("active", "Active", Unit.NS, active, 6),
+        Column("idle_active", "Idle in active", Unit.NS, [a - b for a, b in zip(active, busy, strict=True)], 6),
+    ]
+    places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
+    return _groups.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+
+
+def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
+    steps, inside = _step_windows.host_steps(devices.trace, devices.places)
+    if not steps:
+        return None, ["no steps in the trace: the whole span only"]
+    notes = []
+    if inside:
+        notes.append(f"{_groups.plural('step', inside)} within another step: not counted apart")
+    launched = _launches.launches_of(devices.trace, devices.rows)
+    chosen: list[Device] = []
+    processes: list[Cell] = []
+    numbers: list[Cell] = []
+    parts: list[Parts] = []
+    without, by_host = 0, False
+    for device, each in zip(devices.devices, work, strict=True):
+        windows = _step_windows.windows_on(devices, device, steps, launched)
+        without += not windows
+        for found in windows:
+            by_host |= not found.by_launch
+            parts.append(each.parts(found.begins, found.ends))
+            chosen += [device] * found.begins.size
+            processes += [found.steps.pid] * found.begins.size
+            numbers += found.steps.numbers
+    if without:
+        notes.append(f"no step launched work on {_groups.plural('device', without)}: the whole span only")
+    if not chosen:
+        return None, notes
+    if by_host:
+        notes.append("no launch of the device work is known: a step is the time of its range on the host")
+    else:
+        notes.append("a step on a device: from the first work launched in it to that of the next step")
+    columns = [*devices.identity(chosen), Column("step", "Step", Unit.ID, numbers, 0), *_part_columns(parts)]
+    if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
+        columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1))
+    places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
+    title = f"{_TITLE} by step"
+    return _groups.finish("steps", title, columns, options, own_order="", blocks=places, top_each=False), notes
+
+
+def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
+    """Return a bar of all devices together where there are several, and one of each of the first."""
+
+    def bar(title: str, of: list[Parts]) -> Bar:
+        amounts = [(words.lower(), sum(sum(p.values(name)) for p in of)) for name, words in _PARTS]
+        return Bar(title, Unit.NS, tuple(amounts))
+
+    bars = [bar(f"Time of {d.label}", [p]) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
+    if len(bars) > 1:
+        bars = [bar(f"Time of all {len(devices.devices):,} devices", parts), *bars[:_BARS]]
+    return tuple(bars)
+
+
+VIEW = View(name="breakdown", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | {Kind.STEP}, compute=compute)
