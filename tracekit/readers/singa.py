@@ -7,6 +7,7 @@
 A record is a line. Each `Time Profiling:` is a run; its section `header` says the verbosity. Verbosity 1 gives two rows
 of section `Propagation`, 2 a row for each operator of section `Operators`, in the order of the graph; `op_id` in `args`
 is the node's number. Verbosity 3 prints only operators whose name contains `Dist`: when all names do, it may be either.
+SINGA prints an empty line above `Time Profiling:`; `below_blank` in `args` of the header says that it is there.
 All are seconds of an average iteration, in which a node runs once: `calls` is 1, `avg_ns` the time as printed,
 `total_ns` the same rounded to ns. A time that is no number (all iterations were skipped) has a null `total_ns`, and
 `value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, also those that it
@@ -47,10 +48,11 @@ _MOST_RANKS = 1 << 16
 
 @dataclass(slots=True)
 class _Block:
-    """One `Time Profiling:`. last: number of its last operator."""
+    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line stood above the heading."""
 
     number: int
     rank: int | None = None
+    below_blank: bool = False
     last: int = -1
     passes: list[str] = field(default_factory=list)
     operators: int = 0
@@ -106,16 +108,19 @@ class _Reading:
         self.found = 0
         self._writers: dict[int | None, _Writer] = {}
         self._after_heading = False
+        self._blank: set[int | None] = set()
 
     def line(self, line: TextLine) -> None:
         text, rank = _words(line.text)
         if not text:
             self.ledger.ignore("blank lines")
+            self._blank.add(rank)
             return
         heading = text.endswith(HEADING)
         if heading:
             self.ledger.ignore("headings")
-            self._begin(rank)
+            block = self._begin(rank)
+            block.below_blank = text == HEADING and rank in self._blank
         elif operator := _OPERATOR.fullmatch(text):
             self._operator(operator, rank, line)
         elif passed := _PASS.fullmatch(text):
@@ -133,6 +138,7 @@ class _Reading:
         else:
             self.ledger.ignore("other output")
         self._after_heading = heading
+        self._blank.discard(rank)
 
     def _begin(self, rank: int | None) -> _Block:
         if rank not in self._writers and len(self._writers) >= _MOST_RANKS:
@@ -150,8 +156,11 @@ class _Reading:
     def _end(self, blocks: list[_Block]) -> None:
         for block in blocks:
             if not block.is_fresh():
-                word = block.verbosity()
-                self.rows.add(block.number, "header", "Verbosity", str(Kind.OTHER), rank=block.rank, value_text=word)
+                args = {"below_blank": True} if block.below_blank else None
+                self.rows.add(
+                    block.number, "header", "Verbosity", str(Kind.OTHER), args, rank=block.rank,
+                    value_text=block.verbosity(),
+                )  # fmt: skip
 
     def _end_all(self) -> None:
         for writer in self._writers.values():

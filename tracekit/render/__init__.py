@@ -21,6 +21,7 @@ RENDERERS: dict[str, Renderer] = {
 _LAYOUTS: tuple[str, ...] = (
     "fluid",
     "theano",
+    "singa",
 )
 
 LAYOUTS: dict[str, Renderer] = {

@@ -18,6 +18,7 @@ _MODULES: tuple[str, ...] = (
     "metrics",
     "fluid",
     "theano",
+    "singa",
 )
 
 VIEWS: dict[str, View] = {
@@ -27,5 +28,6 @@ VIEWS: dict[str, View] = {
 COMPATS: dict[str, tuple[str, ...]] = {
     "fluid": ("fluid",),
     "theano": ("theano",),
+    "singa": ("singa",),
 }
 """For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""
