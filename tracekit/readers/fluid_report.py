@@ -60,6 +60,7 @@ _FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
 _MERGED = "Note! This Report merge all thread info into one."
 _THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
 _MOST_LEVELS = 100
+_MOST_LAYOUTS = 10_000
 _MORE_THAN_NAMES = 8
 """So much wider than the longest name is the column of names."""
 
@@ -142,6 +143,8 @@ class _Reading:
     def _layout(self, **facts: Any) -> None:
         """Keep what rows do not say, so that the report can be printed again."""
         if not self.layouts or self.layouts[-1]["run"] != self.run:
+            if len(self.layouts) >= _MOST_LAYOUTS:
+                return
             self.layouts.append({"run": self.run, "overhead_heading": False})
         self.layouts[-1].update(facts)
 

@@ -15,6 +15,7 @@ Facts of files: tests/readers/test_mxnet.py. Not supported: the aggregate JSON a
 
 from __future__ import annotations
 
+from tracekit.errors import UsageError
 from tracekit.readers import _trace_event as events
 from tracekit.readers._chrome_look import MXNET as DIALECT
 from tracekit.readers._chrome_read import ChromeReading
@@ -23,10 +24,17 @@ from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
+MEMORY_UNITS = ("kB", "kb")
+"""What MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before): option `memory_unit`, for `--compat mxnet`."""
+
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     reading = events.begin(source, options, ledger, DIALECT.tool, MXNET)
     reading.run.origin_ns = 0
+    if unit := options.extra.get("memory_unit"):
+        if unit not in MEMORY_UNITS:
+            raise UsageError(f"--option memory_unit={unit}: no such unit", hint=f"one of: {', '.join(MEMORY_UNITS)}")
+        reading.run.sources[0].facts["memory_unit"] = unit
     return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
 
 

@@ -52,6 +52,7 @@ _UNIT = re.compile(r'"(Time|Memory)": "(\w{1,8})",?')
 _MEMORY = ("Device Storage", "Pool Memory")
 _OWN_COUNTERS = ("MXNet C API Calls", "MXNet C API Concurrency")
 _LONGEST_JSON_NAME = 4096
+_MOST_SECTIONS = 10_000
 
 
 def sniff(head: Head) -> Confidence:
@@ -70,8 +71,10 @@ def sniff(head: Head) -> Confidence:
 
 
 class _Reading:
-    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(self, options: ReadOptions, ledger: Ledger, sections: list[list[Any]]) -> None:
         self.ledger = ledger
+        self.sections = sections
+        self.begun: set[tuple[int, str]] = set()
         self.rows = TotalRows(options.source, ledger)
         self.run = -1
         self.found = 0
@@ -97,6 +100,7 @@ class _Reading:
             self.section = self.last or "unnamed"
             self.memory_unit = found[2] or ""
             self.in_table = True
+            self.begin(self.section)
             ledger.ignore("headings")
         elif _RULE.fullmatch(stripped):
             ledger.ignore("rules")
@@ -106,6 +110,13 @@ class _Reading:
             # A domain's name stands alone on the line before a rule of `=`.
             self.last = stripped[:4096]
             ledger.ignore("headings" if self.run >= 0 else "other output")
+
+    def begin(self, section: str) -> None:
+        """Keep that there is such a table: it may have no rows."""
+        place = max(self.run, 0), section
+        if place not in self.begun and len(self.begun) < _MOST_SECTIONS:
+            self.begun.add(place)
+            self.sections.append(list(place))
 
     def _row(self, line: TextLine) -> None:
         found = _ROW.fullmatch(line.text.rstrip())
@@ -181,6 +192,7 @@ def _whole(data: bytes, reading: _Reading) -> bool:
             reading.ledger.facts += 1
             continue
         for section, names in domains.items() if isinstance(domains, dict) else ():
+            reading.begin(section)
             for name, figures in names.items() if isinstance(names, dict) else ():
                 _entry(reading, top, section, name, figures, memory_unit)
     return True
@@ -210,6 +222,8 @@ def _by_lines(data: bytes, reading: _Reading) -> None:
     for text in data.decode("utf-8", "replace").splitlines():
         stripped = text.strip()
         if opened := _OPENS.fullmatch(stripped[:_LONGEST_JSON_NAME]):
+            if len(path) == 1:
+                reading.begin(opened[1])
             if not opened[2]:
                 path.append(opened[1])
                 figures = {}
@@ -245,9 +259,11 @@ def _batches(source: Source, reading: _Reading, *, as_json: bool) -> Iterator[pa
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "MXNet profiler"})])
     as_json = bool(_JSON.match(source.head().data))
-    return Opened(run, _batches(source, _Reading(options, ledger), as_json=as_json), True, (ledger,))
+    sections: list[list[Any]] = []
+    facts = {"tool": "MXNet profiler", "form": "json" if as_json else "table", "sections": sections}
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
+    return Opened(run, _batches(source, _Reading(options, ledger, sections), as_json=as_json), True, (ledger,))
 
 
 READER = Reader("mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals")

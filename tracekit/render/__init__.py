@@ -20,8 +20,9 @@ RENDERERS: dict[str, Renderer] = {
 
 _LAYOUTS: tuple[str, ...] = (
     "fluid",
-    "theano",
+    "mxnet",
     "singa",
+    "theano",
 )
 
 LAYOUTS: dict[str, Renderer] = {

@@ -17,6 +17,7 @@ _MODULES: tuple[str, ...] = (
     "api",
     "metrics",
     "fluid",
+    "mxnet",
     "theano",
     "singa",
 )
@@ -27,6 +28,7 @@ VIEWS: dict[str, View] = {
 
 COMPATS: dict[str, tuple[str, ...]] = {
     "fluid": ("fluid",),
+    "mxnet": ("mxnet",),
     "theano": ("theano",),
     "singa": ("singa",),
 }

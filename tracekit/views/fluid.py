@@ -20,7 +20,7 @@ from tracekit.views._fluid_names import COPY, Role, role_of
 from tracekit.views._fluid_printed import EVENT_SECTION, Printed, number, printed_reports, tables_of_printed
 from tracekit.views._fluid_ranges import COLUMNS, Ranges, ranges_of
 from tracekit.views._fluid_tables import tables_of
-from tracekit.views._named import _thread_columns
+from tracekit.views._named import thread_columns
 from tracekit.views._sources import source_label, source_labels
 from tracekit.views.base import View, ViewOptions
 
@@ -37,7 +37,8 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     _groups.require(trace, NAME, COLUMNS)
     if options.compat == NAME:
         return _as_upstream(trace, options)
-    options = replace(options, sorted_by=_renamed(options.sorted_by))
+    if options.sorted_by == "default":  # upstream's word for the order of the first end, which is that of its text
+        options = replace(options, sorted_by="")
     _groups.check_sort(options, SORTS)
     of = ranges_of(trace)
     if len(of):
@@ -47,13 +48,6 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if rows:
         return _from_printed(trace, rows, options)
     return _groups.nothing(NAME, TITLE, "host range", options, of.notes)
-
-
-def _renamed(key: str) -> str:
-    """Return our word for upstream's."""
-    return {"ave": "avg", "default": ""}.get(key.removeprefix("-"), key.removeprefix("-")).join(
-        ("-" if key.startswith("-") else "", "")
-    )
 
 
 def _as_upstream(trace: Trace, options: ViewOptions) -> Section:
@@ -89,14 +83,14 @@ def _from_events(trace: Trace, of: Ranges, options: ViewOptions) -> Section:
     blocks: list[tuple[Cell, ...]] = []
     if options.thread_sep:
         blocks = [of.labels[thread] for thread in threads if isinstance(thread, int)]
-        columns += _thread_columns(trace, blocks)
+        columns += thread_columns(trace, blocks)
     found = _groups.statistic_columns(stats)
     if of.has_gpu:
         spent = _groups.statistics(groups, of.gpu_ns[kept]).total.tolist()
         found.insert(2, Column("gpu_time", "GPU time", Unit.NS, spent, 1))
         notes.append("GPU time is that of the work launched within a range: it counts for each range around the launch")
-    std: list[Cell] = [None if np.isnan(v) else float(v) for v in stats.std.tolist()]
-    found.insert(-1, Column("std", "Std (ns)", Unit.NUMBER, std, 6))
+    std: list[Cell] = [None if np.isnan(v) else round(v) for v in stats.std.tolist()]
+    found.insert(-1, Column("std", "Std", Unit.NS, std, 6))
     shares: list[Cell] = [t / outer[b] if outer[b] else None for t, b in zip(totals, threads, strict=True)]
     found[-1] = Column("ratio", "Ratio", Unit.RATIO, shares, 1)
     notes.append("a ratio is of the time of the outermost ranges: nested ones have theirs within it")

@@ -1,0 +1,78 @@
+"""mxnet: a report made with `--compat mxnet`, as the table of MXNet's `profiler.dumps()`.
+
+Times are ms with four decimals, of single floats, as MXNet makes them; names are padded, never cut.
+Source: aggregate_stats.cc of MXNet 1.9, held against the tables that it printed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from tracekit.errors import UsageError
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.report import Cell, Report, ReportTable
+from tracekit.units import TIME_EXPONENT
+
+_NAME, _CELL = 25, 16
+_LARGEST_SINGLE = 3.4028234663852886e38
+
+
+def render(report: Report, options: RenderOptions) -> str:
+    """Return the text. Raises: UsageError for an unknown unit of time."""
+    unit = options.time_unit or "ms"
+    if unit not in TIME_EXPONENT:
+        raise UsageError(f"--unit {unit}: no unit of time", hint="one of: s, ms, us, ns")
+    lines: list[str] = []
+    for section in report.sections:
+        if section.view == "mxnet":
+            for number, table in enumerate(section.tables):
+                if table.name == "run" or not number:
+                    lines += ["", "Profile Statistics:", "\tNote the difference in units for different entries."]
+                if table.name != "run":
+                    lines += _table(table, unit)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _table(table: ReportTable, unit: str) -> Iterator[str]:
+    names = [column.name for column in table.columns]
+    is_memory = "total" not in names
+    if is_memory:
+        of = table.column("min").title.partition("(")[2].rstrip(")")
+        heads = [f"{word} Use  ({of})" for word in ("Min", "Max", "Avg")]
+    else:
+        heads = [f"Time ({unit})", *(f"{word} Time ({unit})" for word in ("Min", "Max", "Avg"))]
+    rules = [*([] if is_memory else ["---------"]), *["-------------"] * 3]
+    yield from (
+        table.title,
+        "=================",
+        _line("Name", "Total Count", heads),
+        _line("----", "-----------", rules),
+    )
+    for row in table.rows():
+        cells = dict(zip(names, row, strict=True))
+        figures = [
+            _figure(cells[name], None if is_memory else unit)
+            for name in ("total", "min", "max", "avg")
+            if name in cells
+        ]
+        yield _line(str(cells["name"]), str(cells["count"]), figures)
+    yield ""
+
+
+def _line(name: str, count: str, cells: list[str]) -> str:
+    padded = name + " " * (_NAME - len(name.encode()))
+    return f"{padded}{count:>{_CELL}} {' '.join(f'{cell:>{_CELL}}' for cell in cells)}"
+
+
+def _figure(value: Cell, unit: str | None) -> str:
+    """Return a number as a single float with four decimals."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    number = value if unit is None else value / 10.0 ** TIME_EXPONENT[unit]
+    if abs(number) > _LARGEST_SINGLE:
+        return f"{number:.4f}"
+    return f"{struct.unpack('f', struct.pack('f', number))[0]:.4f}"
+
+
+LAYOUT = Renderer(name="mxnet", suffixes=(), render=render)
