@@ -566,7 +566,10 @@ def mutate(data: bytes, rng: random.Random, other: bytes) -> bytes:
     """Return a mutant: one to eight mutations, now and then re-encoded."""
     for _i in range(rng.choice((1, 1, 1, 2, 4, 8))):
         for _j in range(4):
-            new = rng.choice(rng.choice(mutators_for(data)))(data, rng, other)
+            try:
+                new = rng.choice(rng.choice(mutators_for(data)))(data, rng, other)
+            except RecursionError:  # deep JSON, which an earlier mutant brought
+                new = None
             if new is not None:
                 data = new[:MOST_BYTES]
                 break

@@ -379,3 +379,18 @@ def test_a_chrome_trace_of_our_own_is_not_kineto() -> None:
     assert "kineto" not in sure_of_text(
         b'{"displayTimeUnit":"ns","traceEvents":[\n{"ph":"X","cat":"kernel","name":"a"}'
     )
+
+
+@pytest.mark.parametrize("front", [True, False])
+@pytest.mark.parametrize("depth", [150, 5000])
+def test_a_fact_too_deep_to_be_written_again_is_passed_over_with_a_note(
+    front: bool, depth: int, tmp_path: Path
+) -> None:
+    deep = f', "odd": {"[" * depth}{"]" * depth}, "flat": [[1]]'
+    head = HEAD.replace(', "traceEvents"', f'{deep}, "traceEvents"') if front else HEAD
+    path = write(tmp_path / "x.json", slice_of(), head=head, tail=f"]{'' if front else deep}}}")
+    trace = tracekit.read(path, format="kineto")
+    assert len(trace.events) == 1
+    assert "odd" not in trace.run.sources[0].facts
+    assert {"deep-fact", "facts-not-read"} & trace.ledgers[0].notes.keys()
+    tracekit.convert(path, tmp_path / "y.json", to="chrome", format="kineto")

@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.errors import ParseError
 from tracekit.readers._json_repair import is_json, mended, objects
 from tracekit.readers._json_scan import I64, Scan, inside_strings, scan
-from tracekit.readers._json_tail import LONGEST_FACT, OUR_FACTS, facts_behind
+from tracekit.readers._json_tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
@@ -109,8 +109,12 @@ class Events:
                 self.ledger.note(
                     "long-fact", "members of the top level beyond 64 KiB were passed over", where=repr(key)
                 )
+            elif (value := fact_of(raw)) is TOO_DEEP:
+                self.ledger.note(
+                    "deep-fact", "members of the top level that nest too deep were passed over", where=repr(key)
+                )
             else:
-                self.facts[key] = msgspec.json.decode(raw)
+                self.facts[key] = value
 
     def look_ahead(self) -> None:
         """Take the facts that stand behind the events, as far as they stand in the last MiB.

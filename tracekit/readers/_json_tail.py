@@ -11,6 +11,9 @@ from tracekit.readers.source import Source
 
 TAIL_BYTES = 1 << 20
 LONGEST_FACT = 64 << 10
+DEEPEST_FACT = 100
+"""orjson stops at 254, json at 1000; facts of real files nest five deep."""
+TOO_DEEP = object()
 OUR_FACTS = "tracekit"
 """Our own member, which lists all lanes, may be longer: up to the MiB that is looked at ahead."""
 
@@ -31,11 +34,29 @@ def facts_behind(source: Source) -> dict[str, Any]:
     facts = {}
     for key, raw in found.items():
         if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
-            try:
-                facts[key] = msgspec.json.decode(raw)
-            except (msgspec.DecodeError, RecursionError):
-                continue  # the reading itself comes to it, and tells
+            value = fact_of(raw)
+            if value is not TOO_DEEP:  # else the reading itself comes to it, and tells
+                facts[key] = value
     return facts
+
+
+def fact_of(raw: msgspec.Raw) -> Any:
+    """Return the value of a member, TOO_DEEP for one that no JSON library of ours could write again."""
+    try:
+        value: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return TOO_DEEP
+    level = [value]
+    for _ in range(DEEPEST_FACT):
+        level = [
+            v
+            for node in level
+            if isinstance(node, (dict, list))
+            for v in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return value
+    return TOO_DEEP
 
 
 def _members_behind(text: bytes) -> dict[str, msgspec.Raw] | None:
