@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tracekit.archive._add import Added, add
 from tracekit.archive._entry import Entry, clock_date
-from tracekit.archive._list import entries, find, is_archive, read
+from tracekit.archive._list import arrow_file, entries, entry_at, find, is_archive, read
 from tracekit.archive._prune import Pruned, prune
 from tracekit.archive._verify import Problem, Verification, verify
 
@@ -24,8 +24,10 @@ __all__ = [
     "Pruned",
     "Verification",
     "add",
+    "arrow_file",
     "clock_date",
     "entries",
+    "entry_at",
     "find",
     "is_archive",
     "prune",

@@ -20,9 +20,8 @@ from tracekit.archive._entry import (
     file_sha256,
     identity,
     name_of,
-    read_entry,
 )
-from tracekit.archive._list import entry_of
+from tracekit.archive._list import entry_at, entry_of
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
 from tracekit.errors import OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, Failure, Input, PathLike, expand
@@ -126,7 +125,7 @@ def add(
     given = checked_date(date) if isinstance(date, str) else date
     words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     items = expand(words)
-    copied = _archived(items)
+    copied = entry_at(items[0].name) if len(items) == 1 else None
     wish = _Wish(
         run=checked_run(run or (copied.run if copied else _usual_run(words, items))),
         date=given or (copied.date if copied else None),
@@ -212,17 +211,6 @@ def _reading(selection: Selection, demangle: bool, options: Mapping[str, str]) -
         if (value := getattr(selection, name)) != getattr(ALL, name)
     }
     return json.dumps([asked, demangle, dict(sorted(options.items()))], sort_keys=True)
-
-
-def _archived(items: Sequence[Input]) -> Entry | None:
-    """Return the entry of the one input, where that is a local archived file."""
-    path = Path(items[0].name)
-    if len(items) != 1 or path.suffix != ".parquet" or not path.is_file():
-        return None
-    try:
-        return read_entry(path, path=str(path), name=path.name, size=path.stat().st_size)
-    except TracekitError:
-        return None
 
 
 def _last_change(items: Sequence[Input]) -> Date | None:

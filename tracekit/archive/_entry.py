@@ -41,7 +41,8 @@ class Entry:
     "file" (when the source was last changed) or "given". events, totals: rows. bytes: size of the file.
     facts: what the sources say of themselves (tool, command ...), the first source's word first, with "formats" and
     "devices". fingerprints: SHA-256 of each source as it lay there. ledgers: what became of each record of each source.
-    schema, version: of the event schema, and of the tracekit that wrote the file.
+    schema, version: of the event schema, and of the tracekit that wrote the file. as_written: False when another
+    program wrote the file anew (its rows are then unverified); `verify` finds it.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Entry:
     table: str
     schema: int
     version: str
+    as_written: bool
 
     def matches(self, tag: str) -> bool:
         """Tell whether the entry has this tag: "KEY", or "KEY=VALUE"."""
@@ -164,6 +166,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
             sources=tuple(run.sources), ledgers=ledgers, origin_ns=run.origin_ns,
             table=texts["tracekit.table"].decode(), schema=int(texts["tracekit.schema"]),
             version=texts["tracekit.version"].decode(),
+            as_written=int(json.loads(texts["tracekit.check"])["data_bytes"]) == size - 8 - footer.serialized_size,
         )  # fmt: skip
     except _BAD as err:
         raise ParseError(path, "footer", f"its facts cannot be read ({_short(err)})", hint=VERIFY) from err

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
 
 from tracekit import pipeline
 from tracekit.archive._entry import NAME, Entry, checked_date, read_entry, run_of
@@ -75,6 +78,37 @@ def entry_of(store: Store, stored: Stored) -> Entry:
     """Return the entry of one file. Raises: InputError, ParseError."""
     with closing(store.open(stored.name)) as file:
         return read_entry(file, path=stored.path, name=stored.name, size=stored.size)
+
+
+def entry_at(path: str | Path) -> Entry | None:
+    """Return the entry of the file at a path or URL, None when it is no archived file. Raises: TracekitError."""
+    text = str(path)
+    if not text.endswith(".parquet"):
+        return None
+    if "://" not in text:
+        local = Path(text)
+        if not local.is_file():
+            return None
+        try:
+            return read_entry(local, path=text, name=local.name, size=local.stat().st_size)
+        except TracekitError:
+            return None
+    folder, _, name = text.rpartition("/")
+    store = open_store(folder)
+    for stored in store.files(name):
+        try:
+            return entry_of(store, stored)
+        except TracekitError:
+            return None
+    return None
+
+
+def arrow_file(path: str) -> tuple[Any, str]:
+    """Return the Arrow file system of a path or URL, and the path in it, for scans that read parts of a file."""
+    if "://" not in path:
+        return fs.LocalFileSystem(), path
+    filesystem, inside = open_store(path).arrow()
+    return filesystem, inside
 
 
 def find(root: str | Path, entry_id: str) -> Entry:

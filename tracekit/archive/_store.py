@@ -59,6 +59,9 @@ class Store(Protocol):
     def local(self, name: str) -> contextlib.AbstractContextManager[Path]:
         """Give the file's bytes as a local file."""
 
+    def arrow(self) -> tuple[Any, str]:
+        """Return the place as an Arrow file system, and the path in it."""
+
 
 def open_store(root: str | Path, *, create: bool = False) -> Store:
     """Return the place of an archive. create: make the folder if there is none.
@@ -165,6 +168,11 @@ class _Local:
     def local(self, name: str) -> Iterator[Path]:
         yield self._path / name
 
+    def arrow(self) -> tuple[Any, str]:
+        from pyarrow import fs
+
+        return fs.LocalFileSystem(), self.root
+
 
 def _sync_folder(folder: Path) -> None:
     """Make a new name last through a loss of power, where the system can."""
@@ -197,10 +205,10 @@ class _Remote:
         protocol = self._fs.protocol
         self._objects = not OBJECT_STORES.isdisjoint([protocol] if isinstance(protocol, str) else protocol)
 
-    @property
-    def filesystem(self) -> Any:
-        """The fsspec file system, for readers that take one."""
-        return self._fs
+    def arrow(self) -> tuple[Any, str]:
+        from pyarrow import fs
+
+        return fs.PyFileSystem(fs.FSSpecHandler(self._fs)), self._path
 
     def files(self, pattern: str = "*") -> list[Stored]:
         with self._told():

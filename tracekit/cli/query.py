@@ -1,0 +1,77 @@
+"""tracekit query: SQL over any input."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import example, finish, output_width, progress, say
+from tracekit.errors import OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+
+_BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "text", ".md": "markdown"}
+
+
+@example('tracekit query run.csv "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind"')
+def query(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, archives, URLs.")],
+    sql: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over the views events and totals.")],
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="text, markdown, csv, json or parquet; else by suffix.")
+    ] = "",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns for columns named _ns, in text.")] = "",
+    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess of the inputs' format.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Make the first note of reading an error.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Ask the inputs in SQL (DuckDB; pip install 'tracekit-gpu[query]'). It only reads, and only the inputs."""
+    from tracekit import query as queries
+    from tracekit.inputs import refuse_inputs
+    from tracekit.render.base import RenderOptions
+    from tracekit.writers.base import new_file
+
+    form = format_ or _BY_SUFFIX.get(Path(output).suffix.lower(), "text")
+    if form not in queries.FORMS:
+        raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(queries.FORMS)}")
+    if unit not in ("", "s", "ms", "us", "ns"):
+        raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+    if Path(sql).exists() or (" " not in sql.strip() and "://" in sql):
+        raise UsageError(f"{sql}: the last word is the query", hint='tracekit query INPUT... "SELECT ..."')
+    if output != "-" and Path(output).exists() and not force:
+        raise OutputExistsError(output)
+    refuse_inputs(output, inputs)
+    failures: list[Failure] = []
+    with (
+        progress(f"reading {inputs[0]}") as update,
+        queries.ask(inputs, sql, format=reader, strict=strict, failures=failures, progress=update) as answer,
+    ):
+        if form in ("text", "markdown"):
+            width = output_width() if output == "-" else 0
+            text = queries.render(answer.reader.read_all(), form, RenderOptions(time_unit=unit, width=width))
+            if output == "-":
+                sys.stdout.write(text)
+            else:
+                with new_file(Path(output), force=force) as file:
+                    file.write(text.encode("utf-8", "replace"))
+        elif output == "-":
+            with tempfile.TemporaryFile() as whole:  # a failure in the middle leaves no half answer in a pipe
+                queries.write(answer.reader, form, whole, answer.ledgers)
+                whole.seek(0)
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            with new_file(Path(output), force=force) as file:
+                queries.write(answer.reader, form, file, answer.ledgers)
+    for ledger in answer.ledgers:
+        lost = sum(ledger.dropped.values())
+        if lost:
+            say(f"note: {ledger.path}: {lost:,} of {ledger.read:,} records could not be read; see `tracekit inspect`")
+    finish(failures)

@@ -1,0 +1,116 @@
+"""DuckDB, locked: it sees two tables that we hand over, and nothing else of this machine."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from tracekit.errors import MissingExtraError, TracekitError, UsageError
+
+LOCKS = (
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET python_enable_replacements = false",  # names of Python variables are no tables
+    "SET enable_external_access = false",  # no files, no network, no ATTACH, COPY, INSTALL, LOAD
+    "SET lock_configuration = true",
+)
+"""In this order: the last one makes the others final."""
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as err:
+        raise MissingExtraError("tracekit query", "query") from err
+    return duckdb
+
+
+def checked_sql(sql: str) -> None:
+    """Raise UsageError unless the text is exactly one SELECT (FROM, WITH, VALUES, DESCRIBE and SUMMARIZE are such)."""
+    duckdb = _duckdb()
+    if not sql.strip():
+        raise UsageError("the query is empty", hint=EXAMPLE)
+    with duckdb.connect(":memory:") as base:
+        try:
+            found = base.extract_statements(sql)
+        except duckdb.Error as err:
+            raise _told(err, duckdb) from err
+    if len(found) != 1:
+        raise UsageError(f"the query has {len(found)} statements: one SELECT is all that is run", hint=EXAMPLE)
+    kind = str(found[0].type).rpartition(".")[2]
+    if kind == "MULTI":
+        raise UsageError(
+            "PIVOT without its values is several statements",
+            hint="name them: PIVOT ... ON kind IN ('kernel', 'memcpy')",
+        )
+    if kind != "SELECT":
+        raise UsageError(f"{kind} is refused: a query only reads, so it is one SELECT", hint=EXAMPLE)
+
+
+EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP BY name ORDER BY total_ns DESC"'
+
+
+def locked(events: Any, totals: Any, temporary: str) -> Any:
+    """Return a connection that sees the two tables alone. temporary: where DuckDB may put what it cannot hold."""
+    duckdb = _duckdb()
+    base = duckdb.connect(":memory:", config={"temp_directory": temporary})
+    base.register("events", events)
+    base.register("totals", totals)
+    for lock in LOCKS:
+        base.execute(lock)
+    return base
+
+
+@contextmanager
+def answered(events: Any, totals: Any, sql: str) -> Iterator[pa.RecordBatchReader]:
+    """Give the rows of a SELECT as they come. events, totals: Arrow tables or datasets."""
+    duckdb = _duckdb()
+    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
+        base = locked(events, totals, folder)
+        try:
+            relation = base.sql(sql)
+            if relation is None:
+                raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
+            reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
+            yield pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, duckdb))
+        except duckdb.Error as err:
+            raise _told(err, duckdb) from err
+        finally:
+            base.close()
+
+
+def _batches(reader: pa.RecordBatchReader, duckdb: Any) -> Iterator[pa.RecordBatch]:
+    """Pass batches on; what goes wrong in the middle is told in one sentence too."""
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (duckdb.Error, pa.ArrowException, OSError) as err:
+            raise _told(err, duckdb) from err
+        yield batch
+
+
+def _told(err: Exception, duckdb: Any) -> TracekitError:
+    """Return DuckDB's message in one sentence: wrong SQL is wrong usage, the rest is an input that failed."""
+    first, _, rest = str(err).strip().partition("\n")
+    text = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", first).strip() or type(err).__name__
+    candidates = re.search(r"^(?:Candidate|Did you mean).*", rest, re.MULTILINE)
+    hint = candidates[0] if candidates else ""
+    if "page corrupted" in str(err) or "CRC" in str(err):
+        return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` says which")
+    if isinstance(err, duckdb.PermissionException):
+        return UsageError(f"the query may read its inputs alone: {text}", hint="give the file as an INPUT")
+    wrong = (
+        duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException,
+        duckdb.InvalidInputException, duckdb.NotImplementedException, duckdb.InvalidTypeException,
+    )  # fmt: skip
+    if isinstance(err, wrong):
+        return UsageError(f"the query: {text}", hint=hint or "docs/queries.md lists the columns and shows examples")
+    return TracekitError(f"the query: {text}", hint=hint)

@@ -1,0 +1,177 @@
+"""Forms of an answer: text, markdown, CSV, JSON and Parquet. Times stay integer ns; a column's unit is in its name.
+
+`_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that no column of the form can hold exactly (decimals,
+integers beyond 64 bits in Parquet) keeps its digits. Dates and times are ISO 8601, lists and structs JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracekit import pipeline
+from tracekit._version import __version__
+from tracekit.render.base import RenderOptions
+from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.trace import Ledger
+from tracekit.units import Unit
+
+FORMS = ("text", "markdown", "csv", "json", "parquet")
+_SUFFIXES = (("_ns", Unit.NS), ("_bytes", Unit.BYTES), ("_ratio", Unit.RATIO))
+
+
+def plain(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the same rows in types that everyone reads: no dictionaries, sums of integers as int64 where they fit.
+
+    DuckDB's sum of integers is 128 bits wide (a decimal in Arrow). Whether it fits is known for a batch at a time, so a
+    stream of several batches fails where a later one does not fit.
+    """
+    first = next(iter(reader), None)
+    types = {field.name: _plain_type(field, number, first) for number, field in enumerate(reader.schema)}
+    schema = pa.schema([pa.field(f.name, types[f.name]) for f in reader.schema])
+    return pa.RecordBatchReader.from_batches(schema, _cast(first, reader, schema))
+
+
+def _plain_type(field: pa.Field, number: int, first: pa.RecordBatch | None) -> pa.DataType:
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_decimal(kind) and kind.scale == 0 and (first is None or _fits(first.column(number))):
+        return pa.int64()
+    return kind
+
+
+def _fits(column: pa.Array) -> bool:
+    if column.null_count == len(column):
+        return True
+    bounds = pc.min_max(column).as_py()
+    return int(bounds["min"]) >= -(1 << 63) and int(bounds["max"]) < 1 << 63
+
+
+def _cast(first: pa.RecordBatch | None, rest: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if first is None:
+        return
+    yield _as(first, schema)
+    for batch in rest:
+        yield _as(batch, schema)
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def unit_of(name: str, kind: pa.DataType) -> Unit:
+    """Return what a column of an answer means, by its name and its type."""
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        for suffix, unit in _SUFFIXES[:2]:
+            if name.endswith(suffix) and not (pa.types.is_decimal(kind) and kind.scale):
+                return unit
+        return Unit.TEXT if pa.types.is_decimal(kind) and kind.scale else Unit.ID
+    if pa.types.is_floating(kind):
+        return Unit.RATIO if name.endswith("_ratio") else Unit.NUMBER
+    return Unit.TEXT
+
+
+def render(table: pa.Table, form: str, options: RenderOptions) -> str:
+    """Return an answer as text or markdown. Raises: UsageError for an unknown unit of time."""
+    columns = tuple(
+        Column(name, name, unit_of(name, column.type), [_cell(v) for v in column.to_pylist()])
+        for name, column in zip(table.schema.names, table.columns, strict=True)
+    )
+    title = f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
+    report = Report("answer", __version__, (), (Section("query", title, (ReportTable("answer", title, columns),)),))
+    return pipeline.render(report, form, options)
+
+
+def _cell(value: Any) -> Cell:
+    """Return a value as a report has it: exact, or as the text that tells it exactly."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return value
+        case Decimal():
+            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case list() | dict() | tuple():
+            return json.dumps(_json(value), ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(v) for v in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value if value == value and value not in (float("inf"), float("-inf")) else None
+    return _cell(value)
+
+
+def write(reader: pa.RecordBatchReader, form: str, file: BinaryIO, ledgers: Sequence[Ledger] = ()) -> int:
+    """Write the rows as csv, json or parquet, a batch at a time, and return how many there were."""
+    return {"csv": _csv, "json": _json_rows, "parquet": _parquet}[form](reader, file, ledgers)
+
+
+def _csv(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
+    """RFC 4180, one header; null is an empty field, an empty text is quoted; numbers that are none are null."""
+    file.write((",".join(map(_field, reader.schema.names)) + "\r\n").encode())
+    rows = 0
+    for batch in reader:
+        cells = [[_field(_cell(v)) for v in column.to_pylist()] for column in batch.columns]
+        file.writelines((",".join(row) + "\r\n").encode("utf-8", "replace") for row in zip(*cells, strict=True))
+        rows += batch.num_rows
+    return rows
+
+
+def _field(cell: Cell) -> str:
+    if cell is None or cell != cell or cell in (float("inf"), float("-inf")):
+        return ""
+    text = str(cell)
+    if isinstance(cell, str) and (not text or any(c in text for c in '",\r\n') or text != text.strip()):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[Ledger]) -> int:
+    """`{"tracekit", "columns": [{"name", "type", "unit"}], "rows": [[...]], "ledger": [...]}`, a row a line."""
+    columns = [
+        {"name": field.name, "type": str(field.type), "unit": str(unit_of(field.name, field.type))}
+        for field in reader.schema
+    ]
+    head = f'{{"tracekit": {json.dumps(__version__)},\n "columns": {json.dumps(columns)},\n "rows": ['
+    file.write(head.encode())
+    rows = 0
+    for batch in reader:
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            file.write(("\n  " if not rows else ",\n  ").encode() + json.dumps(_json(list(row))).encode())
+            rows += 1
+    told = json.dumps([ledger.to_json() for ledger in ledgers])
+    file.write(f'],\n "ledger": {told}}}\n'.encode())
+    return rows
+
+
+def _parquet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
+    rows = 0
+    with pq.ParquetWriter(file, reader.schema, compression="zstd") as out:
+        for batch in reader:
+            out.write_batch(batch)
+            rows += batch.num_rows
+    return rows

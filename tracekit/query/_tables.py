@@ -1,0 +1,152 @@
+"""Inputs become two tables: archived files where they lie, other inputs through a temporary file of the same form."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tracekit import archive, pipeline, schema
+from tracekit.archive import Entry
+from tracekit.errors import AllInputsError, ParseError
+from tracekit.inputs import Failure, PathLike
+from tracekit.trace import Ledger
+
+ARCHIVE_COLUMNS = (
+    pa.field("entry", pa.string()),
+    pa.field("date", pa.date32()),
+    pa.field("run_name", pa.string()),
+)
+"""What a row of an archive belongs to; null for other inputs. TOTALS has a `run` of its own, which is a number."""
+
+EVENTS = pa.schema([*schema.EVENTS, *ARCHIVE_COLUMNS])
+TOTALS = pa.schema([*schema.TOTALS, *ARCHIVE_COLUMNS])
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+@contextmanager
+def tables(
+    inputs: PathLike | Sequence[PathLike], *, totals: bool, format: str, strict: bool, demangle: bool,
+    options: Mapping[str, str] | None, failures: list[Failure] | None, progress: Callable[[float], None] | None,
+) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...]]]:  # fmt: skip
+    """Give EVENTS as a dataset, TOTALS as a table (an empty one unless asked for), and the ledgers of what was read.
+
+    Raises: TracekitError.
+    """
+    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    bad: list[Failure] = []
+    entries, others = _sorted_out(words, format, bad)
+    ledgers: list[Ledger] = []
+    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
+        fragments: list[tuple[Any, ds.Fragment]] = []
+        summed: list[pa.Table] = []
+        for number, entry in enumerate(entries):
+            # An older schema, or rows that another program wrote: the reader knows what to do, a scan does not.
+            path = entry.path
+            if not entry.as_written or entry.schema != schema.VERSION:
+                path = str(Path(folder) / f"{number}.parquet")
+                pipeline.convert(entry.path, path, format="parquet", strict=strict)
+            if entry.table == "events":
+                fragments.append(_fragment(path, entry))
+            if totals and entry.totals:
+                summed.append(_with_origin(_totals(path), entry))
+            ledgers += entry.ledgers
+        if others:
+            path = str(Path(folder) / "others.parquet")
+            done = pipeline.convert(
+                others, path, to="parquet", format=format, strict=strict, demangle=demangle, options=options,
+                failures=bad, progress=progress,
+            )  # fmt: skip
+            ledgers += done.ledgers
+            if done.written.events or not done.written.totals:
+                fragments.append(_fragment(path, None))
+            if totals and done.written.totals:
+                summed.append(_with_origin(_totals(path), None))
+        if bad and failures is None:
+            raise bad[0].error
+        if failures is not None:
+            failures.extend(bad)
+        if not (entries or others):
+            raise AllInputsError(failure.error for failure in bad)
+        yield _dataset(fragments), pa.concat_tables([TOTALS.empty_table(), *summed]), tuple(ledgers)
+
+
+def _sorted_out(words: Sequence[PathLike], format: str, bad: list[Failure]) -> tuple[list[Entry], list[PathLike]]:
+    """Return the archived files that the words name, and the words that name something else."""
+    entries: list[Entry] = []
+    others: list[PathLike] = []
+    for word in words:
+        text = str(word)
+        if format not in ("", "parquet"):
+            others.append(word)
+        elif (one := archive.entry_at(text)) is not None:
+            entries.append(one)
+        elif _may_be_archive(text) and archive.is_archive(text):
+            entries += archive.entries(text, failures=bad)
+        else:
+            others.append(word)
+    return entries, others
+
+
+def _may_be_archive(text: str) -> bool:
+    """Tell whether it is worth asking: a local folder, or a URL whose last part has no suffix."""
+    if "://" in text:
+        return "." not in text.rstrip("/").rpartition("/")[2]
+    return Path(text).is_dir()
+
+
+def _fragment(path: str, entry: Entry | None) -> tuple[Any, ds.Fragment]:
+    filesystem, inside = archive.arrow_file(path)
+    known = ds.scalar(True)
+    if entry is not None:
+        known = (
+            (ds.field("entry") == entry.id)
+            & (ds.field("date") == pa.scalar(entry.date, pa.date32()))
+            & (ds.field("run_name") == entry.run)
+        )
+    return filesystem, _FORMAT.make_fragment(inside, filesystem=filesystem, partition_expression=known)
+
+
+def _dataset(fragments: list[tuple[Any, ds.Fragment]]) -> ds.Dataset:
+    """Return all fragments as one; those of different file systems are parts of a union."""
+    if not fragments:
+        return ds.dataset(EVENTS.empty_table())
+    by_system: dict[str, list[ds.Fragment]] = {}
+    systems: dict[str, Any] = {}
+    for filesystem, fragment in fragments:
+        key = f"{filesystem.type_name}"
+        systems[key] = filesystem
+        by_system.setdefault(key, []).append(fragment)
+    parts = [ds.FileSystemDataset(of_it, EVENTS, _FORMAT, filesystem=systems[key]) for key, of_it in by_system.items()]
+    return parts[0] if len(parts) == 1 else ds.dataset(parts)
+
+
+def _totals(path: str) -> pa.Table:
+    """Return the TOTALS of a file of ours: its table, or what stands beside the events in its footer."""
+    filesystem, inside = archive.arrow_file(path)
+    try:
+        with filesystem.open_input_file(inside) as file:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            facts = parquet.metadata.metadata
+            if facts[b"tracekit.table"] == b"totals":
+                return parquet.read().select(schema.TOTALS.names)
+            with pa.ipc.open_stream(base64.b64decode(facts[b"tracekit.totals"], validate=True)) as stream:
+                return stream.read_all().select(schema.TOTALS.names)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as err:
+        raise ParseError(path, "", f"its totals cannot be read ({err})", hint="is the file whole?") from err
+
+
+def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:
+    values = (entry.id, entry.date, entry.run) if entry is not None else (None, None, None)
+    for field, value in zip(ARCHIVE_COLUMNS, values, strict=True):
+        table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+    return table
