@@ -191,6 +191,38 @@ def test_the_benchmark_is_read_with_its_units_and_an_inf_is_unknown() -> None:
     assert rows["Benchmark", "ips"]["value_avg"] == 101.415
 
 
+def test_the_columns_that_our_own_profiler_adds_are_read(tmp_path: Path) -> None:
+    from tracekit.profiler._benchmark import Figures, Perf, perf_text
+
+    batch = Figures(0.01, 0.02, 0.005, (0.009, 0.018, 0.019, 0.00123))
+    ips = Figures(100.5, 200.0, 50.0, (90.0, 180.0, 190.0, 12.5))
+    reader = Figures(0.001, 0.002, float("inf"), (0.0005, 0.001, float("nan"), 0.0))
+    path = tmp_path / "x.txt"
+    path.write_text(
+        perf_text(Perf(reader, batch, ips, 12.5, "images/s", 40, 10))
+        + "the program says something\n"
+        + perf_text(Perf(None, batch, ips, 0.0, "steps/s", 3, 0)),
+        encoding="utf-8",
+    )
+    trace = tracekit.read(path)
+    assert not trace.ledgers[0].dropped
+    assert not trace.ledgers[0].notes
+    assert trace.ledgers[0].ignored["other output"] == 1
+    rows = {(r["run"], r["section"], r["name"]): r for r in totals(path)}
+    cost = rows[0, "Perf Summary", "batch_cost"]
+    assert [cost[k] for k in ("avg_ns", "max_ns", "min_ns", "median_ns", "std_ns")] == [
+        10_000_000.0, 20_000_000, 5_000_000, 9_000_000, 1_230_000.0,
+    ]  # fmt: skip
+    assert cost["args"] == {"p95_ns": 18_000_000, "p99_ns": 19_000_000, "time_unit": "s"}
+    assert rows[0, "Perf Summary", "ips"]["args"] == {"p50": 90.0, "p95": 180.0, "p99": 190.0, "std": 12.5}
+    assert rows[0, "Perf Summary", "reader_cost"]["args"] == {
+        "min": "inf", "p99": "nan", "p95_ns": 1_000_000, "time_unit": "s",
+    }  # fmt: skip
+    steps = rows[0, "header", "steps measured"]
+    assert (steps["calls"], steps["args"]) == (30, {"skipped": 10})
+    assert (rows[1, "header", "steps measured"]["calls"], rows[1, "header", "steps measured"]["args"]) == (3, {})
+
+
 def test_lines_of_the_program_are_ignored_and_one_within_a_table_is_dropped(tmp_path: Path) -> None:
     text = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8")
     before = totals(sample("paddle-summary/paddle3-threads-us.txt"))

@@ -14,7 +14,9 @@ has a second row, of section `TITLE, GPU` or `TITLE, GPU, parts`; where the CPU'
 Overview times are unions by type of event, all others sums. Its rows of device types and runtime calls are `other`, as
 other tables list the same work by name. Device: value_avg in %. Memory: `bytes` is the increased size, counts and
 sizes stand in `args`, the peaks in section `header`. Perf Summary: avg_ns, min_ns, max_ns of the costs, value_* for
-ips; Paddle's averages there divide by the wrong number (a note says so). `step_info` lines: section `Benchmark`.
+ips; Paddle's averages there divide by the wrong number (a note says so). tracekit's own Profiler adds columns there:
+p50 (median_ns), std (std_ns), p95 and p99 (in `args`), and how many steps were measured (`calls` of a row of section
+`header`). `step_info` lines: section `Benchmark`.
 A `-`, and the `inf` that Paddle prints where it saw nothing, is null.
 
 Cells are cut by the rules of dashes, since names hold single blanks; a name that is cut ends in `...`.
