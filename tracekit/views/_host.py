@@ -35,7 +35,7 @@ CALLS = API_CALLS | {Kind.SYNC}
 KINDS = RANGES | CALLS | DEVICE_WORK
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "tid", "correlation"})
 UNATTRIBUTED = "(unattributed)"
-_STACKS = frozenset({"kineto"})
+STACKS = frozenset({"kineto"})
 """Formats whose rows of kind python_op are frames of a stack, not operators."""
 
 Mask = npt.NDArray[np.bool_]
@@ -86,19 +86,19 @@ class Host:
     def with_children(self, values: I64) -> I64:
         """Return shape (n,): the values of each range and of all below it added up."""
         total = values.copy()
-        for here in reversed(self._levels()[1:]):
+        for here in reversed(self.levels()[1:]):
             np.add.at(total, self.tree.parent[here], total[here])
         return total
 
     def nearest(self, wanted: Mask) -> I64:
         """Return shape (n,): each range that is wanted itself, else the innermost wanted one around it; -1 for none."""
         found = np.where(wanted, np.arange(self.rows.size), -1)
-        for here in self._levels()[1:]:
+        for here in self.levels()[1:]:
             lacking = here[found[here] < 0]
             found[lacking] = found[self.tree.parent[lacking]]
         return found
 
-    def _levels(self) -> list[I64]:
+    def levels(self) -> list[I64]:
         """Return the places of each depth, roots first."""
         if not self.rows.size:
             return []
@@ -111,8 +111,8 @@ class Host:
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
             out.append(
-                f"{_groups.plural('range', self.crossing)} {verb} another of the same thread in part: they stand side "
-                "by side in the tree, and what both share counts as self time of neither parent twice"
+                f"{_groups.plural('range', self.crossing)} {verb} another of the same thread in part: neither is taken "
+                "as a part of the other, and self times count once what both share"
             )
         if not self.work.size:
             return out
@@ -121,7 +121,9 @@ class Host:
         if lost:
             out.append(f"{lost:,} of {_groups.plural('piece', self.work.size)} of device work have no launch call here")
         if outside:
-            out.append(f"{outside:,} of {_groups.plural('piece', self.work.size)} of device work were launched outside")
+            out.append(
+                f"{outside:,} of {_groups.plural('piece', self.work.size)} of device work were launched in no range"
+            )
         return out
 
 
@@ -166,7 +168,7 @@ def lanes_of(trace: Trace, rows: I64) -> I64:
 
 def _frames(trace: Trace) -> Mask:
     """Return which rows are frames of Python's stack."""
-    numbers = [number for number, facts in facts_by_source(trace).items() if facts.format in _STACKS]
+    numbers = [number for number, facts in facts_by_source(trace).items() if facts.format in STACKS]
     if not numbers:
         return np.zeros(trace.events.num_rows, np.bool_)
     of_stack = np.isin(trace.events.column("source").to_numpy(), numbers)

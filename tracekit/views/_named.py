@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
@@ -36,10 +36,9 @@ def by_name(
     _groups.check_sort(options, names)
     _groups.require(trace, view, columns)
     picked = _groups.pick(trace, kinds)
-    table_name = f"{what.replace(' ', '_').lower()}s"
     if picked.rows.size:
         keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
-        threads = _thread_keys(picked) if options.thread_sep and show_kind else []
+        threads = thread_keys(picked) if options.thread_sep and show_kind else []
         groups = _groups.group_by(*keys, *threads)
         of = _groups.statistics(groups, picked.durations)
         shown = [Column("name", "Name", Unit.TEXT, groups.labels[0], 0)]
@@ -48,34 +47,50 @@ def by_name(
         blocks: list[tuple[Cell, ...]] = []
         if threads:
             blocks = list(zip(*groups.labels[len(keys) :], strict=True))
-            shown.extend(_thread_columns(trace, blocks))
+            shown.extend(thread_columns(trace, blocks))
         elif options.thread_sep:
             notes.append(f"{what}s run on streams, not on threads: one block for all")
         shown.extend(_groups.statistic_columns(of, blocks))
-        table = _groups.finish(table_name, title, shown, options, blocks=blocks)
+        table = _groups.finish(table_name(what), title, shown, options, blocks=blocks)
         notes += [_groups.PERCENTILE_NOTE, *picked.notes(what), *_totals.both_note(trace, kinds, what)]
         notes += _groups.option_notes(options, table)
         return Section(view, title, (table,), notes=tuple(notes))
+    return from_totals(
+        trace, options, view=view, title=title, kinds=kinds, what=what, show_kind=show_kind,
+        notes=[*notes, *picked.notes(what)],
+    )  # fmt: skip
+
+
+def from_totals(
+    trace: Trace, options: ViewOptions, *, view: str, title: str, kinds: Collection[Kind], what: str,
+    show_kind: bool = False, notes: Sequence[str] = (),
+) -> Section:  # fmt: skip
+    """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count."""
     of_totals = _totals.summed(trace, kinds, ("name", "kind") if show_kind else ("name",))
     if not len(of_totals):
-        return _groups.nothing(view, title, what, options, picked.notes(what))
+        return _groups.nothing(view, title, what, options, notes)
     shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
     if show_kind:
         shown.append(Column("kind", "Kind", Unit.TEXT, of_totals.values("kind"), 7))
     shown += [*_totals.block_columns(of_totals), *_totals.statistic_columns(of_totals)]
-    table = _groups.finish(table_name, title, shown, options, blocks=of_totals.blocks)
-    if options.thread_sep:
-        notes.append("totals know no threads: one block for all")
-    notes += [*_totals.block_notes(of_totals), *picked.notes(what), *_groups.option_notes(options, table)]
-    return Section(view, title, (table,), notes=tuple(notes))
+    table = _groups.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
+    said = ["totals know no threads: one block for all"] if options.thread_sep else []
+    said += [*_totals.block_notes(of_totals), *notes, *_groups.option_notes(options, table)]
+    return Section(view, title, (table,), notes=tuple(said))
 
 
-def _thread_keys(picked: _groups.Picked) -> list[_groups.Key]:
+def table_name(what: str) -> str:
+    """Return the name of the table of such things."""
+    return f"{what.replace(' ', '_').lower()}s"
+
+
+def thread_keys(picked: _groups.Picked) -> list[_groups.Key]:
+    """Return the keys that tell threads apart."""
     return [picked.key(column) for column in ("source", "pid", "tid")]
 
 
-def _thread_columns(trace: Trace, blocks: list[tuple[Cell, ...]]) -> list[Column]:
-    """Return thread (its name), pid, tid, and the source where there are several."""
+def thread_columns(trace: Trace, blocks: list[tuple[Cell, ...]]) -> list[Column]:
+    """Return thread (its name), pid, tid, and the source where there are several. blocks: (source, pid, tid) a row."""
     labels = source_labels(trace)
     threads: list[Cell] = [
         trace.run.threads.get(block, "no thread known" if block[2] is None else f"thread {block[2]}")
