@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
@@ -57,6 +58,15 @@ def mean(values: list[int]) -> int:
     return whole + (double % 2)
 
 
+def deviation(values: list[int]) -> int:
+    """The deviation of the population, rounded half to even: by trying integers, since halves squared are exact."""
+    middle = Fraction(sum(values), len(values))
+    variance = sum((v - middle) ** 2 for v in values) / len(values)
+    below = math.isqrt(math.floor(variance))
+    half = (below + Fraction(1, 2)) ** 2
+    return below + 1 if variance > half or (variance == half and below % 2) else below
+
+
 def union(ranges: list[tuple[int, int]]) -> int:
     """The time covered, instant by instant."""
     return len({t for a, b in ranges for t in range(a, b)})
@@ -66,7 +76,7 @@ def statistics(values: list[int]) -> Row:
     """The columns of statistics of one group but the ratio."""
     return {
         "calls": len(values), "total": sum(values), "avg": mean(values), "min": min(values), "max": max(values),
-        "p50": rank(values, 50), "p95": rank(values, 95), "p99": rank(values, 99),
+        "p50": rank(values, 50), "p95": rank(values, 95), "p99": rank(values, 99), "std": deviation(values),
     }  # fmt: skip
 
 

@@ -6,12 +6,14 @@ times is whole ns and can be looked up in the trace. Libraries differ here (line
 t-digest in pyarrow, another rank in DuckDB), so every figure of the package comes from this file. The median is
 percentile 50: of an even number of values it is the lower middle one.
 
-**The mean** is total / calls rounded to the nearest integer, a half to the even one. **The deviation** is that of a
-sample (divided by calls - 1), as the StdDev of `nsys stats`.
+**The mean** is total / calls rounded to the nearest integer, a half to the even one. **The deviation** of views is that
+of the population (divided by calls: a trace holds all calls, no sample of them), from an exact variance and rounded
+like the mean: a single value has 0. `std` is that of a sample (divided by calls - 1), as the StdDev of `nsys stats`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,6 +37,9 @@ __all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "nearest_rank"]
 
 DEFAULT_PERCENTILES = (50, 95, 99)
 
+_SHIFT = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouped:
@@ -42,7 +47,8 @@ class Grouped:
 
     calls: number of values. present: whether there is any; without one, all integers are 0 and mean nothing.
     total, min, max: exact. mean: exact, rounded to an integer, a half to the even one.
-    std: float64, of a sample; nan for fewer than two values.
+    std: float64, of a sample; nan for fewer than two values. pstd: of the population, exact, rounded to an integer, a
+    half to the even one.
     percentiles: shape (g, p), nearest rank, one column for each entry of `percents`.
     """
 
@@ -53,6 +59,7 @@ class Grouped:
     max: I64
     mean: I64
     std: npt.NDArray[np.float64]
+    pstd: I64
     percents: tuple[float, ...]
     percentiles: I64
 
@@ -114,7 +121,7 @@ def grouped(
         return everywhere
 
     std = np.full(n_groups, np.nan)
-    std[present] = _deviations(ordered, first, n, totals, means)
+    std[present], pstd = _deviations(ordered, first, n, totals, means)
     columns = [spread(ordered[first + _ranks(percent, n) - 1]) for percent in exact]
     return Grouped(
         calls=calls,
@@ -124,6 +131,7 @@ def grouped(
         max=spread(ordered[first + n - 1]),
         mean=spread(means),
         std=std,
+        pstd=spread(pstd),
         percents=tuple(percentiles),
         percentiles=np.stack(columns, axis=1) if columns else np.zeros((n_groups, 0), np.int64),
     )
@@ -168,20 +176,51 @@ def _means(totals: I64, n: I64) -> I64:
     return whole
 
 
-def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> npt.NDArray[np.float64]:
-    """Return the sample deviation of each group, nan for one value.
+def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tuple[npt.NDArray[np.float64], I64]:
+    """Return the deviation of a sample, nan for one value, and that of the population, of each group.
 
-    Distances to the rounded mean are taken in integers, so that large values with a small spread (times since 1970)
-    lose nothing. What the rounding (at most 1/2) adds is n * rounding^2, at most half of the sum that it is taken from.
+    The sum of squared distances to the mean is taken exactly, times n to be an integer: n * (squared distances to the
+    rounded mean) - (n * what the rounding added)^2. So times since 1970 with a small spread lose nothing.
     """
     if first.size == 0:
-        return np.zeros(0)
+        return np.zeros(0), np.zeros(0, np.int64)
     centre = np.repeat(means, n)
     distance = np.maximum(ordered, centre).view(np.uint64) - np.minimum(ordered, centre).view(np.uint64)
-    squares = np.add.reduceat(np.square(distance.astype(np.float64)), first)
+    squares = _squares(distance, first, int(n.max()))
     # totals - means * n is small; both sides may wrap around int64, their difference does not.
-    rounding = (totals - means * n) / n
-    several = n > 1
-    result = np.full(n.size, np.nan)
-    result[several] = np.sqrt((squares - n * np.square(rounding))[several] / (n[several] - 1))
-    return result
+    rounding = (totals - means * n).tolist()
+    sample, population = [], []
+    for count, square, rest in zip(n.tolist(), squares, rounding, strict=True):
+        scaled = count * square - rest * rest
+        sample.append(math.sqrt(scaled / (count * (count - 1))) if count > 1 else math.nan)
+        population.append(_rounded_root(scaled, count))
+    return np.array(sample), np.array(population, np.int64)
+
+
+def _squares(distance: npt.NDArray[np.uint64], first: I64, most: int) -> list[int]:
+    """Return the sum of the squares of each group, exact. most: values of the largest group."""
+    largest = int(distance.max())
+    if largest * largest * most <= INT64_MAX:
+        found: list[int] = np.add.reduceat(distance * distance, first).tolist()
+        return found
+    low = distance & _LOW
+    total = _halves(low * low, first, 0)
+    if largest > int(_LOW):
+        high = distance >> _SHIFT
+        for part, shift in ((high * low, 33), (high * high, 64)):
+            total = [a + b for a, b in zip(total, _halves(part, first, shift), strict=True)]
+    return total
+
+
+def _halves(products: npt.NDArray[np.uint64], first: I64, shift: int) -> list[int]:
+    """Return the sum of each group times 2^shift; the halves of the products are added apart: none overflows."""
+    upper = np.add.reduceat(products >> _SHIFT, first).tolist()
+    lower = np.add.reduceat(products & _LOW, first).tolist()
+    return [((a << 32) + b) << shift for a, b in zip(upper, lower, strict=True)]
+
+
+def _rounded_root(scaled: int, count: int) -> int:
+    """Return sqrt(scaled) / count, rounded to the nearest integer, a half to the even one."""
+    floor = math.isqrt(scaled // (count * count))
+    above = 4 * scaled - (2 * floor + 1) ** 2 * count * count
+    return floor + (above > 0 or (above == 0 and floor % 2 == 1))

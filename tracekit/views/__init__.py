@@ -12,6 +12,8 @@ _MODULES: tuple[str, ...] = (
     "steps",
     "device",
     "breakdown",
+    "idle",
+    "launch",
     "kernel",
     "memory_manipulation",
     "api",

@@ -26,11 +26,15 @@ from tracekit.views.base import ViewOptions
 PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace"
 
 SORT_KEYS = (
-    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "ratio", "bytes",
-    "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels", "copies",
-    "span", "self", "self_ratio", "device_total", "device_self", "device_avg", "device_max", "device_min",
+    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "std", "ratio",
+    "bytes", "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels",
+    "copies", "span", "self", "self_ratio", "device_total", "device_self", "device_avg", "device_max", "device_min",
     "device_ratio", "flops", "level", "place", "metric", "unit", "text", "device", "source", "rank", "run", "section",
-    "range", "thread", "pid", "tid",
+    "range", "thread", "pid", "tid", "step", "compute", "exposed_comm", "exposed_copies", "idle", "compute_share",
+    "exposed_comm_share", "exposed_copies_share", "idle_share", "communication", "overlap", "overlap_share", "active",
+    "idle_active", "cause", "gap", "at", "host_range", "user_range", "next", "context", "stream", "launches",
+    "launches_per_s", "call_total", "queue_total", "queue_max", "queue_mean", "full_time", "short", "short_share",
+    "slow_calls", "late",
 )  # fmt: skip
 """Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
 
@@ -196,7 +200,10 @@ def ratios(totals: Sequence[int], blocks: Sequence[Cell | tuple[Cell, ...]] = ()
 
 
 def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Column]:
-    """Return calls, total, avg, min, max, p50, p95, p99, ratio as columns, a row a group."""
+    """Return calls, total, avg, min, max, p50, p95, p99, std, ratio as columns, a row a group.
+
+    std is that of the population, since a trace holds all calls: exact, rounded to ns.
+    """
     totals = of.total.tolist()
     return [
         Column("calls", "Calls", Unit.COUNT, of.calls.tolist(), 1),
@@ -208,6 +215,7 @@ def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = (
             Column(f"p{percent}", f"P{percent}", Unit.NS, of.percentile(percent).tolist(), priority)
             for percent, priority in ((50, 4), (95, 6), (99, 4))
         ),
+        Column("std", "Std", Unit.NS, of.pstd.tolist(), 7),
         Column("ratio", "Ratio", Unit.RATIO, ratios(totals, blocks), 1),
     ]
 

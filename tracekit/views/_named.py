@@ -12,7 +12,7 @@ from tracekit.views import _groups, _totals
 from tracekit.views._sources import source_label, source_labels
 from tracekit.views.base import ViewOptions
 
-COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "ratio")
+COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
 
 
 def by_name(

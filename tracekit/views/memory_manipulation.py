@@ -21,13 +21,15 @@ _TITLE = "Copies and memsets"
 _KINDS = frozenset({Kind.MEMCPY, Kind.MEMSET})
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "copy_kind", "bytes"})
 _SORTABLE = (
-    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "ratio", "bytes",
-    "bandwidth",
+    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio",
+    "bytes", "bandwidth",
 )  # fmt: skip
 
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
+    if options.compat == "paddle":
+        return _paddle.memory_manipulation(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, _KINDS)
@@ -94,5 +96,6 @@ VIEW = View(
     columns=_COLUMNS,
     kinds=_KINDS,
     compute=compute,
+    compat_columns=_paddle.COMPAT["memory_manipulation"],
     define=named(_KINDS, "memory operation", ("name", "kind", "copy_kind")),
 )
