@@ -74,12 +74,15 @@ def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section
     return VIEWS[name].compute(trace, options or ViewOptions())
 
 
-def columns_of(views: Sequence[str]) -> frozenset[str]:
-    """Return the columns of EVENTS that these views need. Raises: UsageError for an unknown name."""
+def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
+    """Return the columns of EVENTS that these views need, for an upstream's figures too where one is named.
+
+    Raises: UsageError for an unknown name.
+    """
     for name in views:
         if name not in VIEWS:
             raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join(VIEWS)}")
-    return frozenset().union(*(VIEWS[name].columns for name in views))
+    return frozenset().union(*(VIEWS[n].columns | VIEWS[n].compat_columns.get(compat, frozenset()) for n in views))
 
 
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:

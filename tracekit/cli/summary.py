@@ -51,7 +51,7 @@ def summary(
     numbers = _view_numbers(words["options"])
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(
-            reading.inputs, columns=pipeline.columns_of(views), demangle=reading.demangle, failures=failures,
+            reading.inputs, columns=pipeline.columns_of(views, compat), demangle=reading.demangle, failures=failures,
             progress=update, **words,
         )  # fmt: skip
     if top is None:

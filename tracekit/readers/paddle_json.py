@@ -258,28 +258,31 @@ class _Paddle:
 def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
     """Return the Unix time in ns from which start_time counts, and how far it may be off; None where it is not told.
 
-    Each early event says: ts µs <= base + start < ts µs + 1 µs. Raises nothing: a file that disagrees with itself has
-    the base of its first event.
+    Each event says: ts us <= base + start < ts us + 1 us, where a start is good to half the step of a 32-bit float.
+    Raises nothing: a file that disagrees with itself has the base of its first event.
     """
-    low, high, first = -(1 << 62), 1 << 62, None
+    times: list[int] = []
+    starts: list[int] = []
     rest, read = b"", 0
     for chunk in source.text_chunks(Ledger()):
         text = rest + plain_numbers(chunk)
         for match in _TIMED.finditer(plain_numbers(text)):
-            ts, start = int(match[1]) * 1000, int(match[2]) * 1000 + int(match[3])
-            if ts >= MAX_NS:
-                continue
-            first = ts - start if first is None else first
-            if start < _EXACT_NS:
-                low, high = max(low, ts - start), min(high, ts - start + 999)
+            ts = int(match[1]) * 1000
+            if ts < MAX_NS:
+                times.append(ts)
+                starts.append(int(match[2]) * 1000 + int(match[3]))
         rest, read = text[-4096:], read + len(chunk)
         if read > _SURVEY_BYTES:
             break
-    if first is None:
+    if not times:
         return None, None
+    ts_ns, start_ns = np.array(times), np.array(starts)
+    off = np.ceil(np.spacing((start_ns / 1000).astype(np.float32)).astype(np.float64) * 500).astype(np.int64)
+    off[start_ns < _EXACT_NS] = 0
+    low, high = int((ts_ns - start_ns - off).max()), int((ts_ns - start_ns + off).min()) + 999
     if not 0 <= high - low < 1000:
         ledger.note("times-disagree", "ts and start_time do not agree on where the trace begins: that of ts is taken")
-        return first, 1000
+        return times[0] - starts[0], 1000
     return (low + high) // 2, (high - low + 1) // 2
 
 

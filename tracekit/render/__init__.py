@@ -19,10 +19,11 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 _LAYOUTS: tuple[str, ...] = (
+    "paddle",
     "fluid",
     "mxnet",
-    "singa",
     "theano",
+    "singa",
 )
 
 LAYOUTS: dict[str, Renderer] = {

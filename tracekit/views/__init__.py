@@ -11,6 +11,10 @@ _MODULES: tuple[str, ...] = (
     "overview",
     "steps",
     "device",
+    "model",
+    "distributed",
+    "operator",
+    "user_defined",
     "breakdown",
     "idle",
     "launch",
@@ -29,6 +33,7 @@ VIEWS: dict[str, View] = {
 }
 
 COMPATS: dict[str, tuple[str, ...]] = {
+    "paddle": ("device", "overview", "model", "operator", "kernel", "memory_manipulation", "user_defined"),
     "fluid": ("fluid",),
     "mxnet": ("mxnet",),
     "theano": ("theano",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tracekit.analysis.intervals import I64
 from tracekit.report import Cell, Section
@@ -69,7 +69,10 @@ None where a column has no such definition."""
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view. `columns` of EVENTS are what it needs; `kinds` too (empty: any). `define` serves `tracekit explain`."""
+    """One view. `columns` of EVENTS are what it needs; `kinds` too (empty: any). `define` serves `tracekit explain`.
+
+    compat_columns: for an upstream whose figures it gives, the columns that these need besides.
+    """
 
     name: str
     title: str
@@ -77,3 +80,4 @@ class View:
     kinds: frozenset[Kind]
     compute: Callable[[Trace, ViewOptions], Section]
     define: Define | None = None
+    compat_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from tracekit.report import Cell, Column, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views import _groups, _totals
+from tracekit.views import _groups, _paddle, _totals
 from tracekit.views._clocks import by_input, sources_of_several_runs
 from tracekit.views._quantities import of_devices
 from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
@@ -29,6 +29,8 @@ _NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: f
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
+    if options.compat == "paddle":
+        return _paddle.device(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, DEVICE_WORK)
@@ -105,4 +107,5 @@ def _known(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
     return [None if span is None else part for part, span in zip(parts, spans_ns, strict=True)]
 
 
-VIEW = View(name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices)
+VIEW = View(name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices,
+    compat_columns=_paddle.COMPAT["device"],)  # fmt: skip

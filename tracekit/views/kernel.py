@@ -10,6 +10,7 @@ from __future__ import annotations
 from tracekit.report import Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
+from tracekit.views import _paddle
 from tracekit.views._named import by_name
 from tracekit.views._quantities import named
 from tracekit.views.base import View, ViewOptions
@@ -20,11 +21,19 @@ _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name"})
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of kernels. Raises: UsageError for an unknown key of --sort."""
+    if options.compat == "paddle":
+        return _paddle.kernel(trace, options)
     return by_name(
         trace, options, view="kernel", title="Kernels", kinds=_KINDS, what="kernel", columns=_COLUMNS
     )  # fmt: skip
 
 
 VIEW = View(
-    name="kernel", title="Kernels", columns=_COLUMNS, kinds=_KINDS, compute=compute, define=named(_KINDS, "kernel")
+    name="kernel",
+    title="Kernels",
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    define=named(_KINDS, "kernel"),
+    compat_columns=_paddle.COMPAT["kernel"],
 )

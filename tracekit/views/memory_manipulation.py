@@ -13,7 +13,7 @@ from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views import _groups, _totals
+from tracekit.views import _groups, _paddle, _totals
 from tracekit.views._quantities import named
 from tracekit.views.base import View, ViewOptions
 

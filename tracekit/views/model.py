@@ -1,8 +1,8 @@
 """model: how the time of training splits into loading, forward, backward and optimizer, and what is left of it.
 
 Rows: ProfileStep, Dataloader, Forward, Backward, Optimization (kinds step, dataloader, forward, backward, optimizer),
-and Others. On each path from the outermost range of a thread inwards the first phase counts, and what lies in it is part of
-it; steps count beside the phases in them. total: sum over these. ratio: of the time in steps (the union over all
+and Others. On each path from the outermost range of a thread inwards the first phase counts, and what lies in it is
+part of it; steps count beside the phases in them. total: sum over these. ratio: of the time in steps (the union over all
 threads); without steps, of the span. Others = time in steps - sum of the phases; below zero where phases overlap each
 other or lie outside of steps, and then it is said.
 
@@ -24,7 +24,7 @@ from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
-from tracekit.views import _groups, _host, _owners
+from tracekit.views import _groups, _host, _owners, _paddle
 from tracekit.views._named import from_totals
 from tracekit.views._totals import both_note
 from tracekit.views.base import View, ViewOptions
@@ -60,6 +60,8 @@ class _Counted:
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of phases. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    if options.compat == "paddle":
+        return _paddle.model(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, _KINDS)
@@ -241,4 +243,11 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
     ]
 
 
-VIEW = View(name="model", title=_TITLE, columns=_COLUMNS, kinds=_host.KINDS, compute=compute)
+VIEW = View(
+    name="model",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.KINDS,
+    compute=compute,
+    compat_columns=_paddle.COMPAT["model"],
+)

@@ -22,7 +22,7 @@ from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views import _groups, _host, _ranges
+from tracekit.views import _groups, _host, _paddle, _ranges
 from tracekit.views._named import from_totals, thread_columns, thread_keys
 from tracekit.views._op_detail import details
 from tracekit.views._sources import facts_by_source
@@ -40,6 +40,8 @@ _DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of operators. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    if options.compat == "paddle":
+        return _paddle.operator(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, _kinds(trace))
@@ -112,4 +114,11 @@ def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOpt
     return replace(table, columns=tuple(columns), omitted=table.omitted + omitted)
 
 
-VIEW = View(name="operator", title=_TITLE, columns=_COLUMNS, kinds=_host.KINDS, compute=compute)
+VIEW = View(
+    name="operator",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.KINDS,
+    compute=compute,
+    compat_columns=_paddle.COMPAT["operator"],
+)

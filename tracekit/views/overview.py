@@ -15,7 +15,7 @@ from tracekit.analysis.intervals import I64, union_length_by
 from tracekit.report import Cell, Column, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
-from tracekit.views import _groups, _totals
+from tracekit.views import _groups, _paddle, _totals
 from tracekit.views._clocks import by_clock
 from tracekit.views._quantities import of_kinds
 from tracekit.views._sources import source_label, source_labels, spans, synthetic_sources
@@ -30,6 +30,8 @@ _SORTABLE = ("kind", "calls", "total", "union", "share", "untimed")
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of kinds. Raises: UsageError for an unknown key of --sort."""
+    if options.compat == "paddle":
+        return _paddle.overview(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     if not trace.events.num_rows:
@@ -110,4 +112,5 @@ def _every_kind(trace: Trace) -> list[str]:
     return [text for text in trace.totals.column("kind").unique().to_pylist() if text is not None]
 
 
-VIEW = View(name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds)
+VIEW = View(name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds,
+    compat_columns=_paddle.COMPAT["overview"],)  # fmt: skip

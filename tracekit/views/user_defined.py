@@ -11,7 +11,7 @@ from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views import _groups, _host, _ranges
+from tracekit.views import _groups, _host, _paddle, _ranges
 from tracekit.views._named import from_totals, thread_columns, thread_keys
 from tracekit.views._totals import both_note
 from tracekit.views.base import View, ViewOptions
@@ -23,6 +23,8 @@ _COLUMNS = _host.COLUMNS | {"name"}
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the table of user ranges. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    if options.compat == "paddle":
+        return _paddle.user_defined(trace, options)
     _groups.check_sort(options, (*_ranges.SORTABLE, "kind"))
     _groups.require(trace, VIEW.name, _COLUMNS)
     picked = _groups.pick(trace, _KINDS)
@@ -47,4 +49,11 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *_groups.option_notes(options, table)))
 
 
-VIEW = View(name="user_defined", title=_TITLE, columns=_COLUMNS, kinds=_host.KINDS, compute=compute)
+VIEW = View(
+    name="user_defined",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.KINDS,
+    compute=compute,
+    compat_columns=_paddle.COMPAT["user_defined"],
+)
