@@ -6,15 +6,16 @@ import re
 import threading
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from profiler.fake_cupti import FakeCupti, install
 from support import corpus
+from views.tables import trace
 
 import tracekit
 import tracekit.profiler.fluid as profiler
 from tracekit import pipeline, recorder
-from tracekit.profiler._fluid_table import ranges_of, report_text
+from tracekit.profiler._fluid_table import report_text
+from tracekit.trace import Trace
 
 
 @pytest.fixture(autouse=True)
@@ -222,6 +223,15 @@ def printed_rows(lines: list[str]) -> list[tuple[str, int, list[float]]]:
     return found
 
 
+def ended(calls: list[tuple[int, str, int]]) -> Trace:
+    """A trace of ranges (thread, name, ns) that end one after another."""
+    rows = [
+        {"ts_ns": 10**9 * at - ns, "dur_ns": ns, "name": name, "kind": "operator", "pid": 1, "tid": thread}
+        for at, (thread, name, ns) in enumerate(calls, 1)
+    ]
+    return trace(*rows)
+
+
 @pytest.mark.corpus
 def test_a_report_of_paddle_comes_out_of_its_own_rows() -> None:
     """Calls that have the printed count, sum, minimum and maximum give Paddle's text again, character by character."""
@@ -236,8 +246,7 @@ def test_a_report_of_paddle_comes_out_of_its_own_rows() -> None:
         if spread:
             spread[-1] += middle - sum(spread)
         calls += [(0, name, one) for one in ([ns[0]] if count == 1 else [ns[1], ns[2], *spread])]
-    frame = pd.DataFrame(calls, columns=["thread", "name", "host_ns"]).assign(gpu_ns=0)
-    made = report_text(frame, state="CPU", sorted_key="calls", tracer_option="OpDetail").splitlines()
+    made = report_text(ended(calls), state="CPU", sorted_key="calls", tracer_option="OpDetail").splitlines()
     assert made == lines
 
 
@@ -245,8 +254,9 @@ def test_a_report_of_paddle_comes_out_of_its_own_rows() -> None:
 def test_the_columns_of_the_state_all_are_paddles() -> None:
     text = corpus("paddle_fluid/fluid_report_all_default.txt").read_text(encoding="utf-8")
     head = next(line for line in text.splitlines() if line.startswith("Event "))
-    frame = pd.DataFrame([(0, "a" * 15, 1, 0)], columns=["thread", "name", "host_ns", "gpu_ns"])
-    made = report_text(frame, state="All", sorted_key="default", tracer_option="Default").splitlines()
+    made = report_text(
+        ended([(0, "a" * 15, 1)]), state="All", sorted_key="default", tracer_option="Default"
+    ).splitlines()
     [ours] = [line for line in made if line.startswith("Event ")]
     assert ours.split("Calls")[1] == head.split("Calls")[1]
     assert made[-1].endswith(
@@ -256,11 +266,9 @@ def test_the_columns_of_the_state_all_are_paddles() -> None:
 
 def test_copies_are_shown_by_default_below_their_operator() -> None:
     rows = [(0, "mul", 100), (0, "mul/prepare_data", 40), (0, "mul/prepare_data/GpuMemcpySync", 30), (0, "adam", 50)]
-    frame = pd.DataFrame(rows, columns=["thread", "name", "host_ns"]).assign(gpu_ns=0)
-    made = report_text(frame, state="CPU", sorted_key="default", tracer_option="Default")
-    assert [line.split()[0] for line in made.splitlines() if line.lstrip().startswith("thread0")] == [
-        "thread0::mul", "thread0::mul/GpuMemcpySync", "thread0::adam",
-    ]  # fmt: skip
+    made = report_text(ended(rows), state="CPU", sorted_key="default", tracer_option="Default")
+    shown = [line.rstrip().partition("   ")[0] for line in made.partition("Event Summary")[2].splitlines()[3:]]
+    assert shown == ["thread0::mul", "  GpuMemcpySync", "thread0::adam"]
     assert "GpuMemcpy                Calls: 1           Total: 3e-05       Ratio: 20%" in made
     assert "  GpuMemcpySync          Calls: 1 " in made
 
@@ -271,6 +279,5 @@ def test_ranges_that_overlap_on_their_thread_are_in_the_table(tmp_path: Path) ->
     with recorder.range("mine"):
         recorder.end_range(opened)
     recorder.stop()
-    frame = ranges_of(tracekit.read(path))
-    assert sorted(frame["name"]) == ["mine", "request"]
-    assert set(frame["thread"]) == {0}
+    rows = table(report_text(tracekit.read(path), state="CPU", sorted_key="default", tracer_option="Default"))
+    assert set(rows) == {"Event", "thread0::mine", "thread0::request"}

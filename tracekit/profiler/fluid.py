@@ -98,14 +98,14 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PAT
 
 
 def _report(window: Window, key: str) -> None:
-    from tracekit.profiler._fluid_table import ranges_of, report_text
+    from tracekit.profiler._fluid_table import report_text, unfinished
 
-    ranges = ranges_of(window.read())
+    trace = window.read()
     for remark in window.remarks:
         tell(remark)
-    if ranges.attrs["unfinished"]:
-        tell(f"ranges without an end, left out of the report: {ranges.attrs['unfinished']:,}")
-    show(report_text(ranges, state=_RUNNING.state, sorted_key=key, tracer_option=_RUNNING.tracer_option))
+    if left_out := unfinished(trace):
+        tell(f"ranges without an end, left out of the report: {left_out:,}")
+    show(report_text(trace, state=_RUNNING.state, sorted_key=key, tracer_option=_RUNNING.tracer_option))
 
 
 def reset_profiler() -> None:

@@ -178,11 +178,13 @@ def _within(spent: I64, events: pa.Table, of: _Found, launch: I64, ran: I64) -> 
     """Add to each range the work of the launches that begin in it, on its thread."""
     at = events.column("ts_ns").to_numpy()[launch]
     columns = {name: events.column(name).take(pa.array(launch)).to_pylist() for name in ("source", "pid", "tid")}
-    numbers = {label: number for number, label in of.labels.items()}
-    lane = np.array(
-        [numbers.get(label, -1) for label in zip(*(columns[n] for n in ("source", "pid", "tid")), strict=True)],
-        np.int64,
-    )
+    numbers: dict[tuple[Cell, ...], int] = {}
+    for number, label in of.labels.items():
+        # Calls may stand in a file of their own beside that of the ranges: then process and thread say whose they are.
+        numbers[label[1:]] = -1 if label[1:] in numbers else number
+    numbers |= {label: number for number, label in of.labels.items()}
+    places = zip(columns["source"], columns["pid"], columns["tid"], strict=True)
+    lane = np.array([numbers.get(place, numbers.get(place[1:], -1)) for place in places], np.int64)
     order = np.lexsort((at, lane))
     at, lane, ran = at[order], lane[order], ran[order]
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(ran)))

@@ -52,7 +52,7 @@ def tables_of(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], li
     """
     key = sort_key(options)
     of = ranges_of(trace)
-    if not len(of):
+    if not len(of) and not any("state" in facts.facts for facts in trace.run.sources):
         return [], list(of.notes)
     layout, state, notes = _manner(trace, of)
     names = numbered([of.names[code] for code in dict.fromkeys(of.name.tolist())])
@@ -99,7 +99,7 @@ def _manner(trace: Trace, of: Ranges) -> tuple[str, str, list[str]]:
         notes.append("Paddle timed the events of its report apart from this profile: they differ by some 0.1 us")
     for fact in facts:
         if (state := fact.facts.get("state")) in STATES:
-            return layout, str(state), notes
+            return (OLD if fact.facts.get("layout") == OLD else layout), str(state), notes
     state = "All" if of.has_gpu or (is_fluid and layout == NEW) else "CPU"
     if is_fluid:
         notes.append(f"the profile does not say its state, {state} is taken; --option state=CPU, GPU or All says it")

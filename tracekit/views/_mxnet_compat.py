@@ -18,7 +18,7 @@ from tracekit.errors import UsageError
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views._groups import statistics
+from tracekit.views._groups import INT64_MAX, statistics
 from tracekit.views._mxnet_rows import MEMORY, Samples, bounds_of, last_of, rows_of
 from tracekit.views._sources import facts_by_source
 from tracekit.views.base import ViewOptions
@@ -110,7 +110,12 @@ def _counter_lines(of: Samples, scale: float) -> list[tuple[str, Line]]:
 
 def _half(value: float) -> float:
     """Return the half; of a whole number without its rest, as MXNet divides integers."""
-    return float(value // 2) if value == int(value) else value / 2
+    return float(value // 2) if value.is_integer() else value / 2
+
+
+def _ns(value: float) -> int | None:
+    """Return whole ns; null for what int64 does not hold, as a counter may."""
+    return round(value) if abs(value) < INT64_MAX else None
 
 
 def _table(category: str, lines: Sequence[Line], unit: str, top: int) -> ReportTable:
@@ -129,9 +134,9 @@ def _table(category: str, lines: Sequence[Line], unit: str, top: int) -> ReportT
         ]  # fmt: skip
     else:
         columns += [
-            Column("total", "Time", Unit.NS, [round(line.total) for line in kept]),
-            Column("min", "Min Time", Unit.NS, [round(line.low) for line in kept]),
-            Column("max", "Max Time", Unit.NS, [round(line.high) for line in kept]),
+            Column("total", "Time", Unit.NS, [_ns(line.total) for line in kept]),
+            Column("min", "Min Time", Unit.NS, [_ns(line.low) for line in kept]),
+            Column("max", "Max Time", Unit.NS, [_ns(line.high) for line in kept]),
             Column("avg", "Avg Time (ns)", Unit.NUMBER, [float(line.average) for line in kept]),
         ]
     return ReportTable(category, category, tuple(columns), omitted=len(lines) - len(kept))

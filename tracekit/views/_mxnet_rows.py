@@ -72,12 +72,17 @@ def rows_of(trace: Trace) -> Rows:
     twice = tasks & is_mxnet & timed & np.isin(category.codes, _codes_of(category, _TWICE))
     duration_rows = np.flatnonzero(timed & ~twice & ~kind_mask(events, [Kind.MEMORY, Kind.COUNTER, Kind.FLOW]))
     ns = np.maximum(events.column("dur_ns").fill_null(0).to_numpy()[duration_rows], 0)
-    is_counter = kind_mask(events, [Kind.COUNTER]) & events.column("value").is_valid().to_numpy()
+    values = events.column("value").fill_null(np.nan).to_numpy()
+    is_counter = kind_mask(events, [Kind.COUNTER]) & np.isfinite(values)
     is_memory = is_counter & np.isin(category.codes, _codes_of(category, MEMORY))
     marks = np.flatnonzero(kind_mask(events, [Kind.MARK]) & is_mxnet)
     notes = []
     if count := int(twice.sum()):
         notes.append(f"counted once: {plural('operator', count)} that the trace holds as tasks, too")
+    if count := int((kind_mask(events, [Kind.COUNTER]) & ~np.isfinite(values)).sum()):
+        notes.append(f"not counted: {plural('sample', count)} of counters that are no numbers")
+    if count := int((events.column("dur_ns").fill_null(0).to_numpy()[duration_rows] < 0).sum()):
+        notes.append(f"counted as 0: {plural('duration', count)} below zero")
     durations = Durations(_grouped(events, category, duration_rows), ns)
     counters, memory = (
         _samples(events, category, np.flatnonzero(rows)) for rows in (is_counter & ~is_memory, is_memory)

@@ -96,7 +96,7 @@ def _memory(of: Samples, options: ViewOptions) -> ReportTable | None:
     if not of.groups.count:
         return None
     count, low, high, mean = bounds_of(of)
-    sizes = [[round(v) for v in values.tolist()] for values in (last_of(of), low, high, mean)]
+    sizes = [[_bytes(v) for v in values.tolist()] for values in (last_of(of), low, high, mean)]
     columns = [
         *_named(*of.groups.labels),
         Column("calls", "Samples", Unit.COUNT, count.tolist(), 1),
@@ -106,6 +106,10 @@ def _memory(of: Samples, options: ViewOptions) -> ReportTable | None:
         Column("avg", "Mean", Unit.BYTES, sizes[3], 2),
     ]
     return _groups.finish("memory", "Memory in use", columns, options, own_order="max")
+
+
+def _bytes(value: float) -> int | None:
+    return round(value) if abs(value) < _groups.INT64_MAX else None
 
 
 def _from_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
