@@ -62,7 +62,8 @@ def test_totals_are_selected_by_name_and_kind() -> None:
     [
         lambda: Selection(kinds=frozenset({"kernels"})), lambda: Selection(name="("), lambda: parse_steps("3"),
         lambda: parse_steps("a:b"), lambda: parse_steps("4:2"), lambda: parse_times("1s:fish"),
-        lambda: parse_duration("-1us"), lambda: parse_duration("long"),
+        lambda: parse_duration("-1us"), lambda: parse_duration("long"), lambda: parse_duration("10"),
+        lambda: parse_times("5:6"), lambda: parse_times("1s:2"), lambda: parse_times("5:"),
     ],
 )  # fmt: skip
 def test_words_that_say_nothing_are_refused(make: object) -> None:
@@ -74,4 +75,12 @@ def test_ranges_are_half_open_and_may_lack_an_end() -> None:
     assert parse_steps("2:10") == (2, 10)
     assert parse_steps(":10") == (None, 10)
     assert parse_times("1.5s:") == (1_500_000_000, None)
+    assert parse_times("0:2us") == (0, 2000)
     assert parse_duration("10us") == 10_000
+    assert parse_duration("0") == 0
+
+
+def test_a_time_without_a_unit_is_refused_with_the_units() -> None:
+    with pytest.raises(UsageError, match=r"5 has no unit; one of s, ms, us") as caught:
+        parse_times("5:6s")
+    assert caught.value.hint == "--time A:B, for example 1.5s:2s"

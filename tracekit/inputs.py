@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -140,6 +140,7 @@ class Inputs:
     """
 
     def __init__(self, inputs: PathLike | Sequence[PathLike], choice: Choice) -> None:
+        _refuse_unknown(choice)
         self._choice = choice
         self._stack = ExitStack()
         self._items = expand(inputs)
@@ -221,10 +222,15 @@ class Inputs:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
         reader = reader_for(source, choice.format)
+        known = {key for key, _ in reader.options}
+        others = sorted(choice.options.keys() - known)
+        if others and len(self._items) == 1:
+            raise UsageError(f"--option {others[0]}: no option of {reader.name}", hint=_options_of([reader]))
         # A name may hold bytes that are no text: what is shown and stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=choice.strict)
-        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=dict(choice.options))
+        extra = {key: value for key, value in choice.options.items() if key in known}
+        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=extra)
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.path = shown if facts.path == source.name else facts.path
@@ -288,6 +294,19 @@ class Inputs:
                 yield from stream
         if run is not opened[0].run:
             runs.joined_runs(run, [o.run for o in opened])
+
+
+def _refuse_unknown(choice: Choice) -> None:
+    """Raise UsageError for an option that no reader has; of several inputs, each takes those of its own format."""
+    known = {key for reader in READERS.values() for key, _ in reader.options}
+    for key in choice.options:
+        if key not in known:
+            raise UsageError(f"--option {key}: no format has such an option", hint=_options_of(READERS.values()))
+
+
+def _options_of(readers: Iterable[Reader]) -> str:
+    told = [f"{key} ({reader.name}: {meaning})" for reader in readers for key, meaning in reader.options]
+    return f"known: {'; '.join(told)}" if told else "this format has none"
 
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:

@@ -41,6 +41,7 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     facts = run.sources[0].facts if run.sources else {}
     return {
         "path": ledger.path,
+        "label": run.sources[0].label if run.sources else "",
         "format": ledger.format,
         "events": ledger.events_out,
         "totals": ledger.totals_out,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tracekit import schema
 from tracekit.errors import UsageError
 from tracekit.trace import Ledger
-from tracekit.units import MAX_NS, TIME_EXPONENT, parse_ns
+from tracekit.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +133,24 @@ def parse_steps(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_times(text: str) -> tuple[int | None, int | None]:
-    """Return the half-open range in ns of "1.5s:2s" (units s, ms, us, ns; none: ns). Raises: UsageError."""
-    return _bounds(text, "--time", lambda t: parse_ns(t, "ns"))
+    """Return the half-open range in ns of "1.5s:2s" (units s, ms, us, ns). Raises: UsageError, also without a unit."""
+    return _bounds(text, "--time", _with_unit)
+
+
+def _with_unit(text: str) -> int:
+    # A bare number would be taken for seconds by one user and for the file's unit by another; 0 is 0 in each.
+    number, unit = split_quantity(text)
+    if not unit and number:
+        raise ValueError(f"{text.strip()} has no unit; one of {', '.join(TIME_EXPONENT)}")
+    return to_ns(number, unit or "ns")
 
 
 def parse_duration(text: str) -> int:
-    """Return the ns of "10us". Raises: UsageError."""
+    """Return the ns of "10us". Raises: UsageError, also without a unit."""
     try:
-        ns = parse_ns(text, "ns")
+        ns = _with_unit(text)
     except ValueError as err:
-        raise UsageError(f"--min-dur {text}: {err}", hint=f"a number with {', '.join(TIME_EXPONENT)}") from err
+        raise UsageError(f"--min-dur {text}: {err}", hint="--min-dur D, for example 10us") from err
     if not 0 <= ns < MAX_NS:
         raise UsageError(f"--min-dur {text}: not a duration")
     return ns

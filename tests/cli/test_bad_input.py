@@ -201,7 +201,8 @@ def test_a_full_disk_leaves_the_old_output(name: str, tmp_path: Path) -> None:
         f"convert {GOOD} -o -", f"convert {GOOD} -o x.json --for netscape", f"summary {GOOD} --view nonsense",
         f"summary {GOOD} --unit h", f"summary {GOOD} --kind nonsense", f"summary {GOOD} --format nonsense",
         f"summary {GOOD} --from nonsense", f"summary {GOOD} --time 5", f"summary {GOOD} --sort nonsense",
-        f"summary {GOOD} --option x", "summary", f"inspect {GOOD} --format xml",
+        f"summary {GOOD} --time 5:6", f"summary {GOOD} --min-dur 10", f"summary {GOOD} --option osrt=yes",
+        f"summary {GOOD} --option x", f"summary {GOOD} {GOOD} --option x=y", "summary", f"inspect {GOOD} --format xml",
     ],
 )  # fmt: skip
 def test_a_wrong_word_is_exit_code_2(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
 COMMANDS = ["convert", "summary", "report", "inspect", "formats", "demo"]
 
 
-def run(*words: object) -> Result:
+def run(*words: object, code: int = 0) -> Result:
     result = CliRunner().invoke(app, [str(w) for w in words], prog_name="tracekit")
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == code, result.stderr
     return result
 
 
@@ -164,3 +164,24 @@ def test_summary_fits_80_columns_at_a_terminal(tmp_path: Path) -> None:
     lines = text.decode().replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) <= 80
     assert any("hidden" in line for line in lines)
+
+
+def test_inspect_says_the_name_that_the_user_gave() -> None:
+    assert run("inspect", f"first run={GOOD}").stdout.startswith(f"first run = {GOOD}\n")
+    entries = orjson.loads(run("inspect", f"a={GOOD}", GOOD, "--format", "json").stdout)["inputs"]
+    assert [entry["label"] for entry in entries] == ["a", ""]
+
+
+def test_an_unknown_option_of_a_format_is_refused_with_those_known(tmp_path: Path) -> None:
+    result = run("summary", GOOD, "--option", "osrt2=yes", code=2)
+    assert "error: --option osrt2: no format has such an option" in result.stderr
+    assert "osrt (nsys-sqlite: yes or no" in result.stderr
+    nsys = sample("nsys-sqlite/nvtx-v2.sqlite")
+    result = run("summary", nsys, "--option", "state=GPU", code=2)
+    assert "error: --option state: no option of nsys-sqlite" in result.stderr
+    assert "known: osrt (nsys-sqlite" in result.stderr
+    result = run("summary", GOOD, "--option", "osrt=yes", code=2)
+    assert "this format has none" in result.stderr
+    # Of several inputs each takes the options of its own format.
+    run("convert", nsys, GOOD, "-o", tmp_path / "x.parquet", "--option", "osrt=yes")
+    assert "--option osrt=VALUE" in run("formats").stdout

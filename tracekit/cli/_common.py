@@ -54,8 +54,12 @@ class Reading:
     device: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this device; repeatable.")] = None
     stream: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this stream; repeatable.")] = None
     step: Annotated[str, typer.Option(metavar="A:B", help="Only steps A to B-1.")] = ""
-    time: Annotated[str, typer.Option(metavar="A:B", help="Only events that start in it, such as 1.5s:2s.")] = ""
-    min_dur: Annotated[str, typer.Option(metavar="D", help="Only events at least this long, such as 10us.")] = ""
+    time: Annotated[
+        str, typer.Option(metavar="A:B", help="Only events that start in it, such as 1.5s:2s; with a unit.")
+    ] = ""
+    min_dur: Annotated[
+        str, typer.Option(metavar="D", help="Only events at least this long, such as 10us; with a unit.")
+    ] = ""
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False
 
     def selection(self) -> Selection:

@@ -42,7 +42,8 @@ def inspect(
 
 def _text(entry: dict[str, Any]) -> str:
     ledger = entry["ledger"]
-    lines = [printable(entry["path"]), f"  {'format':<16} {entry['format']}"]
+    label = f"{entry['label']} = " if entry["label"] else ""
+    lines = [printable(label + entry["path"]), f"  {'format':<16} {entry['format']}"]
     for key, value in entry["facts"].items():
         if isinstance(value, (str, int, float)) and str(value):
             lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")

@@ -5,14 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tracekit.errors import UsageError
 from tracekit.readers._cuda_tables import Context
 from tracekit.readers._nsys_strings import BITS, process_number, string
+from tracekit.readers.base import ReadOptions
 from tracekit.units import MAX_NS
 
 _META = {
     "tool_version": "EXPORT_PRODUCT_VERSION", "schema_version": "EXPORT_SCHEMA_VERSION", "exported": "EXPORT_TIME_UTC",
 }  # fmt: skip
 _SYSTEM = {"host": "Hostname", "driver_version": "NvDriverVersion", "os": "OsDescription", "cpu": "CpuDescription"}
+
+
+OPTIONS = (("osrt", "yes or no: the calls of the OS runtime too, which are many (no)"),)
+
+
+def wants_osrt(options: ReadOptions) -> bool:
+    """Tell whether the calls of the OS runtime are wanted. Raises: UsageError for another word than yes or no."""
+    said = options.extra.get("osrt", "no")
+    if said not in ("yes", "no"):
+        raise UsageError(f"--option osrt={said}: yes or no is meant")
+    return said == "yes"
 
 
 def table_named(ctx: Context, name: str) -> str | None:

@@ -67,3 +67,5 @@ class Reader:
     read: Callable[[Source, ReadOptions, Ledger], Opened]
     gives: str = "events"
     """ "events", "totals" or "both": for the listing."""
+    options: tuple[tuple[str, str], ...] = ()
+    """(key, what it means) of each `--option KEY=VALUE` that `read` finds in ReadOptions.extra; others are refused."""

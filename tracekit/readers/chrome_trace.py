@@ -91,4 +91,5 @@ READER = Reader(
     suffixes=(".json", ".json.gz", ".trace"),
     sniff=sniffer_of(NAME),
     read=_read,
+    options=((UNIT_OPTION, "us or ns: what the numbers of ts and dur are"),),
 )

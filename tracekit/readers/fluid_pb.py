@@ -263,4 +263,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
 
-READER = Reader("fluid-pb", "Paddle fluid profile (protobuf)", (".pb", ".prof"), sniff, read)
+READER = Reader(
+    "fluid-pb", "Paddle fluid profile (protobuf)", (".pb", ".prof"), sniff, read,
+    options=(("state", f"{', '.join(STATES)}: what start_profiler was told, which the file does not say"),),
+)  # fmt: skip

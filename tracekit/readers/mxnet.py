@@ -39,5 +39,10 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 READER = Reader(
-    name=MXNET, title="MXNet profiler trace", suffixes=(".json", ".json.gz"), sniff=sniffer_of(MXNET), read=_read
+    name=MXNET,
+    title="MXNet profiler trace",
+    suffixes=(".json", ".json.gz"),
+    sniff=sniffer_of(MXNET),
+    read=_read,
+    options=(("memory_unit", "kB or kb: what MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before)"),),
 )

@@ -24,8 +24,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tracekit.errors import UsageError
 from tracekit.readers._names import Demangler
+from tracekit.readers._nsys_facts import OPTIONS, wants_osrt
 from tracekit.readers._nsys_json import (
     BITS,
     CATEGORY,
@@ -76,9 +76,7 @@ class _State:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events. Raises: UsageError for a bad option."""
-    osrt = options.extra.get("osrt", "no")
-    if osrt not in ("yes", "no"):
-        raise UsageError(f"--option osrt={osrt}: yes or no is meant")
+    osrt = wants_osrt(options)
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
     tables = _tables(source)
@@ -87,7 +85,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     for thread, name in tables.threads.items():
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
-    state = _State(run, options, ledger, demangler, tables, osrt == "yes")
+    state = _State(run, options, ledger, demangler, tables, osrt)
     return Opened(run, _batches(source, state), False, (ledger,))
 
 
@@ -200,4 +198,5 @@ READER = Reader(
     suffixes=(".json", ".jsonl"),
     sniff=sniff,
     read=read,
+    options=OPTIONS,
 )

@@ -39,11 +39,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracekit.errors import UsageError
 from tracekit.readers import _cuda_tables as cuda
 from tracekit.readers._cuda_tables import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_facts import facts_of, named_threads, table_named
+from tracekit.readers._nsys_facts import OPTIONS, facts_of, named_threads, table_named, wants_osrt
 from tracekit.readers._nsys_nvtx import nvtx
 from tracekit.readers._nsys_strings import pid_of, string, strings, tid_of
 from tracekit.readers._sqlite import Block, Database
@@ -92,9 +91,7 @@ def sniff(head: Head) -> Confidence:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events. Raises: ParseError when it is damaged or no such export, UsageError for a bad option."""
-    osrt = options.extra.get("osrt", "no")
-    if osrt not in ("yes", "no"):
-        raise UsageError(f"--option osrt={osrt}: yes or no is meant")
+    osrt = wants_osrt(options)
     db = Database(source, ledger)
     run = Run()
     ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
@@ -105,7 +102,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     except BaseException:
         db.close()
         raise
-    return Opened(run, _batches(ctx, osrt == "yes"), False, (ledger,))
+    return Opened(run, _batches(ctx, osrt), False, (ledger,))
 
 
 def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
@@ -376,4 +373,5 @@ READER = Reader(
     suffixes=(".sqlite", ".db"),
     sniff=sniff,
     read=read,
+    options=OPTIONS,
 )
