@@ -86,11 +86,14 @@ def _grouped(nodes: list[Node], key: str) -> list[tuple[int, int, int, str, str]
 def _table(title: str, what: str, rows: list[tuple[int, int, int, str, str]], whole: int, shown: int) -> list[str]:
     lines = [title, "---", f"<% time> <sum %> <apply time> <time per call> <type> <#call> <#apply> <{what} name>"]
     so_far = 0
+    # Theano 0.6, which prints <class '...'>, has the widths of Ops there too.
+    narrow = what == "Class" and not any(row[3].startswith("<") for row in rows)
     for ns, calls, count, name, impl in rows[:shown]:
         so_far += ns
+        counts = f"{calls:6d}    {count:4d}" if narrow else f"  {calls:4d}     {count:4d}"
         lines.append(
             f"  {100 * ns / whole:4.1f}%   {100 * so_far / whole:5.1f}%     {ns / 1e9:7.3f}s "
-            f"      {ns / calls / 1e9:8.2e}s    {impl:>2s}  {calls:6d}     {count:4d}   {name}"
+            f"      {ns / calls / 1e9:8.2e}s     {impl:2s}  {counts}   {name}"
         )
     return [*lines, _rest(rows[shown:], whole, "Classes" if what == "Class" else "Ops"), ""]
 

@@ -13,9 +13,9 @@ them as `details` in `args`. The same times stand in several tables, so rows may
 run. `Sum of all(N) printed profiles` repeats the other blocks: its sections are named `Sum of all: Class` and so on,
 with `"sum": true` in `args` of its header; those of a scan, whose time its function has too, `Scan Op: Class`.
 
-Nothing that the profiler prints is lost, so that the view `theano` can print it again: `s` in `args` is a time as it was
-printed, in s; words without a number (tips, headings of memory and optimizer, the end of a table that left nothing out)
-are rows of `header`.
+Nothing that the profiler prints is lost, so that the view `theano` can print it again: `s` in `args` is a time as it
+was printed, in s; words without a number (tips, headings of memory and optimizer, the end of a table that left nothing
+out) are rows of `header`.
 
 The tables print the time of a node in ms and the time of a call with three digits; `total_ns` is the time that both
 allow (time per call x calls where that is finer), so a sum is as exact as those digits; a note says so. `avg_ns` is the

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tracekit.render._cells import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
 
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - SINGA prints seconds, and no others
     """Return the lines of all profiles of the report."""
-    lines = [line for section in report.sections for table in section.tables for line in _lines(table)]
+    lines = [visible(line) for section in report.sections for table in section.tables for line in _lines(table)]
     return "\n".join(lines) + "\n" if lines else ""
 
 

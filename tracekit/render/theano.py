@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracekit.render._cells import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
 
@@ -47,7 +48,7 @@ def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - The
     lines: list[str] = []
     for section in report.sections:
         for table in section.tables:
-            lines += _PARTS[table.name](table) if table.name in _PARTS else ()
+            lines += map(visible, _PARTS[table.name](table)) if table.name in _PARTS else ()
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -200,7 +201,7 @@ def _memory(table: ReportTable) -> Iterator[str]:
     for row in rows:
         if row["line"] == "smaller":
             yield f"    All Apply nodes have output sizes that take less than {row['bytes']}B."
-    yield from (_DECLARED, "")
+    yield from (*_DECLARED.split("\n"), "")
 
 
 def _peaks(peaks: list[Row]) -> Iterator[str]:

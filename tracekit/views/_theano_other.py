@@ -9,7 +9,7 @@ from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views._theano_compat import only_large
-from tracekit.views._theano_rows import CLASS, OPS, WHAT, Block, Row, cut, number, remaining, row
+from tracekit.views._theano_rows import CLASS, OPS, WHAT, Block, Row, cut, number, remaining, row, total
 from tracekit.views._totals import summed
 
 
@@ -104,21 +104,21 @@ def _steps(rows: Sequence[Row]) -> list[Column]:
 def summed_block(trace: Trace, most: int | None) -> Block | None:
     """Return class = kind and op = name of rows that another profiler had summed; None where there are none.
 
-    Rows of different runs, tables and ranges may hold the same time, so only one set of them counts: that with the
-    most time of each input.
+    Rows of different runs, tables and ranges may hold the same time, so for each input and kind only one set of them
+    counts: that with the most time.
     """
     rows = summed(trace, list(Kind), ("name", "kind"))
     if not len(rows):
         return None
     sets: dict[tuple[Cell, ...], list[Row]] = {}
     for found, block in zip(rows.rows, rows.blocks, strict=True):
-        sets.setdefault(block, []).append(found)
-    best: dict[Cell, list[Row]] = {}
-    for block, found_rows in sets.items():
-        if sum(r["total_ns"] for r in found_rows) > sum(r["total_ns"] for r in best.get(block[0], ())):
-            best[block[0]] = found_rows
+        sets.setdefault((block[0], found["kind"], *block[1:]), []).append(found)
+    best: dict[tuple[Cell, ...], list[Row]] = {}
+    for place, found_rows in sets.items():
+        if place[:2] not in best or total(found_rows) > total(best[place[:2]]):
+            best[place[:2]] = found_rows
     chosen = [r for found_rows in best.values() for r in found_rows]
-    whole = sum(r["total_ns"] for r in chosen)
+    whole = total(chosen)
     made = Block(0, 0, label="totals")
     for section, key in ((CLASS, "kind"), (OPS, "name")):
         groups: dict[str, list[Row]] = {}
@@ -137,7 +137,7 @@ def summed_block(trace: Trace, most: int | None) -> Block | None:
 
 
 def _group(section: str, name: str, rows: list[Row], whole: int) -> Row:
-    time = sum(r["total_ns"] for r in rows)
+    time = total(rows)
     calls = [r["calls"] for r in rows]
     known = None if None in calls else sum(calls)
     args: Row = {"percent": 100 * time / whole if whole else None, "apply_nodes": len(rows)}

@@ -78,9 +78,8 @@ def printed_blocks(trace: Trace) -> list[Block]:
     ours = {b.source for b in blocks.values() if any(r["section"] in _ANY or r["name"] in _FACTS for r in b.rows)}
     made = [b for b in blocks.values() if b.source in ours]
     for block in made:
-        message = block.fact("Message") or block.fact("Scan Op")
-        said = message["value_text"] if message else None
-        block.label = said if said and said != "None" else f"function {block.run}"
+        said = [found["value_text"] for name in ("Scan Op", "Message") if (found := block.fact(name))]
+        block.label = next((text for text in said if text and text != "None"), f"function {block.run}")
     return made
 
 
