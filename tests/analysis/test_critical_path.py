@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis._path_nodes import pieces_of
+from tracekit.analysis.critical_path import (
+    Device,
+    Graph,
+    Host,
+    Lag,
+    Part,
+    Waits,
+    build,
+    ceiling,
+    ceilings,
+    walk,
+)
+
+OP, LAUNCH, SYNC, GEMM, COPY, RANGE = range(6)
+PART = {OP: Part.HOST, LAUNCH: Part.LAUNCH, SYNC: Part.SYNC, GEMM: Part.KERNEL, COPY: Part.COPY, RANGE: Part.HOST}
+
+
+def ints(values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(list(values), np.int64)
+
+
+def host(*rows: tuple[int, int, int, int], processes: int = 0) -> Host:
+    """(thread, start, end, name); a RANGE is not active."""
+    threads = max((r[0] for r in rows), default=0) + 1
+    return Host(
+        ints(r[0] for r in rows), ints(r[1] for r in rows), ints(r[2] for r in rows), ints(r[3] for r in rows),
+        ints(PART[r[3]] for r in rows), np.array([r[3] != RANGE for r in rows], np.bool_),
+        np.arange(threads) if processes else np.zeros(threads, np.int64),
+    )  # fmt: skip
+
+
+def device(*rows: tuple[int, int, int, int, int]) -> Device:
+    """(stream, start, end, name, launch)."""
+    return Device(
+        *(ints(r[i] for r in rows) for i in range(4)), ints(PART[r[3]] for r in rows), ints(r[4] for r in rows)
+    )
+
+
+def waits(*rows: tuple[int, int, int], works: int = -1, streams: tuple[tuple[int, int, int, int], ...] = ()) -> Waits:
+    """(call, stream, before)."""
+    call, stream, before = (ints(r[i] for r in rows) for i in range(3))
+    head, after, tail, until = (ints(r[i] for r in streams) for i in range(4))
+    return Waits(call, stream, before, ints(works for _ in rows), head, after, tail, until)
+
+
+def told(graph: Graph) -> list[tuple[int, int, int, int]]:
+    path = walk(graph)
+    columns = (path.starts, path.ends, path.names, path.parts)
+    return [(int(a), int(b), int(n), int(p)) for a, b, n, p in zip(*columns, strict=True)]
+
+
+def test_a_launched_kernel_and_a_synchronization_by_hand() -> None:
+    """op 0-10, launch 10-15, kernel 20-60, sync 15-63, op 63-70: the path goes through the launch and the kernel."""
+    graph = build(
+        host((0, 0, 10, OP), (0, 10, 15, LAUNCH), (0, 15, 63, SYNC), (0, 63, 70, OP)),
+        device((0, 20, 60, GEMM, 1)),
+        waits((2, Waits.ALL, 15)),
+    )
+    assert told(graph) == [
+        (0, 10, OP, Part.HOST), (10, 15, LAUNCH, Part.LAUNCH), (15, 20, Lag.LAUNCH, Part.LAUNCH),
+        (20, 60, GEMM, Part.KERNEL), (60, 63, SYNC, Part.SYNC), (63, 70, OP, Part.HOST),
+    ]  # fmt: skip
+    assert [ceiling(graph, [name]) for name in (OP, LAUNCH, GEMM, SYNC)] == [17, 5, 40, 3]
+    assert ceiling(graph, [OP, GEMM]) == 57
+    # Without the wait the host ends at 15 + 3 + 7, but the kernel still ends at 60.
+    assert ceiling(graph, [], without=[0]) == 10
+
+
+def test_what_is_hidden_behind_another_chain_wins_only_what_that_leaves() -> None:
+    """Two streams, 20-60 and 20-50, and a sync of both: without the long kernel the other one still takes to 50."""
+    graph = build(
+        host((0, 0, 5, LAUNCH), (0, 5, 10, LAUNCH), (0, 10, 60, SYNC)),
+        device((0, 20, 60, GEMM, 0), (1, 20, 50, COPY, 1)),
+        waits((2, Waits.ALL, 10)),
+    )
+    assert (graph.span, ceiling(graph, [GEMM]), ceiling(graph, [COPY]), ceiling(graph, [GEMM, COPY])) == (60, 10, 0, 40)
+
+
+def test_host_time_behind_a_busy_stream_wins_nothing() -> None:
+    """Kernels follow each other without a pause: to launch faster gains what comes before the first of them alone."""
+    calls = [(0, 10 * i, 10 * i + 10, LAUNCH) for i in range(5)]
+    work = [(0, 20 + 100 * i, 120 + 100 * i, GEMM, i) for i in range(5)]
+    graph = build(host(*calls, (0, 50, 520, SYNC)), device(*work), waits((5, Waits.ALL, 50)))
+    assert ceiling(graph, [LAUNCH]) == 10
+    # Then the last launch ends it all, at 50.
+    assert ceiling(graph, [GEMM]) == 470
+    assert sum(b - a for a, b, n, _ in told(graph) if n == GEMM) == 500
+
+
+def test_a_blocking_copy_holds_the_host_until_its_own_end() -> None:
+    graph = build(
+        host((0, 0, 50, LAUNCH), (0, 50, 60, OP)), device((0, 10, 45, COPY, 0)), waits((0, Waits.ALL, 0), works=0)
+    )
+    assert told(graph) == [
+        (0, 10, LAUNCH, Part.LAUNCH), (10, 45, COPY, Part.COPY), (45, 50, LAUNCH, Part.LAUNCH), (50, 60, OP, Part.HOST),
+    ]  # fmt: skip
+    assert ceiling(graph, [COPY]) == 35
+
+
+def test_a_sync_of_an_unknown_stream_waits_for_what_ended_last_inside_it() -> None:
+    rows = host((0, 0, 5, LAUNCH), (0, 5, 10, LAUNCH), (0, 10, 62, SYNC))
+    work = device((0, 12, 40, COPY, 0), (1, 12, 60, GEMM, 1))
+    graph = build(rows, work, waits((2, Waits.ANY, 10)))
+    assert GEMM in [n for _, _, n, _ in told(graph)]
+    # Nobody waits for the other stream's work then, but it still ends at 40.
+    assert ceiling(graph, [GEMM]) == 22
+    still_running = device((0, 12, 40, COPY, 0), (1, 12, 9_000, GEMM, 1))
+    graph = build(rows, still_running, waits((2, Waits.ANY, 10)), end=62)
+    assert graph.end == 9_000
+    named = build(rows, device((0, 12, 40, COPY, 0), (1, 12, 60, GEMM, 1)), waits((2, 0, 10)))
+    assert [n for _, _, n, _ in told(named)] == [LAUNCH, Lag.LAUNCH, COPY, SYNC]
+
+
+def test_a_stream_waits_for_a_stream() -> None:
+    """The second kernel was launched at once and began when the first stream's work had ended."""
+    rows = host((0, 0, 5, LAUNCH), (0, 5, 10, OP), (0, 10, 15, LAUNCH))
+    work = device((0, 5, 100, GEMM, 0), (1, 101, 150, COPY, 2))
+    alone = build(rows, work)
+    assert ceiling(alone, [GEMM]) == 0
+    joined = build(rows, work, waits(streams=((1, 7, 0, 6),)))
+    assert told(joined)[-3:] == [
+        (5, 100, GEMM, Part.KERNEL),
+        (100, 101, Lag.WAIT, Part.IDLE),
+        (101, 150, COPY, Part.COPY),
+    ]
+    # The launch of the second one ends at 15, which would then hold it up.
+    assert ceiling(joined, [GEMM]) == 150 - (15 + 49)
+
+
+def test_a_thread_that_was_free_waited_for_the_one_that_worked_then() -> None:
+    """Forward on thread 0, backward on thread 1, optimizer on thread 0, all inside a step of thread 0."""
+    rows = host((0, 0, 400_000, RANGE), (0, 0, 100_000, OP), (1, 101_000, 300_000, GEMM), (0, 302_000, 400_000, OP))
+    graph = build(rows, device())
+    assert [(a, b, n) for a, b, n, _ in told(graph)] == [
+        (0, 100_000, OP), (100_000, 101_000, Lag.WAIT), (101_000, 300_000, GEMM), (300_000, 302_000, RANGE),
+        (302_000, 400_000, OP),
+    ]  # fmt: skip
+    assert ceiling(graph, [GEMM]) == 199_000
+    others = host(
+        (0, 0, 400_000, RANGE), (0, 0, 100_000, OP), (1, 101_000, 300_000, GEMM), (0, 302_000, 400_000, OP), processes=1
+    )
+    assert ceiling(build(others, device()), [GEMM]) == 0
+
+
+def test_a_watchdog_that_looks_in_is_nobody_that_one_waits_for() -> None:
+    rows = host((0, 0, 100_000, OP), (1, 150_000, 155_000, GEMM), (0, 300_000, 400_000, OP))
+    assert ceiling(build(rows, device()), [GEMM]) == 0
+
+
+def test_a_window_cuts_host_ranges_and_takes_what_was_launched_in_it() -> None:
+    rows = host((0, 0, 10, OP), (0, 10, 20, LAUNCH), (0, 20, 90, OP), (0, 90, 100, LAUNCH))
+    work = device((0, 12, 30, GEMM, 1), (0, 95, 120, GEMM, 3))
+    graph = build(rows, work, begin=15, end=50)
+    assert (graph.begin, graph.end) == (15, 50)
+    assert told(graph) == [(15, 20, LAUNCH, Part.LAUNCH), (20, 50, OP, Part.HOST)]
+    assert build(rows, work, begin=15, end=95).end == 120
+
+
+def test_nothing_gives_an_empty_path() -> None:
+    graph = build(host(), device())
+    assert (told(graph), graph.span, ceiling(graph, [0])) == ([], 0, 0)
+    assert ceilings(graph, [np.zeros(0, np.bool_)]).tolist() == [0]
+
+
+def test_columns_are_checked() -> None:
+    with pytest.raises(ValueError, match="launch"):
+        build(host((0, 0, 1, OP)), device((0, 0, 1, GEMM, 1)))
+    with pytest.raises(OverflowError, match="nine years"):
+        build(host((0, 0, 1 << 60, OP)), device())
+
+
+# --- properties -------------------------------------------------------------------------------------------------------
+
+TIMES = st.integers(0, 60)
+
+
+@st.composite
+def cases(draw: st.DrawFn, scale: int = 1) -> tuple[Host, Device, Waits, dict[str, Any]]:
+    """Anything that a trace could say, true or not: ranges that overlap in part, work before its launch, odd waits."""
+    rows = draw(st.lists(st.tuples(st.integers(0, 2), TIMES, st.integers(0, 30), st.integers(0, 5)), max_size=12))
+    made = host(*((t, a * scale, (a + d) * scale, n) for t, a, d, n in rows))
+    launch = st.integers(-1, len(rows) - 1)
+    work = draw(
+        st.lists(st.tuples(st.integers(0, 2), TIMES, st.integers(0, 30), st.integers(3, 4), launch), max_size=10)
+    )
+    on = device(*((s, a * scale, (a + d) * scale, n, x) for s, a, d, n, x in work))
+    calls = st.tuples(st.integers(0, max(len(rows) - 1, 0)), st.integers(-2, 2), TIMES.map(lambda t: t * scale))
+    some = draw(st.lists(calls, max_size=4 if rows else 0))
+    streams = draw(st.lists(st.tuples(st.integers(0, 2), TIMES, st.integers(0, 2), TIMES), max_size=3))
+    works = draw(st.lists(st.integers(-1, len(work) - 1), min_size=len(some), max_size=len(some)))
+    call, stream, before = (ints(r[i] for r in some) for i in range(3))
+    head, after, tail, until = (ints(r[i] for r in streams) for i in range(4))
+    found = Waits(call, stream, before, ints(works), head, after * scale, tail, until * scale)
+    window = draw(st.sampled_from([{}, {"begin": 20 * scale}, {"begin": 10 * scale, "end": 40 * scale}]))
+    return made, on, found, {"main": draw(st.integers(0, 2)), **window}
+
+
+def edges_of(graph: Graph) -> dict[int, list[tuple[int, int]]]:
+    """For each node its (tail, slack)s, from the graph's columns."""
+    nodes, out = graph.nodes, {}
+    for v in range(nodes.starts.size):
+        found = []
+        if v and nodes.chain[v] == nodes.chain[v - 1]:
+            found.append((v - 1, int(graph.chain_slack[v])))
+        if graph.launch[v] >= 0:
+            found.append((int(graph.launch[v]), int(graph.launch_slack[v])))
+        out[v] = found
+    for h, t, s in zip(graph.join_head.tolist(), graph.join_tail.tolist(), graph.join_slack.tolist(), strict=True):
+        out[h].append((t, s))
+    return out
+
+
+def slow_end(graph: Graph, free: set[int]) -> int:
+    """When all has ended if nodes of these names take no time: the longest path, node by node, in times not gains."""
+    nodes, edges = graph.nodes, edges_of(graph)
+    order = sorted(edges, key=lambda v: (nodes.starts[v], nodes.ends[v], v))
+    ends: dict[int, int] = {}
+    for v in order:
+        start, end = int(nodes.starts[v]), int(nodes.ends[v])
+        # The lag of the binding edge stays; over any other edge the node could have begun at once.
+        ready = [ends[t] + start - int(nodes.ends[t]) - slack for t, slack in edges[v]]
+        begin = max(ready, default=start)
+        ends[v] = begin + (0 if int(nodes.names[v]) in free else end - start)
+    return max(ends[v] for v in graph.last.tolist())
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases() | cases(10_000))
+def test_the_parts_of_the_path_follow_each_other_and_add_up_to_the_span(case: tuple[Any, ...]) -> None:
+    made, on, found, window = case
+    graph = build(made, on, found, **window)
+    path = told(graph)
+    assert sum(b - a for a, b, _, _ in path) == graph.span
+    assert all(a < b for a, b, _, _ in path)
+    assert all(x[1] == y[0] for x, y in pairwise(path))
+    if path:
+        assert (path[0][0], path[-1][1]) == (graph.begin, graph.end)
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases() | cases(10_000))
+def test_nodes_of_a_chain_do_not_overlap_and_slack_is_never_negative(case: tuple[Any, ...]) -> None:
+    made, on, found, window = case
+    graph = build(made, on, found, **window)
+    nodes = graph.nodes
+    same = nodes.chain[1:] == nodes.chain[:-1]
+    assert (nodes.starts[1:][same] >= nodes.ends[:-1][same]).all()
+    assert (nodes.ends >= nodes.starts).all()
+    for slack in (graph.chain_slack, graph.launch_slack, graph.join_slack):
+        assert (slack >= 0).all()
+    for v, edges in edges_of(graph).items():
+        assert not edges or min(slack for _, slack in edges) == 0
+        assert all(nodes.ends[t] <= nodes.starts[v] for t, _ in edges)
+    if graph.sink >= 0:
+        assert slow_end(graph, set()) == graph.end
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases() | cases(10_000), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4))
+def test_a_ceiling_is_what_the_longest_path_says_and_at_most_the_time_on_the_path(
+    case: tuple[Any, ...], sets: list[set[int]]
+) -> None:
+    made, on, found, window = case
+    graph = build(made, on, found, **window)
+    won = ceilings(graph, [np.isin(graph.nodes.names, sorted(names)) for names in sets]).tolist()
+    path = told(graph)
+    for names, gain in zip(sets, won, strict=True):
+        assert gain == ceiling(graph, names)
+        assert 0 <= gain <= sum(b - a for a, b, n, _ in path if n in names)
+        if graph.sink >= 0:
+            assert graph.end - gain == slow_end(graph, names)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), st.sets(st.integers(0, 5)), st.sets(st.integers(0, 3)))
+def test_without_a_wait_nothing_comes_later(case: tuple[Any, ...], names: set[int], without: set[int]) -> None:
+    made, on, found, window = case
+    graph = build(made, on, found, **window)
+    assert ceiling(graph, names) <= ceiling(graph, names, without=without) <= graph.span
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(1, 12)), max_size=8), st.data())
+def test_each_instant_of_a_thread_belongs_to_what_began_last_of_all_that_is_open(
+    rows: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    splits = data.draw(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30)), max_size=4))
+    made = pieces_of(
+        ints(r[0] for r in rows), ints(r[1] for r in rows), ints(r[1] + r[2] for r in rows),
+        ints(s[0] for s in splits), ints(s[1] for s in splits),
+    )  # fmt: skip
+    found = {}
+    for lane, a, b, row in zip(made.lanes, made.starts, made.ends, made.rows, strict=True):
+        assert not any(s[0] == lane and a < s[1] < b for s in splits)
+        for t in range(int(a), int(b)):
+            found[int(lane), t] = int(row)
+    for lane in (0, 1):
+        for t in range(40):
+            open_ = [(a, -d, i) for i, (x, a, d) in enumerate(rows) if x == lane and a <= t < a + d]
+            assert found.get((lane, t)) == (max(open_)[2] if open_ else None)

@@ -1,0 +1,79 @@
+"""From ranges, work and waits to the nodes of a critical path's graph, and the edges that waits make between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, Works, pieces_of, search
+from tracekit.analysis._path_waits import between_threads, for_devices, streams_for_streams
+
+
+def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: int | None, end: int | None) -> Nodes:
+    """Return the nodes of a window, and the edges of waits between them; arguments as in `critical_path.build`."""
+    host.check()
+    device.check(host.threads.size)
+    low, high = _window(host, device, main, begin, end)
+    work = Works.of(host, device, low, high)
+    first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
+    timed = np.flatnonzero(last > first)
+    stops = for_devices(host, work, waits, low, high) + between_threads(host, timed, first, last, low)
+
+    splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
+    splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
+    splits += [(stop.tail_threads, stop.untils) for stop in stops if stop.tail_threads.size]
+    lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
+    inside = (times > low) & (times < high)
+    pieces = pieces_of(host.threads[timed], first[timed], last[timed], lanes[inside], times[inside])
+    pieces.rows = timed[pieces.rows]
+    threads = max(int(host.processes.size), 1)
+    free = pieces.without(stops, threads)
+
+    count = free.starts.size
+    bounds = np.searchsorted(free.lanes, np.arange(threads + 1))
+    launch = np.full(work.rows.size, -1, np.int64)
+    # Work that began before the window hangs on nothing.
+    hangs = np.flatnonzero((work.launch >= 0) & (work.release > low) & (work.starts > low))
+    found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
+    real = found >= bounds[host.threads[work.launch[hangs]]]
+    launch[hangs[real]] = found[real]
+
+    heads, tails, numbers = [], [], []
+    for stop in stops:
+        head = search(bounds, free.starts, stop.threads, stop.untils, "left")
+        known = head < bounds[stop.threads + 1]
+        if stop.tail_threads.size:
+            tail = search(bounds, free.ends, stop.tail_threads, stop.untils, "right") - 1
+            known &= tail >= bounds[stop.tail_threads]
+        else:
+            tail = count + stop.tail_works
+        heads.append(head[known])
+        tails.append(tail[known])
+        numbers.append(stop.numbers[known])
+    stream_heads, stream_tails = streams_for_streams(work, waits)
+    heads.append(count + stream_heads)
+    tails.append(count + stream_tails)
+    numbers.append(np.full(stream_heads.size, -1, np.int64))
+    return Nodes(
+        np.concatenate((free.starts, work.starts)),
+        np.concatenate((free.ends, work.ends)),
+        np.concatenate((host.names[free.rows], device.names[work.rows])),
+        np.concatenate((host.parts[free.rows], device.parts[work.rows])),
+        np.concatenate((free.lanes, threads + work.lanes)),
+        np.concatenate((free.lanes, np.full(work.rows.size, -1, np.int64))),
+        np.concatenate((free.rows, work.rows)),
+        np.concatenate((np.full(count, -1, np.int64), launch)),
+        count,
+        low,
+        np.concatenate(heads),
+        np.concatenate(tails),
+        np.concatenate(numbers),
+    )
+
+
+def _window(host: Host, device: Device, main: int, begin: int | None, end: int | None) -> tuple[int, int]:
+    own = host.threads == main
+    starts = np.concatenate((host.starts[own] if own.any() else host.starts, device.starts))
+    ends = np.concatenate((host.ends, device.ends))
+    low = begin if begin is not None else int(starts.min()) if starts.size else 0
+    high = end if end is not None else max(int(ends.max()) if ends.size else 0, low)
+    return low, max(low, high)

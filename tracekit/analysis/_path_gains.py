@@ -1,0 +1,160 @@
+"""How much earlier the end of a graph comes when some of its nodes take no time: `critical_path.ceilings`.
+
+gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
+running sum of slacks and own times, gain - P is a running minimum of what comes in from other chains: so a stretch of a
+chain is one call of numpy. Waits are taken in order of their heads: whatever a wait needs has then been evaluated, or
+can be, without any later wait. On host threads only the nodes that other chains hang on are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis._segments import I64, Mask
+
+_NEVER = 1 << 60
+"""More than any gain: an edge that is not there."""
+_CELLS = 1 << 23
+"""Kept nodes times sets evaluated at once: bounds the memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contracted:
+    """The nodes that matter, in order of chain. kept: their numbers; the rest refers to places among them.
+
+    bounds: of each chain. heads: nodes that waits lead to, in order of time; tails, slacks: waits, those of head i are
+    first[i] .. first[i + 1]. anchored: nothing is known that it waits for. last: the nodes that must all end, and
+    how long before the last of them each does.
+    """
+
+    starts: I64
+    ends: I64
+    chain_slack: I64
+    kept: I64
+    chain: I64
+    bounds: I64
+    launch: I64
+    launch_slack: I64
+    anchored: Mask
+    heads: I64
+    first: I64
+    tails: I64
+    slacks: I64
+    last: I64
+    last_slack: I64
+
+    @classmethod
+    def of(
+        cls, chain: I64, starts: I64, ends: I64, chain_slack: I64, launch: I64, launch_slack: I64,
+        head: I64, tail: I64, slack: I64, last: I64,
+    ) -> Contracted:  # fmt: skip
+        """Return the part of a graph on which gains depend; arguments as in `critical_path.Graph`."""
+        count = chain.size
+        opens = np.ones(count, np.bool_)
+        opens[1:] = chain[1:] != chain[:-1]
+        matters = opens | (launch >= 0)
+        matters[launch[launch >= 0]] = True
+        matters[head] = True
+        matters[tail] = True
+        matters[last] = True
+        kept = np.flatnonzero(matters)
+        place = np.cumsum(matters) - 1
+        anchored = opens & (launch < 0)
+        anchored[head] = False
+        order = np.lexsort((head, ends[head], starts[head]))
+        head, tail, slack = head[order], tail[order], slack[order]
+        begins = np.flatnonzero(np.append(True, head[1:] != head[:-1])) if head.size else head
+        chains = np.cumsum(opens) - 1
+        return cls(
+            starts, ends, chain_slack, kept, chains[kept], np.append(np.flatnonzero(opens[kept]), kept.size),
+            np.where(launch[kept] >= 0, place[launch[kept]], -1), launch_slack[kept], anchored[kept],
+            place[head[begins]], np.append(begins, head.size), place[tail], slack, place[last],
+            ends[last].max() - ends[last],
+        )  # fmt: skip
+
+
+def gains(graph: Contracted, masks: Sequence[npt.NDArray[Any]]) -> I64:
+    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,)."""
+    at_once = max(1, _CELLS // max(graph.kept.size, 1))
+    parts = [_Evaluation(graph, masks[i : i + at_once]).result() for i in range(0, len(masks), at_once)]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+class _Evaluation:
+    """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated."""
+
+    def __init__(self, graph: Contracted, masks: Sequence[npt.NDArray[Any]]) -> None:
+        self.graph = graph
+        length = graph.ends - graph.starts
+        self.own = np.empty((graph.kept.size, len(masks)), np.int64)
+        self.sums = np.empty_like(self.own)
+        for k, mask in enumerate(masks):
+            own = np.where(mask, length, 0)
+            self.own[:, k] = own[graph.kept]
+            self.sums[:, k] = np.cumsum(own + graph.chain_slack)[graph.kept]
+        self.rel = np.empty_like(self.own)
+        self.done = graph.bounds[:-1].tolist()
+        self.begins = graph.bounds[:-1].tolist()
+        self.has_launches = np.logical_or.reduceat(graph.launch >= 0, graph.bounds[:-1]).tolist()
+
+    def result(self) -> I64:
+        graph = self.graph
+        first, chains, head_of = graph.first.tolist(), graph.chain, graph.heads.tolist()
+        head_chains, tail_chains = chains[graph.heads].tolist(), chains[graph.tails].tolist()
+        tails = graph.tails.tolist()
+        for i, head in enumerate(head_of):
+            low, high = first[i], first[i + 1]
+            for j in range(low, high):
+                self._advance(tail_chains[j], tails[j])
+            at = graph.tails[low:high]
+            came = (self.rel[at] + self.sums[at] + graph.slacks[low:high, None]).min(axis=0)
+            self._advance(head_chains[i], head, came)
+        for chain, node in zip(chains[graph.last].tolist(), graph.last.tolist(), strict=True):
+            self._advance(chain, node)
+        gain: I64 = (self.rel[graph.last] + self.sums[graph.last] + graph.last_slack[:, None]).min(axis=0)
+        return gain
+
+    def _advance(self, chain: int, to: int, came: I64 | None = None) -> None:
+        """Evaluate a chain up to a node, it included; `came`: the least gain that waits bring to that last node."""
+        graph = self.graph
+        at = self.done[chain]
+        if to < at:
+            return
+        if self.has_launches[chain]:
+            found = self._launched(at, to + 1)
+        else:
+            found = np.full((to + 1 - at, self.own.shape[1]), _NEVER, np.int64)
+        if at > self.begins[chain]:
+            np.minimum(found[0], self.rel[at - 1], out=found[0])
+        elif graph.anchored[at]:
+            np.minimum(found[0], self.own[at] - self.sums[at], out=found[0])
+        if came is not None:
+            np.minimum(found[-1], came + self.own[to] - self.sums[to], out=found[-1])
+        np.minimum.accumulate(found, axis=0, out=self.rel[at : to + 1])
+        self.done[chain] = to + 1
+
+    def _launched(self, low: int, high: int) -> I64:
+        """Return what comes in by launches for nodes low .. high - 1, with P taken off."""
+        graph = self.graph
+        tail = graph.launch[low:high]
+        has = np.flatnonzero(tail >= 0)
+        found = np.full((high - low, self.own.shape[1]), _NEVER, np.int64)
+        if not has.size:
+            return found
+        tail = tail[has]
+        of = graph.chain[tail]
+        latest = int(tail.max())
+        if int(of.min()) == int(of.max()):
+            self._advance(int(of[0]), latest)
+        else:
+            for chain in np.unique(of).tolist():
+                self._advance(chain, int(tail[of == chain].max()))
+        rows = has + low
+        came = self.rel[tail] + self.sums[tail] + graph.launch_slack[rows, None]
+        found[has] = came + self.own[rows] - self.sums[rows]
+        return found

@@ -1,0 +1,169 @@
+"""Who waits for whom: host calls for device work, streams for streams, threads for threads (see critical_path).
+
+**Calls.** A synchronizing call waits for the last work, on the streams that it names, of what was launched before it.
+Work that ends after the call has returned was not waited for. Where the stream is not known (a handle that the
+profiler did not resolve), it is the stream whose work ended last inside the call. A copy that ends inside its own call
+was waited for by it. Clocks of host and device may disagree by `TOLERANCE` ns.
+
+**Threads.** Traces do not say that a thread waits for another (PyTorch's backward pass runs on a thread of its own). A
+thread that does nothing for long, while another of its process works and falls silent before the first goes on, is
+taken to have waited for that one. "Long" is LEAST_FREE ns, and LEAST_TIMES the thread's median pause; "works" is
+LEAST_SHARE of the pause. A thread that stands in a range of the user's program could be computing there: then only the
+operators and calls of the other thread count as its work; else any range of it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis._path_nodes import Host, Waits, Works
+from tracekit.analysis._segments import I64
+from tracekit.analysis.intervals import Ranges, merge
+
+TOLERANCE = 2_000
+LEAST_FREE = 20_000
+LEAST_TIMES = 5
+LEAST_SHARE = 0.5
+_ENOUGH_PAUSES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stops:
+    """Times in which threads wait: from `froms` to `untils`, ns, for device work (its place) or for a thread."""
+
+    threads: I64
+    froms: I64
+    untils: I64
+    tail_works: I64
+    tail_threads: I64
+    numbers: I64
+
+
+def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> list[Stops]:
+    """Return the waits of calls, one for each stream that a call waits for."""
+    found = []
+    copies = np.flatnonzero(waits.works >= 0)
+    copies = copies[work.place[waits.works[copies]] >= 0]
+    place = work.place[waits.works[copies]]
+    call = waits.calls[copies]
+    waited = (work.ends[place] <= host.ends[call] + TOLERANCE) & (work.release[place] > low)
+    copies, place, call = copies[waited], place[waited], call[waited]
+    found.append(_stops(host, call, work.release[place], work.ends[place], place, copies, low, high))
+
+    calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
+    row = waits.calls[calls]
+    begins, returns = host.starts[row], host.ends[row]
+    best, best_end = np.full(calls.size, -1, np.int64), begins.copy()
+    wants = waits.streams[calls]
+    parts: list[tuple[I64, I64]] = []
+    latest = begins.copy()
+    for stream in np.unique(work.streams).tolist():
+        mine = work.by_stream(stream)
+        last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls], "left") - 1
+        ended = work.ends[mine[np.maximum(last, 0)]]
+        known = (last >= 0) & (ended <= returns + TOLERANCE)
+        sure = np.flatnonzero(known & ((wants == Waits.ALL) | (wants == stream)))
+        parts.append((sure, mine[last[sure]]))
+        np.maximum.at(latest, sure, ended[sure])
+        maybe = np.flatnonzero(known & (wants == Waits.ANY) & (ended > best_end))
+        best[maybe], best_end[maybe] = mine[last[maybe]], ended[maybe]
+    guessed = np.flatnonzero(best >= 0)
+    parts.append((guessed, best[guessed]))
+    latest[guessed] = best_end[guessed]
+    for which, place in parts:
+        found.append(_stops(host, row[which], begins[which], latest[which], place, calls[which], low, high))
+    return [stops for stops in found if stops.threads.size]
+
+
+def _stops(host: Host, call: I64, froms: I64, untils: I64, place: I64, numbers: I64, low: int, high: int) -> Stops:
+    inside = (untils >= low) & (froms < high)
+    call, froms, untils = call[inside], froms[inside], untils[inside]
+    none = np.zeros(0, np.int64)
+    return Stops(host.threads[call], np.maximum(froms, low), untils, place[inside], none, numbers[inside])
+
+
+def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
+    """Return for each wait of a stream the work that waited and the work that it waited for, as places."""
+    heads, tails = np.full(waits.stream_heads.size, -1, np.int64), np.full(waits.stream_heads.size, -1, np.int64)
+    for stream in np.unique(work.streams).tolist():
+        mine = work.by_stream(stream)
+        called = np.maximum.accumulate(work.called[mine])
+        ours = np.flatnonzero(waits.stream_heads == stream)
+        at = np.searchsorted(called, waits.stream_after[ours], "left")
+        heads[ours[at < mine.size]] = mine[at[at < mine.size]]
+        ours = np.flatnonzero(waits.stream_tails == stream)
+        at = np.searchsorted(called, waits.stream_before[ours], "left") - 1
+        tails[ours[at >= 0]] = mine[at[at >= 0]]
+    known = (heads >= 0) & (tails >= 0)
+    return heads[known], tails[known]
+
+
+def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int) -> list[Stops]:
+    """Return the waits of threads for other threads of their process."""
+    threads = np.unique(host.threads[timed]).tolist()
+    if len(threads) < 2:
+        return []
+    runs: dict[int, Ranges] = {}
+    cover: dict[int, Ranges] = {}
+    for thread in threads:
+        mine = timed[host.threads[timed] == thread]
+        cover[thread] = merge(first[mine], last[mine])
+        mine = mine[host.active[mine]]
+        runs[thread] = merge(first[mine], last[mine])
+    stops = []
+    for thread in threads:
+        froms, untils = _pauses(runs[thread], low)
+        if not froms.size:
+            continue
+        bare = 2 * (_covered(cover[thread], untils) - _covered(cover[thread], froms)) < untils - froms
+        best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
+        for other in threads:
+            if other == thread or host.processes[other] != host.processes[thread] or not runs[other][0].size:
+                continue
+            begins, ends = runs[other]
+            at = np.searchsorted(ends, untils, "right") - 1
+            silent = np.append(begins, np.iinfo(np.int64).max)[at + 1] >= untils
+            ended = np.where(at >= 0, ends[np.maximum(at, 0)], low)
+            busy = _covered(runs[other], untils) - _covered(runs[other], froms)
+            alive = _covered(cover[other], untils) - _covered(cover[other], froms)
+            worked = np.where(bare, np.maximum(busy, alive), busy) >= LEAST_SHARE * (untils - froms)
+            better = silent & worked & (ended > best_end)
+            best[better], best_end[better] = other, ended[better]
+        which = np.flatnonzero(best >= 0)
+        stops.append(
+            Stops(
+                np.full(which.size, thread, np.int64), froms[which], best_end[which], np.zeros(0, np.int64),
+                best[which], np.full(which.size, -1, np.int64),
+            )
+        )  # fmt: skip
+    return [each for each in stops if each.threads.size]
+
+
+def _pauses(runs: Ranges, low: int) -> Ranges:
+    """Return the long times between the active runs of a thread, that before the first one included."""
+    begins, ends = runs
+    if not begins.size:
+        return begins, ends
+    froms = np.append(low, ends[:-1])
+    pause = begins - froms
+    usual = pause[1:][pause[1:] > 0]
+    limit = LEAST_FREE
+    if usual.size >= _ENOUGH_PAUSES:
+        limit = max(limit, LEAST_TIMES * int(np.median(usual)))
+    # The time before the first is none of the usual ones.
+    long = pause >= np.append(LEAST_FREE, np.full(pause.size - 1, limit))
+    return froms[long], begins[long]
+
+
+def _covered(ranges: Ranges, at: I64) -> I64:
+    """Return how many ns of merged ranges lie before each time."""
+    first, last = ranges
+    if not first.size:
+        return np.zeros(at.size, np.int64)
+    sums = np.append(0, np.cumsum(last - first))
+    which = np.searchsorted(first, at, "right")
+    near = np.maximum(which - 1, 0)
+    found: I64 = np.where(which > 0, sums[near] + np.minimum(at - first[near], (last - first)[near]), 0)
+    return found

@@ -1,0 +1,275 @@
+"""The longest chain through host threads, launches, streams and synchronization, and what could be won on it.
+
+**The model.** A node is a piece of work that ran without a break: a stretch of a host thread in one innermost range, or
+a kernel or copy on a stream. An edge says that its head began after its tail had ended:
+
+* thread: the stretch before on the same thread; stream: the work before on the same stream;
+* launch: the stretch of host time up to the end of the launch call, or to the start of the work where that is earlier;
+* wait: the host goes on when the device work that its call waits for has ended; a stream waits for another; a thread
+  that was free goes on when another one has done its part (`_path_waits`).
+
+Of all edges into a node the one whose tail ended last is *binding*: what is left between the two is a lag that stays.
+The others have slack: so much could their tail be later and nothing would change. The path follows the binding edges
+back from what ended last, so nodes and lags on it add up to the window exactly.
+
+**What could be won** if some nodes took no time: the graph is evaluated again. Let gain(v) be how much earlier v ends.
+gain(v) = own time, if v is one of them, + the least over all edges of (gain(tail) + slack). The rest of the graph may
+become critical, so this is less than the time on the path where another chain is nearly as long; never more. Along a
+chain this is a running minimum, so whole stretches are done at once; only waits are taken one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis._path_build import build_nodes
+from tracekit.analysis._path_gains import Contracted, gains
+from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits
+from tracekit.analysis._segments import I64, Mask
+
+__all__ = [
+    "Device",
+    "Graph",
+    "Host",
+    "Lag",
+    "Part",
+    "Path",
+    "Waits",
+    "build",
+    "ceiling",
+    "ceilings",
+    "walk",
+]
+
+MOST_SPAN = 1 << 58
+"""ns, nine years: sums of times stay far from the end of int64."""
+
+
+class Lag(IntEnum):
+    """What a part of the path is that no node covers; it stands in the place of the name."""
+
+    BEFORE = -1
+    LAUNCH = -2
+    THREAD = -3
+    STREAM = -4
+    WAIT = -5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Nodes with their edges; all arrays of nodes have the shape (n,), those of joins (m,).
+
+    bind: the tail of the binding edge, -1: nothing is known that the node waited for. chain_slack: of the edge from
+    the node before on the same chain. launch: tail of the launch edge, -1 for none. join_head, join_tail, join_slack:
+    the waits; join_wait: which of `Waits`, -1 for one between threads. end: of the path, ns; begin: of the window.
+    last: the last nodes of the main thread and of each stream; the window ends when all of these have, and the path
+    with the one that ends last: sink, -1 for a graph without nodes.
+    """
+
+    nodes: Nodes
+    bind: I64
+    chain_slack: I64
+    launch: I64
+    launch_slack: I64
+    join_head: I64
+    join_tail: I64
+    join_slack: I64
+    join_wait: I64
+    begin: int
+    end: int
+    last: I64
+    sink: int
+
+    @property
+    def span(self) -> int:
+        """Return the window's length, which the parts of the path add up to."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """The parts of the path in order of time, without a gap from the graph's begin to its end; shape (k,).
+
+    parts: `Part`. names: the code of the node's name, or a `Lag` where `node` is -1.
+    """
+
+    starts: I64
+    ends: I64
+    names: I64
+    parts: I64
+    node: I64
+
+
+def build(
+    host: Host,
+    device: Device,
+    waits: Waits | None = None,
+    *,
+    main: int = 0,
+    begin: int | None = None,
+    end: int | None = None,
+) -> Graph:
+    """Return the graph of a window.
+
+    main: the thread on which the run ends, where it does not end on a device. begin, end: ns; host ranges are cut to
+    them, device work begins in them or is launched there; None: from the first start on, to the last end.
+    Raises: OverflowError for a span of nine years or more, ValueError and TypeError for columns that do not fit.
+    """
+    nodes = build_nodes(host, device, waits or Waits.none(), main=main, begin=begin, end=end)
+    count = nodes.starts.size
+    if not count:
+        none = np.zeros(0, np.int64)
+        return Graph(nodes, none, none, none, none, none, none, none, none, nodes.begin, nodes.begin, none, -1)
+    finals = _last(nodes, main)
+    sink = int(finals[np.argmax(nodes.ends[finals])])
+    last = int(nodes.ends[sink])
+    if last - nodes.begin >= MOST_SPAN or int(nodes.ends.max()) - nodes.begin >= MOST_SPAN:
+        raise OverflowError("the window is longer than nine years")
+
+    here = np.arange(count)
+    follows = np.zeros(count, np.bool_)
+    follows[1:] = nodes.chain[1:] == nodes.chain[:-1]
+    gap = np.zeros(count, np.int64)
+    gap[1:] = nodes.starts[1:] - nodes.ends[:-1]
+    bind = np.where(follows, here - 1, -1)
+    ready = np.where(follows, nodes.starts - gap, nodes.begin - 1)
+
+    launch = np.where(_in_order(nodes, nodes.launch, here), nodes.launch, -1)
+    by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
+    bind[by_launch], ready[by_launch] = launch[by_launch], nodes.ends[launch[by_launch]]
+
+    keep = _in_order(nodes, nodes.join_tail, nodes.join_head)
+    head, tail, which = nodes.join_head[keep], nodes.join_tail[keep], nodes.join_wait[keep]
+    order = np.lexsort((tail, nodes.ends[tail], head))
+    head, tail, which = head[order], tail[order], which[order]
+    final = np.flatnonzero(np.append(head[1:] != head[:-1], True)) if head.size else head
+    # On a host thread the work waited for goes before the call that waits, where both ended together.
+    late = nodes.ends[tail[final]] + (head[final] < nodes.devices_from) > ready[head[final]]
+    bind[head[final[late]]] = tail[final[late]]
+
+    return Graph(
+        nodes,
+        bind,
+        np.where(follows & (bind != here - 1), gap, 0),
+        launch,
+        np.where((launch >= 0) & (bind != launch), nodes.starts - nodes.ends[launch], 0),
+        head,
+        tail,
+        np.where(bind[head] == tail, 0, nodes.starts[head] - nodes.ends[tail]),
+        which,
+        nodes.begin,
+        last,
+        finals,
+        sink,
+    )
+
+
+def _last(nodes: Nodes, main: int) -> I64:
+    """Return the last nodes of the main thread and of each chain of a device; of every chain where there is neither."""
+    final = np.flatnonzero(np.append(nodes.chain[1:] != nodes.chain[:-1], True))
+    able = (nodes.thread[final] == main) | (final >= nodes.devices_from)
+    return final[able] if able.any() else final
+
+
+def _in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
+    """Tell which edges run forward in time; where two nodes touch in one instant, by (start, end, number)."""
+    before: Mask = nodes.ends[tail] < nodes.starts[head]
+    touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
+    a, b = tail[touch], head[touch]
+    same = (nodes.starts[a] == nodes.starts[b]) & (nodes.ends[a] == nodes.ends[b])
+    first = (nodes.starts[a] < nodes.starts[b]) | (nodes.ends[a] < nodes.ends[b]) | (same & (a < b))
+    before[touch] = first
+    return before & (tail >= 0)
+
+
+def walk(graph: Graph) -> Path:
+    """Return the path, from the sink back along the binding edges; loops over changes of thread or stream alone."""
+    nodes, count = graph.nodes, graph.nodes.starts.size
+    if graph.sink < 0:
+        none = np.zeros(0, np.int64)
+        return Path(none, none, none, none, none)
+    here = np.arange(count)
+    jump = np.maximum.accumulate(np.where(graph.bind == here - 1, 0, here))
+    # A chain's first node is a jump of its own, also where it is number 0 or bound by nothing.
+    at = graph.sink
+    blocks: list[tuple[int, int]] = []
+    while at >= 0:
+        first = int(jump[at])
+        blocks.append((first, at))
+        at = int(graph.bind[first])
+    blocks.reverse()
+    found = np.concatenate([np.arange(first, last + 1) for first, last in blocks])
+    starts, ends = nodes.starts[found], nodes.ends[found]
+    lag_from = np.concatenate((np.array([graph.begin]), ends[:-1]))
+    tails = np.concatenate((np.array([-1]), found[:-1]))
+    lag, part = _lags(nodes, tails, found)
+
+    every = np.repeat(found, 2)
+    every[::2] = -1
+    return _nonempty(
+        Path(
+            np.column_stack((lag_from, starts)).ravel(),
+            np.column_stack((starts, ends)).ravel(),
+            np.column_stack((lag, nodes.names[found])).ravel(),
+            np.column_stack((part, nodes.parts[found])).ravel(),
+            every,
+        )
+    )
+
+
+def _lags(nodes: Nodes, tails: I64, heads: I64) -> tuple[I64, I64]:
+    """Return what lies between each tail and head on the path: the lag, and the class of its time."""
+    of_tail, of_head = tails >= nodes.devices_from, heads >= nodes.devices_from
+    same = (nodes.chain[tails] == nodes.chain[heads]) & (tails >= 0)
+    lag = np.select(
+        [tails < 0, same & of_head, same, of_head & ~of_tail],
+        [int(Lag.BEFORE), int(Lag.STREAM), int(Lag.THREAD), int(Lag.LAUNCH)],
+        int(Lag.WAIT),
+    )
+    return lag, np.where(lag == Lag.LAUNCH, int(Part.LAUNCH), int(Part.IDLE))
+
+
+def _nonempty(path: Path) -> Path:
+    keep = path.ends > path.starts
+    return Path(path.starts[keep], path.ends[keep], path.names[keep], path.parts[keep], path.node[keep])
+
+
+def ceiling(graph: Graph, names: Collection[int], *, without: Collection[int] = ()) -> int:
+    """Return the ns by which the window would end earlier if all nodes of these names took no time: at most so much.
+
+    names: codes of names, as in `Host.names` and `Device.names`. without: numbers of waits that would not happen
+    (rows of `Waits`): the host would go on at once. Between 0 and the span; without `without`, at most the time that
+    these names take on the path.
+    """
+    mask = np.isin(graph.nodes.names, np.array(sorted(names), np.int64))
+    return int(ceilings(graph, [mask], without=without)[0])
+
+
+def ceilings(graph: Graph, masks: Sequence[npt.NDArray[Any]], *, without: Collection[int] = ()) -> I64:
+    """Return `ceiling` for each of several sets of nodes, shape (k,). masks: each of shape (n,), true for its nodes."""
+    if graph.sink < 0 or not masks:
+        return np.zeros(len(masks), np.int64)
+    nodes = graph.nodes
+    stays = np.ones(graph.join_head.size, np.bool_)
+    if without:
+        # The first node of a chain keeps its wait: there is nothing else that it could begin after.
+        opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
+        stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
+    else:
+        # A gain is never more than the time on the path: an edge with more slack than that cannot hold anything up.
+        on_path = walk(graph).node
+        on_path = on_path[on_path >= 0]
+        length = nodes.ends[on_path] - nodes.starts[on_path]
+        most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
+        stays = graph.join_slack <= most
+    contracted = Contracted.of(
+        nodes.chain, nodes.starts, nodes.ends, graph.chain_slack, graph.launch, graph.launch_slack,
+        graph.join_head[stays], graph.join_tail[stays], graph.join_slack[stays], graph.last,
+    )  # fmt: skip
+    return gains(contracted, masks)
