@@ -167,8 +167,7 @@ def add(
         if label is None:
             raise SchemaError("the writer did not ask for the label of the archive")
         _nothing_lost(done, part)
-        old = _readable(store, replaced)
-        if old is not None and not force and wish.met_by(old):
+        if not force and (old := _met(store, wish, replaced)) is not None:
             return _unchanged(old)
         with part.open("rb") as file:
             sha256 = file_sha256(file)
@@ -265,10 +264,15 @@ def _already(store: Store, wish: _Wish, items: Sequence[Input]) -> Entry | None:
                 fingerprints.append(file_sha256(file))
         except OSError:
             return None
-    there = _same(store, wish.run, identity(fingerprints, wish.run, wish.reading))
+    return _met(store, wish, _same(store, wish.run, identity(fingerprints, wish.run, wish.reading)))
+
+
+def _met(store: Store, wish: _Wish, there: Sequence[Stored]) -> Entry | None:
+    """Return the one file that is there, if it is whole and all that was asked for."""
+    if len(there) != 1 or not _is_whole(store, there[0]):
+        return None
     old = _readable(store, there)
-    whole = old is not None and len(there) == 1 and _is_whole(store, there[0])
-    return old if whole and old is not None and wish.met_by(old) else None
+    return old if old is not None and wish.met_by(old) else None
 
 
 def _is_whole(store: Store, stored: Stored) -> bool:

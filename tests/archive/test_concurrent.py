@@ -1,0 +1,98 @@
+"""Several processes on one archive, and processes that die: nothing is lost, nothing is half."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import ROOT, sample
+
+from tracekit import archive
+
+LOG = sample("recorder-log/rank0.jsonl")
+
+_ADDS = """
+import sys
+from pathlib import Path
+from tracekit import archive
+root, sources, first, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(first, last):
+    archive.add(root, sources / f"{number}.jsonl", run=f"run{number % 7}", tags={"n": str(number)})
+"""
+
+
+def sources(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    text = LOG.read_bytes()
+    for number in range(count):
+        (folder / f"{number}.jsonl").write_bytes(text.replace(b"train", b"train%d" % number, 1) + b"\n" * number)
+    return folder
+
+
+def adding(root: Path, folder: Path, first: int, last: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ADDS, str(root), str(folder), str(first), str(last)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def go(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def done(*processes: subprocess.Popen[str]) -> list[int]:
+    for process in processes:
+        process.communicate(timeout=120)
+    return [process.returncode for process in processes]
+
+
+def test_two_processes_that_add_lose_nothing(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources", 60)
+    # A third of the sources are added by both.
+    pair = [adding(tmp_path / "a", folder, first, first + 40) for first in (0, 20)]
+    go(*pair)
+    assert done(*pair) == [0, 0]
+    assert sorted(int(e.tags["n"]) for e in archive.entries(tmp_path / "a")) == list(range(60))
+    found = archive.verify(tmp_path / "a")
+    assert (found.files, found.problems, found.leftovers) == (60, (), ())
+
+
+def test_adds_and_prunes_do_not_disturb_each_other(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources", 40)
+    process = adding(tmp_path / "a", folder, 0, 40)
+    go(process)
+    while process.poll() is None:
+        if (tmp_path / "a").exists():
+            archive.prune(tmp_path / "a", tag="n=3", failures=[])  # removes its folder now and then
+            archive.prune(tmp_path / "a", max_bytes=1 << 30, failures=[])
+    assert done(process) == [0]
+    assert {int(e.tags["n"]) for e in archive.entries(tmp_path / "a")} >= set(range(40)) - {3}
+    assert not archive.verify(tmp_path / "a").problems
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_kill_at_any_moment_leaves_whole_files_alone(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources", 30)
+    for pause in (0.03, 0.1, 0.17, 0.31):
+        process = adding(tmp_path / "a", folder, 0, 30)
+        go(process)
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert not archive.verify(tmp_path / "a").problems
+    process = adding(tmp_path / "a", folder, 0, 30)
+    go(process)
+    assert done(process) == [0]
+    assert len(archive.entries(tmp_path / "a")) == 30

@@ -1,0 +1,190 @@
+"""Verify finds every change that a disk, a program or a person can make; prune removes what it says."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from datetime import date
+from pathlib import Path
+
+import pytest
+from support import sample
+
+import tracekit
+from tracekit import archive
+from tracekit.errors import UsageError
+from tracekit.inputs import Failure
+from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.writers import WRITERS
+from tracekit.writers.base import Stream, WriteOptions
+
+CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
+LOG = sample("recorder-log/rank0.jsonl")
+SUMMED = sample("paddle-summary/gpu.txt")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for day, source in enumerate((CSV, LOG, SUMMED), 1):
+        archive.add(tmp_path / "a", source, run=f"r{day}", date=f"2026-01-0{day}", tags={"day": str(day)})
+    return tmp_path / "a"
+
+
+def codes(root: Path) -> list[str]:
+    return [problem.code for problem in archive.verify(root).problems]
+
+
+def test_a_whole_archive_has_no_problem(root: Path) -> None:
+    found = archive.verify(root)
+    assert (found.files, found.events, found.totals, found.problems) == (3, 175, 52, ())
+    assert found.bytes == sum(p.stat().st_size for p in root.rglob("*.parquet"))
+
+
+def test_any_flipped_bit_is_found(root: Path) -> None:
+    chance = random.Random(6)
+    for entry in archive.entries(root):
+        path = Path(entry.path)
+        whole = path.read_bytes()
+        places = [0, 3, len(whole) - 1, len(whole) - 5, *(chance.randrange(len(whole)) for _ in range(12))]
+        for place in places:
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << chance.randrange(8)
+            path.write_bytes(damaged)
+            (problem,) = archive.verify(root).problems
+            assert (problem.code, problem.path) == ("damaged", entry.path), place
+        path.write_bytes(whole)
+    assert codes(root) == []
+
+
+def test_a_file_that_was_cut_or_grew_is_found(root: Path) -> None:
+    path = Path(archive.entries(root)[0].path)
+    whole = path.read_bytes()
+    for cut in (0, 4, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        assert codes(root) == ["damaged"]
+    path.write_bytes(whole + b"PAR1")
+    assert codes(root) == ["damaged"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "events/x.parquet", "events/date=2026-01-01/run=r1/.DS_Store"])
+def test_a_foreign_file_is_found(name: str, root: Path) -> None:
+    (root / name).write_bytes(b"not of this archive")
+    assert codes(root) == ["foreign-file"]
+
+
+def test_a_trace_that_nobody_archived_is_foreign(root: Path) -> None:
+    tracekit.convert(CSV, root / "events" / "x.parquet")
+    assert codes(root) == ["foreign-file"]
+
+
+def test_a_wrong_name_is_found_and_the_right_one_told(root: Path) -> None:
+    path = Path(archive.entries(root)[0].path)
+    right = path.relative_to(root).as_posix()
+    names = [
+        right.replace("run=r1", "run=other"),
+        right.replace("2026-01-01", "2026-01-09"),
+        right.replace("2026-01-01", "2026-02-31"),
+        right.replace("events/", "totals/"),
+        "events/copy.parquet",
+        right.replace(path.name, "0" * 16 + path.name[16:]),
+    ]
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        path.rename(root / name)
+        (problem,) = archive.verify(root).problems
+        assert (problem.code, problem.path) == ("wrong-name", str(root / name))
+        assert right in problem.text
+        (root / name).rename(path)
+
+
+def test_rows_that_the_ledgers_do_not_tell_are_found(tmp_path: Path) -> None:
+    """Whole, well named, and yet wrong: as a bug of ours would make it."""
+    trace = tracekit.read(CSV)
+    for number, (read, kept, out) in enumerate([(137, 137, 136), (137, 136, 137)]):
+        root = tmp_path / str(number)
+        ledger = Ledger(path="x.csv", format="nvprof-csv", read=read, kept=kept, events_out=out)
+        run = Run(sources=[SourceFacts("x.csv", "nvprof-csv", sha256="00")])
+        done = archive.add(root, CSV, run="r", date="2026-01-01")
+        label = f'{{"id":"{done.id}","run":"r","date":"2026-01-01","date_from":"given","tags":{{}}}}'
+        part = root / "part"
+        stream = Stream(run, iter(trace.events.to_batches()), (ledger,))
+        WRITERS["parquet"].write(stream, part, WriteOptions(label=lambda *_, text=label: text))
+        import hashlib
+
+        digest = hashlib.sha256(part.read_bytes()).hexdigest()[:32]
+        part.rename(Path(done.path).with_name(f"{done.id}-{digest}.parquet"))
+        Path(done.path).unlink()
+        assert codes(root) == ["wrong-ledger"]
+
+
+def test_the_same_sources_twice_are_found_and_the_next_add_heals_it(root: Path) -> None:
+    first = Path(archive.entries(root)[0].path)
+    kept = first.read_bytes()
+    archive.add(root, CSV, run="r1", tags={"new": "1"})
+    first.write_bytes(kept)  # as if another process had added it at the same moment
+    assert codes(root) == ["twice"]
+    assert archive.find(root, first.name[:16]).run == "r1"
+    archive.add(root, CSV, run="r1")
+    assert codes(root) == []
+    assert len(archive.entries(root, run="r1")) == 1
+
+
+def test_a_killed_add_leaves_what_verify_names_and_prune_removes_after_a_day(root: Path) -> None:
+    left = root / ".adding-abc" / ".trace.part"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    assert archive.verify(root).leftovers == (str(left),)
+    assert codes(root) == []
+    assert len(archive.entries(root)) == 3
+    assert archive.prune(root, tag="none").leftovers == ()
+    os.utime(left, (time.time() - 90_000,) * 2)
+    assert archive.prune(root, tag="none", dry_run=True).leftovers == (str(left),)
+    assert left.exists()
+    archive.prune(root, tag="none")
+    assert not left.parent.exists()
+
+
+def test_prune_by_age_removes_what_is_older_and_its_empty_folders(root: Path) -> None:
+    done = archive.prune(root, before=date(2026, 1, 3))
+    assert [e.run for e in done.removed] == ["r1", "r2"]
+    assert (done.kept, done.kept_bytes) == (1, archive.entries(root)[0].bytes)
+    assert not (root / "events").exists()
+    assert codes(root) == []
+
+
+def test_prune_by_size_removes_the_oldest_until_it_fits(root: Path) -> None:
+    sizes = [e.bytes for e in archive.entries(root)]
+    assert archive.prune(root, max_bytes=sum(sizes)).removed == ()
+    assert [e.run for e in archive.prune(root, max_bytes=sum(sizes) - 1, dry_run=True).removed] == ["r1"]
+    assert [e.run for e in archive.prune(root, max_bytes=sizes[2]).removed] == ["r1", "r2"]
+
+
+def test_prune_by_tag_and_by_run_and_what_is_kept_in_any_case(root: Path) -> None:
+    assert [e.run for e in archive.prune(root, tag="day=2", dry_run=True).removed] == ["r2"]
+    assert [e.run for e in archive.prune(root, run="r3", dry_run=True).removed] == ["r3"]
+    assert [e.run for e in archive.prune(root, tag="day", keep="day=1", dry_run=True).removed] == ["r2", "r3"]
+    assert [e.run for e in archive.prune(root, max_bytes=0, keep="day=1", dry_run=True).removed] == ["r2", "r3"]
+    both = archive.prune(root, tag="day=1", before=date(2026, 1, 1), dry_run=True)
+    assert both.removed == ()
+    assert len(archive.entries(root)) == 3
+
+
+def test_prune_asks_what_to_remove(root: Path) -> None:
+    with pytest.raises(UsageError, match="nothing says"):
+        archive.prune(root)
+
+
+def test_prune_leaves_what_is_damaged_and_names_it(root: Path) -> None:
+    path = Path(archive.entries(root)[0].path)
+    path.write_bytes(b"x")
+    failures: list[Failure] = []
+    archive.prune(root, max_bytes=0, failures=failures)
+    assert [f.name for f in failures] == [str(path)]
+    assert path.exists()
+
+
+def test_a_copy_made_by_any_tool_is_the_archive(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "copy")
+    assert codes(tmp_path / "copy") == []
