@@ -89,8 +89,6 @@ def _from_events(trace: Trace, of: Ranges, options: ViewOptions) -> Section:
         spent = _groups.statistics(groups, of.gpu_ns[kept]).total.tolist()
         found.insert(2, Column("gpu_time", "GPU time", Unit.NS, spent, 1))
         notes.append("GPU time is that of the work launched within a range: it counts for each range around the launch")
-    std: list[Cell] = [None if np.isnan(v) else round(v) for v in stats.std.tolist()]
-    found.insert(-1, Column("std", "Std", Unit.NS, std, 6))
     shares: list[Cell] = [t / outer[b] if outer[b] else None for t, b in zip(totals, threads, strict=True)]
     found[-1] = Column("ratio", "Ratio", Unit.RATIO, shares, 1)
     notes.append("a ratio is of the time of the outermost ranges: nested ones have theirs within it")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit
@@ -67,9 +65,7 @@ def _times(of: Durations, options: ViewOptions) -> ReportTable | None:
     categories, names = of.groups.labels
     blocks: list[tuple[Cell, ...]] = [(category,) for category in categories]
     stats = _groups.statistics(of.groups, of.ns)
-    std: list[Cell] = [None if np.isnan(v) else round(v) for v in stats.std.tolist()]
     found = _groups.statistic_columns(stats, blocks)
-    found.insert(-1, Column("std", "Std", Unit.NS, std, 6))
     return _groups.finish("times", "Times", [*_named(categories, names), *found], options, blocks=blocks)
 
 
