@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
-from tracekit.analysis.links import link
 from tracekit.analysis.nesting import nest
 from tracekit.report import Cell
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Trace, text_codes
 from tracekit.views._fluid_names import BLOCK
 from tracekit.views._groups import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
+from tracekit.views._launches import launches_of
 from tracekit.views._sources import facts_by_source
 
 COLUMNS = frozenset(
@@ -148,30 +147,12 @@ def _gpu_ns(trace: Trace, of: _Found) -> tuple[I64, list[str], bool]:
     ran = np.maximum(events.column("dur_ns").fill_null(0).to_numpy()[work], 0)
     if float(ran.sum(dtype=np.float64)) >= INT64_MAX:
         raise too_long()
-    launch = _launches(events, work)
+    launch = launches_of(trace, work).launch
     known = launch >= 0
     _within(spent, events, of, launch[known], ran[known])
     unknown = _by_name(spent, events, of, work[~known], ran[~known])
     notes = [f"{plural('device row', unknown)} of no known range: in no GPU time here"] * bool(unknown)
     return spent, notes, True
-
-
-def _launches(events: pa.Table, work: I64) -> I64:
-    """Return for each row of device work the row of the call that launched it, -1 where none is known."""
-    calls = np.flatnonzero(kind_mask(events, API_CALLS))
-    by: list[Callable[[I64], I64]] = []
-    known: Mask = events.column("correlation").is_valid().to_numpy()
-    for column in ("source", "pid", "correlation"):
-        values = events.column(column)
-        if column == "pid" and not bool(values.is_valid().to_numpy()[np.concatenate((calls, work))].all()):
-            continue
-        filled = values.fill_null(0).to_numpy().astype(np.int64)
-        by.append(filled.__getitem__)
-    found = link(
-        np.stack([column(calls) for column in by], axis=1), np.stack([column(work) for column in by], axis=1),
-        launch_known=known[calls], device_known=known[work],
-    ).launch  # fmt: skip
-    return np.where(found >= 0, np.append(calls, -1)[found], -1)
 
 
 def _within(spent: I64, events: pa.Table, of: _Found, launch: I64, ran: I64) -> None:
@@ -231,7 +212,7 @@ def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> i
 
 def _details(events: pa.Table, work: I64) -> list[Any]:
     """Return `detail_info` of each row's args, None where there is none."""
-    key = key_of(events, "args", work)
+    key = key_of(pa.table({"args": events.column("args").take(pa.array(work))}), "args", np.arange(len(work)))
     found = [_detail(text) for text in key.labels]
     return [found[code] for code in key.codes.tolist()]
 
