@@ -25,7 +25,7 @@ from tracekit.views._theano_rows import APPLY, CLASS, OPS, WHAT, Block, Row, row
 
 NO_NODES = frozenset({Kind.STEP, Kind.COUNTER, Kind.MARK, Kind.FLOW, Kind.MEMORY})
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "rank", "pid", "tid", "device", "stream", "step"})
-MOST_BLOCKS = 1000
+MOST_BLOCKS = 100
 """Threads that have a block of their own with thread_sep; those that were at work longest."""
 _LANE = ("source", "pid", "tid", "device", "stream")
 
@@ -128,22 +128,21 @@ def _apply(picked: _groups.Picked, lane: I64, op: I64) -> tuple[I64, I64]:
     new_step = new_op | _changes(step[order])
     place = np.arange(order.size)
     occurrence = place - np.maximum.accumulate(np.where(new_step, place, 0))
-    # The nodes of an op are numbered by occurrence: the most that any of its steps has.
-    series = np.cumsum(new_op) - 1
-    width = int(occurrence.max()) + 1
-    _, codes = np.unique(series * width + occurrence, return_inverse=True)
+    # An op has as many nodes as the step that has most of it: they are numbered op by op, by occurrence.
+    begins = np.flatnonzero(new_op)
+    widths = np.maximum.reduceat(occurrence, begins) + 1
+    firsts = np.cumsum(widths) - widths
     node = np.empty(order.size, np.int64)
-    node[order] = codes
-    count = int(codes.max()) + 1
+    node[order] = firsts[np.cumsum(new_op) - 1] + occurrence
+    count = int(widths.sum())
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, node, picked.starts)
     of_lane = np.zeros(count, np.int64)
     of_lane[node] = lane
     by_start = np.lexsort((np.arange(count), first, of_lane))
-    begins = _changes(of_lane[by_start])
     rank = np.arange(count)
     ids = np.empty(count, np.int64)
-    ids[by_start] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
+    ids[by_start] = rank - np.maximum.accumulate(np.where(_changes(of_lane[by_start]), rank, 0))
     return node, ids
 
 
@@ -163,12 +162,11 @@ def _block(
 ) -> Block:  # fmt: skip
     chosen = np.flatnonzero(mask)
     own = work.own[chosen]
-    nodes = work.apply[chosen]
-    seen = np.unique(nodes)
+    seen = np.flatnonzero(np.bincount(work.apply[chosen], minlength=work.ids.size))
     block = Block(0, 0, kind=kind, label=label)
     thunks = _sum(own)
     block.rows += _facts(trace, work, label, thunks, seen.size)
-    op_of_node = np.zeros(int(work.apply.max()) + 1, np.int64)
+    op_of_node = np.zeros(work.ids.size, np.int64)
     op_of_node[work.apply] = work.op
     kind_of_op = np.zeros(len(work.ops), np.int64)
     kind_of_op[work.op] = work.kind
@@ -250,19 +248,19 @@ def _apply_rows(
 ) -> list[Row]:  # fmt: skip
     """Return the nodes that took longest; only those get percentiles, as there may be millions."""
     nodes = work.apply[chosen]
-    found, codes = np.unique(nodes, return_inverse=True)
-    totals = np.zeros(found.size, np.int64)
-    np.add.at(totals, codes, work.own[chosen])
-    order = np.lexsort((-work.ids[found], -totals))
+    totals = np.zeros(work.ids.size, np.int64)
+    np.add.at(totals, nodes, work.own[chosen])
+    found = np.flatnonzero(np.bincount(nodes, minlength=work.ids.size))
+    order = found[np.lexsort((-work.ids[found], -totals[found]))]
     shown = order[:most]
-    place = np.full(found.size, -1, np.int64)
+    place = np.full(work.ids.size, -1, np.int64)
     place[shown] = np.arange(shown.size)
-    mine = place[codes] >= 0
-    of = statistics(_groups.Groups(place[codes][mine], shown.size, ()), work.own[chosen][mine])
-    lane_of = np.zeros(op_of_node.size, np.int64)
+    mine = place[nodes] >= 0
+    of = statistics(_groups.Groups(place[nodes[mine]], shown.size, ()), work.own[chosen][mine])
+    lane_of = np.zeros(work.ids.size, np.int64)
     lane_of[work.apply] = work.lane
     made = []
-    for group, node in enumerate(found[shown].tolist()):
+    for group, node in enumerate(shown.tolist()):
         lane = work.lanes[lane_of[node]]
         kind = work.ops[op_of_node[node]][0]
         args: Row = {"id": int(work.ids[node]), "thread": lane, "kind": kind}

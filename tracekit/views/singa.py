@@ -13,7 +13,7 @@ there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ from tracekit.views.base import View, ViewOptions
 _TITLE = "Phases and operators of an iteration (SINGA)"
 _NAMES = ("name", "op_id", "kind", "calls", "avg", "total", "min", "max", "p50", "p95", "p99", "std", "ratio")
 _SKIPPED = 5
+_MOST = 2000
+"""Operators of a process that are shown: a trace without steps is one iteration, and each event an operator of it."""
 _SPREAD = ("min", "p50", "p95", "p99", "max", "std")
 _PRIORITY = {"min": 5, "p50": 4, "p95": 6, "p99": 4, "max": 3, "std": 6}
 
@@ -54,12 +56,14 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """One `Time Profiling:`. of: what it is of, in words."""
+    """One `Time Profiling:`. of: what it is of, in words. left_out: operators beyond those; all_ns: time of all."""
 
     of: str
     phases: list[_Line]
     operators: list[_Line]
     below_blank: bool = True
+    left_out: int = 0
+    all_ns: float | None = None
 
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
@@ -78,6 +82,8 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if not profiles:
         return _groups.nothing("singa", _TITLE, "operator, kernel or range", options, notes)
     if options.compat == "singa":
+        if options.verbosity == 1 and any(p.operators and not p.phases for p in profiles):
+            notes.append("a profile of operators does not tell the time of an iteration: nothing at verbosity 1")
         return Section("singa", _TITLE, tuple(_as_singa(p, options) for p in profiles), notes=tuple(notes))
     if len(profiles) > len(printed):
         notes.append("events: times are of an average iteration; percentiles are of the iterations that it ran in")
@@ -143,15 +149,24 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
         of_node = grouped(nodes, len(graph.names), durations)
     except OverflowError as err:
         raise _groups.too_long() from err
+    shown = np.flatnonzero(of_node.present) if measured else np.zeros(0, np.int64)
+    left_out = 0
+    if options.compat != "singa" and shown.size > _MOST:
+        left_out = int(shown.size) - _MOST
+        which = "that took longest" if options.sorted_by else "that ran first"
+        notes.append(f"of {plural('operator', int(shown.size))} the {_MOST:,} {which} are shown")
+        if options.sorted_by:
+            shown = shown[np.argsort(-of_node.total[shown], kind="stable")]
+        shown = np.sort(shown[:_MOST])
     operators = []
-    for number, name in enumerate(graph.names):
-        if not measured or not of_node.present[number]:
-            continue
-        spread = _spread(of_node, number)
+    for number in shown.tolist():
         avg = int(of_node.total[number]) / divisor
-        operators.append(_Line(name, number, graph.kinds[number], int(of_node.calls[number]), avg, spread=spread))
+        spread = _spread(of_node, number) if options.compat != "singa" else None
+        calls = int(of_node.calls[number])
+        operators.append(_Line(graph.names[number], number, graph.kinds[number], calls, avg, spread=spread))
     phases = _phases(graph, skip, measured, of_node.total, nodes, durations, graph.iteration[counted])
-    return _Profile(of, phases, operators)
+    all_ns = sum(of_node.total.tolist()) / divisor if measured else None
+    return _Profile(of, phases, operators, left_out=left_out, all_ns=all_ns)
 
 
 def _spread(of: Any, number: int) -> dict[str, Cell]:
@@ -200,6 +215,11 @@ def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOpt
             wholes[profile.of] = wholes.get(profile.of, 0.0) + (line.avg or 0.0)
         else:
             wholes[profile.of] = line.avg or 0.0
+    left_out = 0
+    for profile in profiles if name == "operators" else ():
+        left_out += profile.left_out
+        if profile.all_ns is not None:
+            wholes[profile.of] = profile.all_ns
     ratios: list[Cell] = [
         line.avg / wholes[p.of] if line.avg is not None and wholes[p.of] > 0 else None for p, line in lines
     ]
@@ -220,7 +240,8 @@ def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOpt
     columns.append(Column("ratio", "Ratio", Unit.RATIO, ratios, 1))
     if any(line.text for _, line in lines):
         columns.append(Column("text", "As printed", Unit.TEXT, [line.text for _, line in lines], 4))
-    return _ordered(name, title, columns, [(p.of,) for p, _ in lines], options)
+    made = _ordered(name, title, columns, [(p.of,) for p, _ in lines], options)
+    return replace(made, omitted=made.omitted + left_out)
 
 
 def _ordered(
