@@ -19,7 +19,7 @@ from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
-from tracekit.views import _collectives, _devices, _groups, _host, _owners
+from tracekit.views import _collectives, _devices, _groups, _host, _owners, _paddle
 from tracekit.views._named import from_totals
 from tracekit.views._totals import both_note
 from tracekit.views.base import View, ViewOptions
@@ -46,6 +46,8 @@ _HOST_NOTE = "with the host: its ranges of communication count too, also those t
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the tables of communication. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    if options.compat == "paddle":
+        return _paddle.distributed(trace, options)
     _groups.check_sort(options, _SORTABLE)
     _groups.require(trace, VIEW.name, _COLUMNS)
     ranges = _collectives.host_ranges(trace)
@@ -73,7 +75,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if options.sorted_by and not any(_groups.sort_key(options, _names(t))[0] in _names(t) for t in tables):
         notes += _groups.option_notes(options, tables[0])
     elif options.compat:
-        notes += _groups.option_notes(options)
+        notes.append(f"compat {options.compat} changes nothing here")
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
@@ -178,4 +180,11 @@ def _each(trace: Trace, rows: I64, options: ViewOptions) -> ReportTable:
     return _groups.finish("collectives", "Collectives", columns, options)
 
 
-VIEW = View(name="distributed", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute)
+VIEW = View(
+    name="distributed",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    compat_columns=_paddle.COMPAT["distributed"],
+)

@@ -3,8 +3,9 @@
 Rows: ProfileStep, Dataloader, Forward, Backward, Optimization (kinds step, dataloader, forward, backward, optimizer),
 and Others. On each path from the outermost range of a thread inwards the first phase counts, and what lies in it is
 part of it; steps count beside the phases in them. total: sum over these. ratio: of the time in steps (the union over
-all threads); without steps, of the span. Others = time in steps - sum of the phases; below zero where phases overlap each
-other or lie outside of steps, and then it is said.
+all threads); without steps, of the span. Others = time in steps - sum of the phases; below zero where phases overlap
+each other or lie outside of steps, and then it is said. Phases on no thread (a prefetch that overlaps what the loop
+does) have rows of their own and no part in Others.
 
 device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
