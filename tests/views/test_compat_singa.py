@@ -185,15 +185,16 @@ def test_events_outside_of_the_steps_are_told() -> None:
 
 
 def test_of_very_many_operators_the_first_are_shown_and_the_rest_told() -> None:
-    made = trace(*({"ts_ns": 9 * n, "dur_ns": 1 + n % 7, "kind": "operator", "name": "a"} for n in range(2100)))
+    made = trace(*({"ts_ns": 9 * n, "dur_ns": 1 + n % 7, "kind": "operator", "name": "a"} for n in range(700)))
     section = view(made, "singa")
     found = next(t for t in section.tables if t.name == "operators")
-    assert (len(found), found.omitted) == (2000, 100)
-    assert "of 2,100 operators the 2,000 that ran first are shown" in section.notes
-    assert found.column("ratio").values[0] == 1 / 8400
+    assert (len(found), found.omitted) == (200, 500)
+    assert "of 700 operators the 200 that ran first are shown: --top N shows N" in section.notes
+    assert found.column("ratio").values[0] == 1 / 2800
     longest = table(made, "operators", ViewOptions(sorted_by="avg"))
-    assert sum(r["avg"] == 7 for r in longest) == 300
-    assert len(printed(made)) == 2102
+    assert [r["avg"] for r in longest] == [7] * 100 + [6] * 100
+    assert len(table(made, "operators", ViewOptions(top=300))) == 300
+    assert len(printed(made)) == 702
 
 
 def test_a_verbosity_that_does_not_exist_is_refused() -> None:

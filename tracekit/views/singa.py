@@ -35,8 +35,8 @@ from tracekit.views.base import View, ViewOptions
 _TITLE = "Phases and operators of an iteration (SINGA)"
 _NAMES = ("name", "op_id", "kind", "calls", "avg", "total", "min", "max", "p50", "p95", "p99", "std", "ratio")
 _SKIPPED = 5
-_MOST = 2000
-"""Operators of a process that are shown: a trace without steps is one iteration, and each event an operator of it."""
+_MOST = 200
+"""Operators of a process that are shown, without --top: a trace without steps is one iteration of all its events."""
 _SPREAD = ("min", "p50", "p95", "p99", "max", "std")
 _PRIORITY = {"min": 5, "p50": 4, "p95": 6, "p99": 4, "max": 3, "std": 6}
 
@@ -151,13 +151,14 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
         raise _groups.too_long() from err
     shown = np.flatnonzero(of_node.present) if measured else np.zeros(0, np.int64)
     left_out = 0
-    if options.compat != "singa" and shown.size > _MOST:
-        left_out = int(shown.size) - _MOST
+    most = options.top or _MOST
+    if options.compat != "singa" and shown.size > most:
+        left_out = int(shown.size) - most
         which = "that took longest" if options.sorted_by else "that ran first"
-        notes.append(f"of {plural('operator', int(shown.size))} the {_MOST:,} {which} are shown")
+        notes.append(f"of {plural('operator', int(shown.size))} the {most:,} {which} are shown: --top N shows N")
         if options.sorted_by:
             shown = shown[np.argsort(-of_node.total[shown], kind="stable")]
-        shown = np.sort(shown[:_MOST])
+        shown = np.sort(shown[:most])
     operators = []
     for number in shown.tolist():
         avg = int(of_node.total[number]) / divisor
