@@ -104,3 +104,49 @@ def test_what_a_profile_cannot_hold_is_left_out_by_name(tmp_path: Path) -> None:
 def test_a_trace_without_rows_is_a_profile_without_events(tmp_path: Path) -> None:
     tracekit.write(Trace(schema.EVENTS.empty_table()), tmp_path / "x.prof")
     assert tracekit.read(tmp_path / "x.prof").events.num_rows == 0
+
+
+def timeline(profile: Any) -> tuple[dict[tuple[int, str], int], list[tuple[int, str, int, int, int]], list[int]]:
+    """What Paddle's tools/timeline.py makes of a profile: lanes by (device_id, kind), slices, memory in use.
+
+    It knows the types CPU and GPUKernel and the first three places alone, and stops with an error at any other.
+    """
+    kinds = {0: "CPU", 1: "GPUKernel"}
+    lanes: dict[tuple[int, str], int] = {}
+    for event in profile.events:
+        lanes.setdefault((event.device_id, kinds[event.type]), len(lanes))
+    slices = [
+        (lanes[e.device_id, kinds[e.type]], e.name, e.sub_device_id, e.start_ns, e.end_ns - e.start_ns)
+        for e in profile.events
+    ]
+    steps: Counter[int] = Counter()
+    for memory in profile.mem_events:
+        assert memory.place in (0, 1, 2)
+        steps[memory.start_ns] += memory.bytes
+        steps[memory.end_ns] -= memory.bytes
+    in_use, total = [], 0
+    for time in sorted(steps):
+        total += steps[time]
+        in_use.append(total)
+    return lanes, slices, in_use
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fluid-pb/gpu.prof", "fluid-pb/paddle18-alloc.pb", "kineto/gpu.pt.trace.json", "nvprof-sqlite/version-8.nvvp"],
+)
+def test_paddles_own_timeline_tool_finds_all_ranges_on_their_lanes(name: str, tmp_path: Path) -> None:
+    before = tracekit.read(sample(name))
+    tracekit.write(before, tmp_path / "x.prof")
+    lanes, slices, in_use = timeline(decoded(tmp_path / "x.prof"))
+    rows = [
+        row for row in before.events.to_pylist() if row["dur_ns"] is not None and row["kind"] not in ("memory", "mark")
+    ]
+    assert len(slices) == len(rows) > 0
+    assert sum(dur for *_, dur in slices) == sum(row["dur_ns"] for row in rows)
+    assert all(dur >= 0 for *_, dur in slices)
+    devices = {row["device"] for row in rows if row["kind"] in ("kernel", "memcpy", "memset")}
+    assert {device for device, kind in lanes if kind == "GPUKernel"} == devices
+    assert ((-1, "CPU") in lanes) is any(row["kind"] in ("runtime", "driver") for row in rows)
+    assert all(total >= 0 for total in in_use)
+    assert in_use[-1:] in ([], [0])
