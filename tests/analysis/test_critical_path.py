@@ -47,11 +47,13 @@ def device(*rows: tuple[int, int, int, int, int]) -> Device:
     )
 
 
-def waits(*rows: tuple[int, int, int], works: int = -1, streams: tuple[tuple[int, int, int, int], ...] = ()) -> Waits:
+def waits(
+    *rows: tuple[int, int, int], works: tuple[int, ...] = (), streams: tuple[tuple[int, int, int, int], ...] = ()
+) -> Waits:
     """(call, stream, before)."""
     call, stream, before = (ints(r[i] for r in rows) for i in range(3))
     head, after, tail, until = (ints(r[i] for r in streams) for i in range(4))
-    return Waits(call, stream, before, ints(works for _ in rows), head, after, tail, until)
+    return Waits(call, stream, before, ints(works or [-1] * len(rows)), head, after, tail, until)
 
 
 def told(graph: Graph) -> list[tuple[int, int, int, int]]:
@@ -100,12 +102,27 @@ def test_host_time_behind_a_busy_stream_wins_nothing() -> None:
 
 def test_a_blocking_copy_holds_the_host_until_its_own_end() -> None:
     graph = build(
-        host((0, 0, 50, LAUNCH), (0, 50, 60, OP)), device((0, 10, 45, COPY, 0)), waits((0, Waits.ALL, 0), works=0)
+        host((0, 0, 50, LAUNCH), (0, 50, 60, OP)), device((0, 10, 45, COPY, 0)), waits((0, Waits.ANY, 0), works=(0,))
     )
     assert told(graph) == [
         (0, 10, LAUNCH, Part.LAUNCH), (10, 45, COPY, Part.COPY), (45, 50, LAUNCH, Part.LAUNCH), (50, 60, OP, Part.HOST),
     ]  # fmt: skip
     assert ceiling(graph, [COPY]) == 35
+
+
+def test_a_copy_that_outlasts_its_call_is_cut_where_the_call_returned() -> None:
+    """From pageable memory: the call hands over pieces until 40, the last of them ends at 45, a sync waits for it."""
+    rows = host((0, 0, 40, LAUNCH), (0, 40, 46, SYNC), (0, 46, 60, OP))
+    graph = build(rows, device((0, 10, 45, COPY, 0)), waits((0, Waits.ANY, 0), (1, Waits.ALL, 40), works=(0, -1)))
+    assert [(a, b, n) for a, b, n, _ in told(graph)] == [
+        (0, 10, LAUNCH), (10, 40, COPY), (40, 45, COPY), (45, 46, SYNC), (46, 60, OP),
+    ]  # fmt: skip
+    assert graph.nodes.row[graph.nodes.devices_from :].tolist() == [0, 0]
+    assert ceiling(graph, [COPY]) == 35
+    quick = host((0, 0, 12, LAUNCH), (0, 12, 46, SYNC), (0, 46, 60, OP))
+    graph = build(quick, device((0, 10, 45, COPY, 0)), waits((0, Waits.ANY, 0), (1, Waits.ALL, 12), works=(0, -1)))
+    assert [(a, b, n) for a, b, n, _ in told(graph)][:2] == [(0, 10, LAUNCH), (10, 45, COPY)]
+    assert ceiling(graph, [COPY]) == 46 - 12 - 1
 
 
 def test_a_sync_of_an_unknown_stream_waits_for_what_ended_last_inside_it() -> None:

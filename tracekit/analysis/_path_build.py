@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, Works, pieces_of, search
-from tracekit.analysis._path_waits import between_threads, for_devices, streams_for_streams
+from tracekit.analysis._path_waits import between_threads, cut_copies, for_devices, streams_for_streams
 
 
 def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: int | None, end: int | None) -> Nodes:
     """Return the nodes of a window, and the edges of waits between them; arguments as in `critical_path.build`."""
     host.check()
     device.check(host.threads.size)
+    device, row = cut_copies(host, device, waits)
     low, high = _window(host, device, main, begin, end)
     work = Works.of(host, device, low, high)
     first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
@@ -60,7 +61,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         np.concatenate((host.parts[free.rows], device.parts[work.rows])),
         np.concatenate((free.lanes, threads + work.lanes)),
         np.concatenate((free.lanes, np.full(work.rows.size, -1, np.int64))),
-        np.concatenate((free.rows, work.rows)),
+        np.concatenate((free.rows, row[work.rows])),
         np.concatenate((np.full(count, -1, np.int64), launch)),
         count,
         low,

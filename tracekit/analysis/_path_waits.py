@@ -2,8 +2,12 @@
 
 **Calls.** A synchronizing call waits for the last work, on the streams that it names, of what was launched before it.
 Work that ends after the call has returned was not waited for. Where the stream is not known (a handle that the
-profiler did not resolve), it is the stream whose work ended last inside the call. A copy that ends inside its own call
-was waited for by it. Clocks of host and device may disagree by `TOLERANCE` ns.
+profiler did not resolve), it is the stream whose work ended last inside the call. Clocks of host and device may
+disagree by `TOLERANCE` ns.
+
+**Copies.** A call that lasts for half of its copy or more was waiting for it. From pageable memory the driver hands the
+copy over in pieces, and the call may return before the last of them has ended: what the call waited for is the copy up
+to then, so the copy is cut there.
 
 **Threads.** Traces do not say that a thread waits for another (PyTorch's backward pass runs on a thread of its own). A
 thread that does nothing for long, while another of its process works and falls silent before the first goes on, is
@@ -18,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis._path_nodes import Host, Waits, Works
+from tracekit.analysis._path_nodes import Device, Host, Waits, Works
 from tracekit.analysis._segments import I64
 from tracekit.analysis.intervals import Ranges, merge
 
@@ -41,6 +45,35 @@ class Stops:
     numbers: I64
 
 
+def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
+    """Return the device work with copies cut where the call that waited for them returned, and the row of each piece.
+
+    The first piece keeps the row's place; pieces behind the end are the rest of their copies.
+    """
+    rows = np.arange(device.starts.size)
+    known = waits.works >= 0
+    row, returns = waits.works[known], host.ends[waits.calls[known]]
+    start, end = device.starts[row], device.ends[row]
+    cut = (returns < end) & (returns - start >= LEAST_SHARE * (end - start))
+    row, at = row[cut], returns[cut]
+    if not row.size:
+        return device, rows
+    row, first = np.unique(row, return_index=True)
+    at = at[first]
+    ends = device.ends.copy()
+    ends[row] = at
+
+    def more(column: I64, of_rest: I64) -> I64:
+        return np.concatenate((column, of_rest))
+
+    cut_device = Device(
+        more(device.streams, device.streams[row]), more(device.starts, at), more(ends, device.ends[row]),
+        more(device.names, device.names[row]), more(device.parts, device.parts[row]),
+        more(device.launch, device.launch[row]),
+    )  # fmt: skip
+    return cut_device, more(rows, row)
+
+
 def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> list[Stops]:
     """Return the waits of calls, one for each stream that a call waits for."""
     found = []
@@ -48,7 +81,7 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> l
     copies = copies[work.place[waits.works[copies]] >= 0]
     place = work.place[waits.works[copies]]
     call = waits.calls[copies]
-    waited = (work.ends[place] <= host.ends[call] + TOLERANCE) & (work.release[place] > low)
+    waited = (work.ends[place] <= host.ends[call]) & (work.release[place] > low)
     copies, place, call = copies[waited], place[waited], call[waited]
     found.append(_stops(host, call, work.release[place], work.ends[place], place, copies, low, high))
 
