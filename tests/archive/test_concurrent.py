@@ -69,6 +69,15 @@ def test_two_processes_that_add_lose_nothing(tmp_path: Path) -> None:
     assert (found.files, found.problems, found.leftovers) == (60, (), ())
 
 
+def test_processes_that_add_the_same_at_once_do_not_stumble_over_each_other(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources", 25)
+    three = [adding(tmp_path / "a", folder, first, 25) for first in (0, 0, 5)]
+    go(*three)
+    assert done(*three) == [0, 0, 0]
+    assert len(archive.entries(tmp_path / "a")) == 25
+    assert not archive.verify(tmp_path / "a").problems
+
+
 def test_adds_and_prunes_do_not_disturb_each_other(tmp_path: Path) -> None:
     folder = sources(tmp_path / "sources", 40)
     process = adding(tmp_path / "a", folder, 0, 40)
@@ -84,15 +93,15 @@ def test_adds_and_prunes_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_kill_at_any_moment_leaves_whole_files_alone(tmp_path: Path) -> None:
-    folder = sources(tmp_path / "sources", 30)
-    for pause in (0.03, 0.1, 0.17, 0.31):
-        process = adding(tmp_path / "a", folder, 0, 30)
+    folder = sources(tmp_path / "sources", 20)
+    for pause in (0.03, 0.13, 0.29):
+        process = adding(tmp_path / "a", folder, 0, 20)
         go(process)
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
         assert not archive.verify(tmp_path / "a").problems
-    process = adding(tmp_path / "a", folder, 0, 30)
+    process = adding(tmp_path / "a", folder, 0, 20)
     go(process)
     assert done(process) == [0]
-    assert len(archive.entries(tmp_path / "a")) == 30
+    assert len(archive.entries(tmp_path / "a")) == 20

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from tracekit import pipeline
 from tracekit.archive._entry import (
+    DIGEST_DIGITS,
     Entry,
     checked_date,
     checked_run,
@@ -279,8 +280,11 @@ def _is_whole(store: Store, stored: Stored) -> bool:
     """Tell whether a local file has the bytes that its name tells; of a remote one only `verify` asks for them all."""
     if store.remote:
         return True
-    with store.open(stored.name) as file:
-        return stored.name.endswith(f"-{file_sha256(file)[:32]}.parquet")
+    try:
+        with store.open(stored.name) as file:
+            return stored.name.endswith(f"-{file_sha256(file)[:DIGEST_DIGITS]}.parquet")
+    except TracekitError:
+        return False  # another process has just replaced it
 
 
 def _nothing_lost(done: pipeline.Conversion, part: Path) -> None:

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from tracekit import pipeline
 from tracekit.archive._entry import NAME, Entry, checked_date, read_entry, run_of
-from tracekit.archive._store import Store, Stored, open_store
+from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
 from tracekit.errors import InputError, TracekitError
 from tracekit.inputs import Failure
 from tracekit.trace import Trace
@@ -138,9 +138,5 @@ def read(entry: Entry) -> Trace:
 def is_archive(root: str | Path) -> bool:
     """Tell whether a folder or URL looks like an archive. Raises: TracekitError for a URL that cannot be read."""
     if "://" not in str(root):
-        path = Path(root)
-        return any((path / table).is_dir() and any((path / table).glob("date=*")) for table in TABLES)
+        return any(name.startswith("date=") for table in TABLES for name in names_in(Path(root) / table))
     return any(NAME.fullmatch(stored.name) for stored in open_store(root).files("*.parquet"))
-
-
-TABLES = ("events", "totals")

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
 
+TABLES = ("events", "totals")
+"""The top folders of an archive."""
 WORKSPACE = ".adding-"
 """Local adds prepare their file in a folder of this prefix; one that is left was killed in the middle."""
 COPY_BYTES = 1 << 20
@@ -106,8 +108,14 @@ class _Local:
         return sorted(found, key=lambda each: each.name)
 
     def below(self, run: str, pattern: str) -> list[Stored]:
-        days = self._path.glob("*/date=*")
-        names = [path.relative_to(self._path).as_posix() for day in days for path in (day / run).glob(pattern)]
+        names = [
+            f"{table}/{day}/{run}/{name}"
+            for table in TABLES
+            for day in names_in(self._path / table)
+            if day.startswith("date=")
+            for name in names_in(self._path / table / day / run)
+            if fnmatch.fnmatchcase(name, pattern)
+        ]
         return [stored for name in sorted(names) for stored in self._stored(name)]
 
     def _stored(self, name: str) -> list[Stored]:
@@ -172,6 +180,14 @@ class _Local:
         from pyarrow import fs
 
         return fs.LocalFileSystem(), self.root
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return what is in a folder; one that another process has just removed holds nothing. (Path.glob would raise.)"""
+    try:
+        return [path.name for path in folder.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _sync_folder(folder: Path) -> None:
