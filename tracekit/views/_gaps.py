@@ -62,7 +62,7 @@ def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) 
     starts, ends, after, before = (np.concatenate([p[i] for p in pieces]) for i in range(4))
     launch = np.append(launched.launch, -1)[after]
     begun = np.append(devices.trace.events.column("ts_ns").to_numpy(), 0)[launch]
-    late = (launch >= 0) & (begun >= starts)
+    late = (launch >= 0) & (begun > starts)
     middle = np.where(late, starts + (np.minimum(begun, ends) - starts) // 2, begun)
     cause = _causes(devices, launched, starts, ends, after, launch, begun, late)
     return Gaps(lane, owners, starts, ends, after, before, cause, launch, middle)
