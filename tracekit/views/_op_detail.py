@@ -117,7 +117,8 @@ def _table(charged: Charged, things: _Things) -> _Table:
         of = _groups.statistics(groups, things.host_ns)
         _, own = _groups.sums(groups.codes, groups.count, things.self_ns, "durations")
         figures |= {"total": of.total.tolist(), "self": list(own), "avg": of.mean.tolist(), "min": of.min.tolist()}
-        figures |= {"max": of.max.tolist()} | {f"p{p}": of.percentile(p).tolist() for p in (50, 95, 99)}
+        figures |= {"max": of.max.tolist(), "std": of.pstd.tolist()}
+        figures |= {f"p{p}": of.percentile(p).tolist() for p in (50, 95, 99)}
     figures |= {"device_avg": on_device.mean.tolist(), "device_min": on_device.min.tolist()}
     figures["device_max"] = on_device.max.tolist()
     if things.host_ns is not None:

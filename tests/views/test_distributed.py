@@ -1,0 +1,125 @@
+"""The view distributed: exact sets of instants are the oracle; real runs of PyTorch give names and groups."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus
+from views.hosts import op, work
+from views.tables import dicts, trace
+
+from tracekit.pipeline import read
+from tracekit.report import Section
+from tracekit.views import VIEWS
+from tracekit.views._collectives import plain
+from tracekit.views.base import ViewOptions
+
+DISTRIBUTED = VIEWS["distributed"].compute
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def tables(section: Section) -> dict[str, list[dict[str, Any]]]:
+    return {table.name: dicts(table) for table in section.tables}
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from((NCCL, "gemm", "memcpy")), st.integers(0, 40), st.integers(0, 15), st.integers(0, 1)),
+        min_size=1, max_size=14,
+    ),
+    host=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15)), max_size=4),
+)  # fmt: skip
+def test_unions_overlap_and_exposed_are_those_of_sets_of_instants(rows: list[Any], host: list[Any]) -> None:
+    made = [
+        work(name, None, at, at + length, "memcpy" if name == "memcpy" else "kernel", device=device)
+        for name, at, length, device in rows
+    ]
+    made += [op("all_reduce", at, at + length, "communication") for at, length in host]
+    found = tables(DISTRIBUTED(trace(*made), ViewOptions()))
+    talks = {d: {t for n, a, b, e in rows if n == NCCL and e == d for t in range(a, a + b)} for d in (0, 1)}
+    counts = {d: {t for n, a, b, e in rows if n == "gemm" and e == d for t in range(a, a + b)} for d in (0, 1)}
+    assert ("overlap" in found) == any(name == NCCL for name, *_ in rows)
+    for row in found.get("overlap", ()):
+        a, b = talks[row["device"]], counts[row["device"]]
+        assert (row["communication"], row["computation"]) == (len(a), len(b))
+        assert (row["overlap"], row["exposed"]) == (len(a & b), len(a - b))
+        assert row["overlap"] + row["exposed"] == row["communication"]
+        assert row["overlap_ratio"] == (len(a & b) / len(a) if a else None)
+    if host:
+        a = talks[0] | talks[1] | {t for at, length in host for t in range(at, at + length)}
+        b = counts[0] | counts[1]
+        (row,) = found["with_host"]
+        assert (row["communication"], row["computation"], row["overlap"]) == (len(a), len(b), len(a & b))
+        assert row["exposed"] == len(a - b)
+
+
+def test_collectives_are_named_by_operation_and_group_with_their_bytes() -> None:
+    args = (
+        '{"Collective name":"allreduce","In msg nelems":1000,"dtype":"Float","Process Group Name":"0",'
+        '"Process Group Description":"default_pg"}'
+    )
+    rows = work(NCCL, None, 0, 1000, args=args), work(NCCL, None, 2000, 4000, args=args), work(NCCL, None, 5000, 5500)
+    found = tables(DISTRIBUTED(trace(*rows), ViewOptions()))["collectives"]
+    assert [(r["name"], r["group"], r["calls"], r["total"], r["bytes"]) for r in found] == [
+        ("all_reduce", "0 (default_pg)", 2, 3000, 8000),
+        ("all_reduce", None, 1, 500, None),
+    ]
+    assert found[0]["bandwidth"] == 8000 * 10**9 / 3000
+
+
+def test_pytorchs_collectives_of_a_run_on_gpus() -> None:
+    found = tables(DISTRIBUTED(read(corpus("kineto/hta_nccl_data.json.gz")), ViewOptions()))
+    assert [(r["name"], r["group"], r["calls"]) for r in found["collectives"]] == [
+        ("all_reduce", "0 (default_pg)", 15),
+        ("broadcast", "0 (default_pg)", 6),
+    ]
+    events = json.loads(gzip.decompress(corpus("kineto/hta_nccl_data.json.gz").read_bytes()))["traceEvents"]
+    reduced = [e["args"] for e in events if e.get("args", {}).get("Collective name") == "allreduce"]
+    assert {args["dtype"] for args in reduced} == {"Float"}
+    assert found["collectives"][0]["bytes"] == 4 * sum(args["In msg nelems"] for args in reduced)
+
+
+def test_gloo_on_the_host_alone_is_told_so() -> None:
+    section = DISTRIBUTED(read(corpus("generated/torch/ddp_rank0.pt.trace.json")), ViewOptions())
+    found = tables(section)
+    assert "overlap" not in found
+    assert {r["name"]: r["calls"] for r in found["collectives"]} == {
+        "gloo:all_reduce": 8, "gloo:barrier": 4, "gloo:broadcast": 2,
+    }  # fmt: skip
+    assert "no kernel communicates: the figures are of the host alone" in section.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "is_communication"),
+    [
+        ("c10d::allreduce_", True), ("nccl:all_reduce", True), ("c_broadcast dygraph", True), ("broadcast", True),
+        ("aten::broadcast_tensors", False), ("aten::add", False), ("rpc_async#f", True), ("c_allreduce_sum", True),
+        ("interpcubic", False),
+    ],
+)  # fmt: skip
+def test_which_host_ranges_communicate(name: str, is_communication: bool) -> None:
+    section = DISTRIBUTED(trace(op(name, 0, 10)), ViewOptions())
+    assert bool(section.tables) == is_communication
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("AllReduce", "all_reduce"),
+        ("allreduce", "all_reduce"),
+        ("_allgather_base", "all_gather"),
+        ("barrier", "barrier"),
+    ],
+)
+def test_operations_are_spelled_one_way(name: str, word: str) -> None:
+    assert plain(name) == word
+
+
+def test_a_trace_without_communication_says_so() -> None:
+    section = DISTRIBUTED(trace(work("gemm", None, 0, 5)), ViewOptions())
+    assert section.notes[0] == "needs communication events; this trace has none"
