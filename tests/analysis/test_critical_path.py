@@ -175,6 +175,24 @@ def test_a_watchdog_that_looks_in_is_nobody_that_one_waits_for() -> None:
     assert ceiling(build(rows, device()), [GEMM]) == 0
 
 
+def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
+    """The second follows at once on the first: only its stream holds it up. The third comes after a pause."""
+    rows = host((0, 0, 400_000, OP))
+    work = device((0, 100_000, 110_000, GEMM, -1), (0, 111_000, 120_000, COPY, -1), (0, 200_000, 410_000, GEMM, -1))
+    graph = build(rows, work)
+    assert [(a, b, n) for a, b, n, _ in told(graph)] == [
+        (0, 100_000, OP), (100_000, 200_000, OP), (200_000, 410_000, GEMM),
+    ]  # fmt: skip
+    assert ceiling(graph, [OP]) == 190_000
+    assert ceiling(graph, [GEMM]) == 10_000
+
+
+def test_a_helper_thread_is_woken_by_one_that_goes_on() -> None:
+    rows = host((0, 0, 90_000, OP), (1, 50_000, 150_000, GEMM), (0, 151_000, 160_000, SYNC))
+    graph = build(rows, device())
+    assert [(a, b, n) for a, b, n, _ in told(graph)][:2] == [(0, 50_000, OP), (50_000, 150_000, GEMM)]
+
+
 def test_a_window_cuts_host_ranges_and_takes_what_was_launched_in_it() -> None:
     rows = host((0, 0, 10, OP), (0, 10, 20, LAUNCH), (0, 20, 90, OP), (0, 90, 100, LAUNCH))
     work = device((0, 12, 30, GEMM, 1), (0, 95, 120, GEMM, 3))

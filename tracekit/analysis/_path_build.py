@@ -6,6 +6,10 @@ import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, Works, pieces_of, search
 from tracekit.analysis._path_waits import between_threads, cut_copies, for_devices, streams_for_streams
+from tracekit.analysis._segments import I64
+
+PAUSE = 20_000
+"""ns: work that follows later than this on other work of its stream was held up by something else."""
 
 
 def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: int | None, end: int | None) -> Nodes:
@@ -17,9 +21,11 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     work = Works.of(host, device, low, high)
     first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
     timed = np.flatnonzero(last > first)
-    stops = for_devices(host, work, waits, low, high) + between_threads(host, timed, first, last, low)
+    stops = for_devices(host, work, waits, low, high) + between_threads(host, timed, first, last, low, main)
+    lone = _lone(work, low)
 
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
+    splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
     splits += [(stop.tail_threads, stop.untils) for stop in stops if stop.tail_threads.size]
     lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
@@ -37,6 +43,9 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
     real = found >= bounds[host.threads[work.launch[hangs]]]
     launch[hangs[real]] = found[real]
+    if main < threads:
+        found = search(bounds, free.ends, np.full(lone.size, main), work.starts[lone], "right") - 1
+        launch[lone] = np.where(found >= bounds[main], found, -1)
 
     heads, tails, numbers = [], [], []
     for stop in stops:
@@ -78,3 +87,16 @@ def _window(host: Host, device: Device, main: int, begin: int | None, end: int |
     low = begin if begin is not None else int(starts.min()) if starts.size else 0
     high = end if end is not None else max(int(ends.max()) if ends.size else 0, low)
     return low, max(low, high)
+
+
+def _lone(work: Works, low: int) -> I64:
+    """Return the work whose launch is not known, and that did not follow at once on other work of its stream.
+
+    Something launched it: as late as can be, when it began, so that whatever makes the host faster makes it earlier.
+    """
+    before = np.full(work.starts.size, low)
+    follows = np.flatnonzero(work.lanes[1:] == work.lanes[:-1]) + 1
+    before[follows] = work.ends[follows - 1]
+    at_once = np.zeros(work.starts.size, np.bool_)
+    at_once[follows] = (work.starts - before)[follows] <= PAUSE
+    return np.flatnonzero((work.launch < 0) & (work.starts > low) & ~at_once)

@@ -13,7 +13,8 @@ to then, so the copy is cut there.
 thread that does nothing for long, while another of its process works and falls silent before the first goes on, is
 taken to have waited for that one. "Long" is LEAST_FREE ns, and LEAST_TIMES the thread's median pause; "works" is
 LEAST_SHARE of the pause. A thread that stands in a range of the user's program could be computing there: then only the
-operators and calls of the other thread count as its work; else any range of it does.
+operators and calls of the other thread count as its work; else any range of it does. Who wakes a thread that is in
+nothing at all need not fall silent, unless that thread is the main one.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     return heads[known], tails[known]
 
 
-def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int) -> list[Stops]:
+def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> list[Stops]:
     """Return the waits of threads for other threads of their process."""
     threads = np.unique(host.threads[timed]).tolist()
     if len(threads) < 2:
@@ -162,6 +163,10 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int) -> 
             busy = _covered(runs[other], untils) - _covered(runs[other], froms)
             alive = _covered(cover[other], untils) - _covered(cover[other], froms)
             worked = np.where(bare, np.maximum(busy, alive), busy) >= LEAST_SHARE * (untils - froms)
+            if thread != main:
+                # Whoever woke a thread that was in nothing may well have gone on.
+                ended = np.where(bare & ~silent, untils, ended)
+                silent = silent | bare
             better = silent & worked & (ended > best_end)
             best[better], best_end[better] = other, ended[better]
         which = np.flatnonzero(best >= 0)

@@ -1,7 +1,8 @@
 """From a trace to the graphs of its critical paths, one for each rank (process, input); see analysis/critical_path.
 
 Host rows are operators, API calls, communication and ranges of the program on their threads; of API calls and operators
-that name no thread all of a process are taken as those of one. A call launches the device work of its correlation id.
+that name no thread all of a process are taken as those of one. A call launches the device work of its correlation id;
+work without one was launched when it began, unless it followed at once on other work of its stream.
 What waits: calls named ...Synchronize; copies that end inside their own call; streams that Kineto's "Stream Wait Event"
 rows name. Rows of kind sync say which stream a call waits for, and Kineto's also for which record of an event.
 

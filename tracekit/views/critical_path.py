@@ -102,7 +102,8 @@ def _by_part(owners: _owners.Owners, found: list[_Found], options: ViewOptions) 
         Column("share", "Share", Unit.RATIO, [share for *_, share in rows], 0),
     ]
     blocks: list[tuple[Cell, ...]] = [(owner, i) for i, (owner, *_) in enumerate(rows)]
-    return _groups.finish("path_parts", "Time on the path", columns, options, blocks=blocks, top_each=False)
+    whole = ViewOptions(sorted_by=options.sorted_by)
+    return _groups.finish("path_parts", "Time on the path", columns, whole, blocks=blocks, top_each=False)
 
 
 def _by_name(owners: _owners.Owners, found: list[_Found], options: ViewOptions) -> ReportTable:
@@ -242,8 +243,8 @@ def _notes(owners: _owners.Owners, found: list[_Found]) -> list[str]:
             notes.append(f"{who}no device work: the path goes through host threads alone")
         elif each.of.unlinked:
             notes.append(
-                f"{who}{each.of.unlinked:,} of {each.of.device:,} pieces of device work name no launch call: nothing "
-                "is known that they waited for but the work before them on their stream"
+                f"{who}{each.of.unlinked:,} of {each.of.device:,} pieces of device work name no launch call: they are "
+                "taken as launched when they began, unless they followed at once on other work of their stream"
             )
         if each.of.guessed_thread:
             notes.append(f"{who}calls that name no thread are taken as those of one thread")
