@@ -334,3 +334,8 @@ def test_what_fuzzing_found_costs_what_it_breaks_alone(name: str, old: bytes, ne
     ledger_adds_up(tmp_path / "x", reader)
     whole = len(tracekit.read(sample(name)).events)
     assert whole - 2 <= len(tracekit.read(tmp_path / "x", format=reader).events) <= whole
+
+
+def test_counters_of_several_series_need_no_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", [{"ph": "C", "ts": 1, "pid": 1, "args": {"a": 1, "b": 2}}])
+    assert {n: r["value"] for n, r in of(path).items()} == {"a": 1.0, "b": 2.0}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus, corpus_root
+from support import corpus, corpus_root, sample
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure, sure_of_text
+from viewers import perfetto
 
 import tracekit
 from tracekit.errors import ParseError, SchemaError, TracekitError
@@ -67,7 +70,7 @@ def check_row(row: Event, event: Event) -> None:
             have[key] = [row[f"{key}_{axis}"] for axis in "xyz"]
     for key, column in COLUMN_OF_ARG.items():
         if key in want and key not in have:
-            have[key] = row[column] if row[column] is not None or want[key] != -1 else -1
+            have[key] = row[column] if row[column] is not None or want[key] not in (-1, 0xFFFFFFFF) else want[key]
     if row["copy_kind"] and "direction" in want and "direction" not in have:
         have["direction"] = {"DtoH": "DEVICE_TO_HOST", "HtoD": "HOST_TO_DEVICE"}[row["copy_kind"]]
         have["size"] = row["bytes"]
@@ -394,3 +397,58 @@ def test_a_fact_too_deep_to_be_written_again_is_passed_over_with_a_note(
     assert "odd" not in trace.run.sources[0].facts
     assert {"deep-fact", "facts-not-read"} & trace.ledgers[0].notes.keys()
     tracekit.convert(path, tmp_path / "y.json", to="chrome", format="kineto")
+
+
+def test_a_string_of_escaped_quotes_that_never_ends_costs_no_time(tmp_path: Path) -> None:
+    # Each quote was taken for the begin of a string that goes on to the end: 14 s for 130 KB.
+    odd = '{"ph": "X", "name": "' + '\\"' * 60_000
+    path = write(tmp_path / "x.json", slice_of(), odd)
+    begun = time.process_time()
+    trace = tracekit.read(path, format="kineto")
+    assert time.process_time() - begun < 5
+    assert len(trace.events) == 1
+
+
+@pytest.mark.viewer
+def test_arrows_from_a_launch_to_its_work_are_arrows_in_perfetto(tmp_path: Path) -> None:
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 6, "ts": 10, "dur": 3}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 20, "dur": 4}
+    sync = {"ph": "X", "cat": "cuda_sync", "name": "Context Sync", "pid": 0, "tid": -1, "ts": 40, "dur": 4}
+    flow = {"cat": "ac2g", "name": "ac2g"}
+    events: list[Event] = []
+    for number, work, place in ((1, kernel, {"stream": 7}), (2, sync, {"stream": 0xFFFFFFFF})):
+        at = work["ts"]
+        args = {"correlation": number, "device": 0, "context": 1, **place}
+        events += [
+            {**call, "ts": at - 5, "args": {"correlation": number}},
+            {**flow, "ph": "s", "id": number, "pid": 5, "tid": 6, "ts": at - 5},
+            {**work, "args": args},
+            {**flow, "ph": "f", "bp": "e", "id": number, "pid": 0, "tid": work["tid"], "ts": at},
+        ]
+    # One end alone is no arrow.
+    events.append({**flow, "ph": "f", "bp": "e", "id": 9, "pid": 0, "tid": 7, "ts": 21})
+    path = write(tmp_path / "x.json", *events)
+    found = [r for r in rows(tracekit.read(path)) if r["kind"] == "flow" and r["device"] is not None]
+    assert [(r["context"], r["stream"]) for r in found] == [(1, 7), (1, 7), (1, None)]
+    tracekit.convert(path, tmp_path / "y.json", to="chrome")
+    made = json.loads((tmp_path / "y.json").read_text(encoding="utf-8"))["traceEvents"]
+    own = sorted((e["ph"], e.get("id", 0)) for e in made if e.get("cat") == "flow")
+    assert own == [("f", 1), ("f", 2), ("i", 0), ("s", 1), ("s", 2)]
+    joined = (
+        "select a.name as a, b.name as b from flow join slice a on a.id=slice_out join slice b on b.id=slice_in "
+        "order by b.ts"
+    )
+    seen = perfetto(tmp_path / "y.json", [joined])
+    assert seen["errors"] == {}
+    pairs = {(r["a"], r["b"]) for r in seen["sql"][0]}
+    assert pairs == {("cudaLaunchKernel", "k"), ("cudaLaunchKernel", "Context Sync")}
+
+
+@pytest.mark.viewer
+def test_all_arrows_of_the_gpu_sample_are_in_perfetto(tmp_path: Path) -> None:
+    tracekit.convert(sample("kineto/gpu.pt.trace.json"), tmp_path / "y.json", to="chrome")
+    made = json.loads((tmp_path / "y.json").read_text(encoding="utf-8"))["traceEvents"]
+    phases = Counter(e["ph"] for e in made if e.get("cat") == "flow")
+    assert phases == {"s": 48, "f": 48}
+    seen = perfetto(tmp_path / "y.json")
+    assert (seen["errors"], seen["flows"]) == ({}, 48 + sum(e["ph"] == "s" and e["cat"] == "launch" for e in made))

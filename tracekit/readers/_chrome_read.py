@@ -100,7 +100,7 @@ class ChromeReading:
             build = rows.builds[int(rows.plan[at])]
             row: dict[str, Any] = {n: table[n][at] for n in names}
             for key, value in build.extra["series"]:
-                own = row["name"] or ""
+                own = row.get("name") or ""
                 name = f"{own} {key}" if own else key
                 made.add(
                     **row

@@ -16,11 +16,13 @@ LONGEST_OBJECT = 4 << 20
 MOST_TRIES = 64
 """Ends of one broken object that are tried."""
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TO_ITS_END = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+"""A string; one without an end takes all that is left: the search would else begin anew at each quote in it."""
+_STRING = re.compile(_TO_ITS_END, re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _BAD_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
-_NUMBERLESS = re.compile(rb'"(?:[^"\\]|\\.)*"|([-+]?\b(?:nan|infinity|inf)\b(?:\(ind\))?)', re.DOTALL | re.IGNORECASE)
+_NUMBERLESS = re.compile(_TO_ITS_END + rb"|([-+]?\b(?:nan|infinity|inf)\b(?:\(ind\))?)", re.DOTALL | re.IGNORECASE)
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
 _SWALLOWED_QUOTE = re.compile(rb'\\"(?=\s*(?:,\s*"[^"\\,:]{1,40}"\s*:|\}\s*[,}\]]|\}\s*$))')

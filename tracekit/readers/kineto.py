@@ -21,7 +21,7 @@ objects.
 
 A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
 rows have pid = device and tid = stream in the file; here they have these in `device` and `stream`, and the pid of the
-host process, since one file is of one process. "[memory]" instants are rows of kind memory (bytes signed, device when
+host process, since one file is of one process; ends of arrows there are in the context of the work. "[memory]" instants are rows of kind memory (bytes signed, device when
 it is a GPU) and bring two counters, Total Allocated and Total Reserved. "shared memory" of kernels is static and
 dynamic together: it stays in args.
 
@@ -84,6 +84,8 @@ class _Kineto:
         self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
         self.host: int | None = None
         self.devices: set[int] = {p["id"] for p in self._properties() if isinstance(p.get("id"), int)}
+        self.contexts: dict[tuple[int, int], int | None] = {}
+        """(device, stream) -> the context of its work, None where it is of several."""
         self.demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
 
     def _properties(self) -> list[dict[str, Any]]:
@@ -212,6 +214,27 @@ class _Kineto:
         device, known = rows.ints("device")
         if known.any() and (own := rows.has(DEVICE)).any():
             self.devices.update(np.unique(device[known & own]).tolist())
+            (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
+            stream = np.where(on_stream & ~_no_number(stream), stream, -1)
+            places = np.unique(np.column_stack((device, stream, context))[known & own & in_context], axis=0)
+            for number, of, found in places.tolist():
+                if self.contexts.setdefault((number, of), found) != found:
+                    self.contexts[number, of] = None
+
+    def _arrow_contexts(self, rows: Rows) -> None:
+        """Ends of arrows on a device are in the context of the work that they point at; the file does not repeat it."""
+        arrows = rows.has(MOVABLE)
+        if not arrows.any():
+            return
+        (device, known), (stream, on_stream) = rows.ints("device"), rows.ints("stream")
+        at = np.flatnonzero(arrows & known)
+        stream = np.where(on_stream & ~_no_number(stream), stream, -1)
+        found = [self.contexts.get(key) for key in zip(device[at].tolist(), stream[at].tolist(), strict=True)]
+        if any(context is not None for context in found):
+            context, stated = rows.ints("context")
+            context[at] = [c or 0 for c in found]
+            stated[at] = [c is not None for c in found]
+            rows.columns["context"] = pa.array(context, mask=~stated)
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         reading = self.reading
@@ -220,12 +243,13 @@ class _Kineto:
         columns = rows.columns
         own = rows.has(DEVICE)
         events.move_arrows(rows, self.host, self.devices)
+        self._arrow_contexts(rows)
         if self.host is not None and own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
             columns["pid"] = events.where(own, pa.array(np.full(rows.count, self.host)), pid)
         for column in ("device", "stream", "context"):
-            if column in columns and (low := columns[column].fill_null(0).to_numpy() < 0).any():
-                columns[column] = events.where(low, pa.nulls(rows.count, columns[column].type), columns[column])
+            if column in columns and (none := _no_number(columns[column].fill_null(0).to_numpy())).any():
+                columns[column] = events.where(none, pa.nulls(rows.count, columns[column].type), columns[column])
         counters = self._memory(rows)
         for name in ("scratch_0", "scratch_1", "scratch_2"):
             columns.pop(name, None)
@@ -302,6 +326,11 @@ class _Kineto:
                 facts[key] = value
         if self._properties():
             facts["deviceProperties"] = self._properties()
+
+
+def _no_number(values: Any) -> Any:
+    """Tell which numbers of a device, stream or context stand for none: -1, and -1 of 32 bits (Context Sync)."""
+    return (values < 0) | (values == 0xFFFFFFFF)
 
 
 def _taken(build: Build, column: str, key: str) -> set[str]:
