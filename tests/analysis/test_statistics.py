@@ -28,6 +28,13 @@ def slow_rank(values: list[int], percent: float) -> int:
     return next(v for i, v in enumerate(sorted(values), 1) if Fraction(i, len(values)) >= share)
 
 
+def rounded_root(value: Fraction) -> int:
+    """The root, rounded to the nearest integer, a half to the even one; without any root but that of an integer."""
+    below = math.isqrt(math.floor(value))
+    half = (below + Fraction(1, 2)) ** 2
+    return below + 1 if value > half or (value == half and below % 2 == 1) else below
+
+
 def test_examples_of_the_documentation() -> None:
     outcome = doctest.testmod(statistics)
     assert outcome.attempted >= 3
@@ -85,15 +92,17 @@ def test_each_group_has_the_statistics_of_its_values(rows: list[tuple[int, int]]
         assert found.percentiles[group].tolist() == [slow_rank(values, p) if values else 0 for p in percents]
         if len(values) < 2:
             assert math.isnan(found.std[group])
+            assert found.pstd[group] == 0
         else:
             mean = Fraction(sum(values), len(values))
             variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
             assert found.std[group] == pytest.approx(math.sqrt(variance), rel=1e-12, abs=0)
+            assert found.pstd[group] == rounded_root(variance * (len(values) - 1) / len(values))
 
 
 def test_integers_come_out_as_int64() -> None:
     found = of([(0, 5), (0, 6), (1, 7)], 3)
-    for column in (found.calls, found.total, found.min, found.max, found.mean, found.percentiles):
+    for column in (found.calls, found.total, found.min, found.max, found.mean, found.percentiles, found.pstd):
         assert column.dtype == np.int64
     assert found.percentiles.shape == (3, 3)
 
@@ -101,6 +110,22 @@ def test_integers_come_out_as_int64() -> None:
 @pytest.mark.parametrize(("values", "mean"), [([0, 1], 0), ([1, 2], 2), ([-1, 0], 0), ([-2, -1], -2), ([0, 0, 2], 1)])
 def test_the_mean_rounds_a_half_to_the_even_integer(values: list[int], mean: int) -> None:
     assert of([(0, value) for value in values], 1).mean.tolist() == [mean]
+
+
+@pytest.mark.parametrize(("values", "deviation"), [([0, 1], 0), ([0, 3], 2), ([0, 5], 2), ([7], 0), ([0, 0, 0, 4], 2)])
+def test_the_deviation_of_the_population_rounds_a_half_to_the_even_integer(values: list[int], deviation: int) -> None:
+    assert of([(0, value) for value in values], 1).pstd.tolist() == [deviation]
+
+
+@pytest.mark.parametrize("far", [3_037_000_499, 3_037_000_500, (1 << 32) - 1, 1 << 32, (1 << 62) - 1])
+def test_the_deviation_is_exact_wherever_squares_pass_64_bits(far: int) -> None:
+    values = [0, far, far, 3, far // 2]
+    middle = Fraction(sum(values), len(values))
+    variance = sum((value - middle) ** 2 for value in values) / len(values)
+    if sum(values) < 1 << 63:
+        assert of([(0, value) for value in values], 1).pstd.tolist() == [rounded_root(variance)]
+    spread = [-far, far] * 3
+    assert of([(0, value) for value in spread], 1).pstd.tolist() == [far]
 
 
 def test_a_small_spread_of_large_times_keeps_its_deviation() -> None:
