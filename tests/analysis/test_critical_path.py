@@ -188,6 +188,16 @@ def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
     assert ceiling(graph, [GEMM]) == 10_000
 
 
+def test_a_sync_waits_for_work_without_a_launch_call_that_ran_meanwhile() -> None:
+    rows = host((0, 0, 10, OP), (0, 10, 500, SYNC), (0, 500, 510, OP))
+    work = device((0, 5, 300, GEMM, -1), (0, 300, 498, COPY, -1), (0, 505, 509, COPY, -1))
+    graph = build(rows, work, waits((1, Waits.ALL, 10)))
+    assert [(a, b, n) for a, b, n, _ in told(graph)][-4:] == [
+        (5, 300, GEMM), (300, 498, COPY), (498, 500, SYNC), (500, 510, OP),
+    ]  # fmt: skip
+    assert ceiling(graph, [GEMM]) == 295
+
+
 def test_a_helper_thread_is_woken_by_one_that_goes_on() -> None:
     rows = host((0, 0, 90_000, OP), (1, 50_000, 150_000, GEMM), (0, 151_000, 160_000, SYNC))
     graph = build(rows, device())

@@ -140,7 +140,7 @@ class Works:
     """Device work of the window in order of lane and start. rows: of `Device`. streams: as given; lanes: disjoint.
 
     launch: row of `Host`, -1 where unknown or where the work began before its call. called: when the call began, the
-    start where that is unknown. release: up to when the launch call held it, ns.
+    lowest int64 where that is unknown. release: up to when the launch call held it, ns.
     """
 
     rows: I64
@@ -159,8 +159,9 @@ class Works:
         """Return the work that runs in the window, or was launched there."""
         ends = np.maximum(device.starts, device.ends)
         launch = np.where(_began(host, device), device.launch, -1)
-        called = np.where(launch >= 0, host.starts[launch] if host.starts.size else device.starts, device.starts)
-        chosen = np.flatnonzero((ends > low) & (called < high))
+        known = launch >= 0
+        called = np.where(known, host.starts[launch] if host.starts.size else device.starts, LOWEST)
+        chosen = np.flatnonzero((ends > low) & (np.where(known, called, device.starts) < high))
         order = chosen[np.lexsort((ends[chosen], device.starts[chosen], device.streams[chosen]))]
         lanes = _disjoint(device.streams[order], device.starts[order], ends[order])
         again = np.lexsort((np.arange(order.size), lanes))

@@ -96,8 +96,13 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> l
     for stream in np.unique(work.streams).tolist():
         mine = work.by_stream(stream)
         last = np.searchsorted(np.maximum.accumulate(work.called[mine]), waits.before[calls], "left") - 1
+        # The last of these whose launch is known must have ended; what has no known launch may have come later.
+        sure_of = np.maximum.accumulate(np.where(work.launch[mine] >= 0, np.arange(mine.size), -1))
+        surely = np.where(last >= 0, sure_of[np.maximum(last, 0)], -1)
+        over = (surely < 0) | (work.ends[mine[np.maximum(surely, 0)]] <= returns + TOLERANCE)
+        last = np.minimum(last, np.searchsorted(work.starts[mine], returns, "left") - 1)
         ended = work.ends[mine[np.maximum(last, 0)]]
-        known = (last >= 0) & (ended <= returns + TOLERANCE)
+        known = (last >= 0) & (ended <= returns + TOLERANCE) & over
         sure = np.flatnonzero(known & ((wants == Waits.ALL) | (wants == stream)))
         parts.append((sure, mine[last[sure]]))
         np.maximum.at(latest, sure, ended[sure])
