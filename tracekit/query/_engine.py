@@ -43,7 +43,10 @@ def checked_sql(sql: str) -> None:
             raise _told(err, duckdb) from err
     if len(found) != 1:
         raise UsageError(f"the query has {len(found)} statements: one SELECT is all that is run", hint=EXAMPLE)
-    kind = str(found[0].type).rpartition(".")[2]
+    try:
+        kind = str(found[0].type).rpartition(".")[2]
+    except ValueError:  # DuckDB's enumeration lacks some statements that its parser knows (UPDATE EXTENSIONS)
+        kind = "this statement"
     if kind == "MULTI":
         raise UsageError(
             "PIVOT without its values is several statements",
@@ -97,13 +100,17 @@ def _batches(reader: pa.RecordBatchReader, duckdb: Any) -> Iterator[pa.RecordBat
         yield batch
 
 
+_SCAN_FAILED = re.compile(r"reading the stream registered as|get_next failed|CRC checksum")
+"""What DuckDB 2 and 1 say when Arrow cannot read a file that it scans for them."""
+
+
 def _told(err: Exception, duckdb: Any) -> TracekitError:
     """Return DuckDB's message in one sentence: wrong SQL is wrong usage, the rest is an input that failed."""
     first, _, rest = str(err).strip().partition("\n")
     text = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", first).strip() or type(err).__name__
     candidates = re.search(r"^(?:Candidate|Did you mean).*", rest, re.MULTILINE)
     hint = candidates[0] if candidates else ""
-    if "page corrupted" in str(err) or "CRC" in str(err):
+    if _SCAN_FAILED.search(str(err)):
         return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` says which")
     if isinstance(err, duckdb.PermissionException):
         return UsageError(f"the query may read its inputs alone: {text}", hint="give the file as an INPUT")

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tracekit import pipeline
 from tracekit._version import __version__
+from tracekit.errors import TracekitError
 from tracekit.render.base import RenderOptions
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.trace import Ledger
@@ -64,10 +65,15 @@ def _cast(first: pa.RecordBatch | None, rest: pa.RecordBatchReader, schema: pa.S
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowInvalid as err:
+            raise TracekitError(
+                f"column {field.name}: its first values fit into 64 bits, a later one does not",
+                hint=f"CAST({field.name} AS VARCHAR) keeps the digits of all",
+            ) from err
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

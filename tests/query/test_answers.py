@@ -1,0 +1,230 @@
+"""What a query sees of its inputs, and the forms of its answer: exact."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import rows_of, traces
+from support import sample
+
+import tracekit
+from tracekit import archive, query, schema
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.inputs import Failure
+from tracekit.query import _results
+from tracekit.readers.builder import event_batch
+from tracekit.render.base import RenderOptions
+from tracekit.trace import Trace
+
+CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
+LOG = sample("recorder-log/rank0.jsonl")
+SUMMED = sample("paddle-summary/gpu.txt")
+
+
+def one(inputs: object, sql: str) -> object:
+    (row,) = query.query(inputs, sql).to_pylist()  # type: ignore[arg-type]
+    (value,) = row.values()
+    return value
+
+
+@settings(max_examples=15)
+@given(trace=traces())
+def test_the_views_hold_the_rows_of_the_trace(trace: Trace, tmp_path: Path) -> None:
+    tracekit.write(trace, tmp_path / "x.parquet", force=True)
+    events = query.query(tmp_path / "x.parquet", "FROM events")
+    totals = query.query(tmp_path / "x.parquet", "FROM totals")
+    names = [f.name for f in query.ARCHIVE_COLUMNS]
+    for got, want, columns in ((events, trace.events, schema.EVENTS), (totals, trace.totals, schema.TOTALS)):
+        assert got.schema.names == [*columns.names, *names]
+        key = str
+        assert sorted(rows_of(got.drop_columns(names)), key=key) == sorted(rows_of(want), key=key)
+
+
+def test_files_folders_archives_and_their_mixture(tmp_path: Path) -> None:
+    done = archive.add(tmp_path / "a", CSV, run="r", date="2026-01-31")
+    archive.add(tmp_path / "a", [SUMMED, LOG], run="s", date="2026-02-01")
+    assert one(CSV, "SELECT count(*) FROM events") == 137
+    assert one([CSV, LOG], "SELECT count(DISTINCT source) FROM events") == 2
+    assert one(tmp_path / "a", "SELECT count(*) FROM events") == 175
+    assert one(tmp_path / "a", "SELECT count(*) FROM totals") == 52
+    assert one(done.path, "SELECT count(*) FROM events") == 137
+    assert one([tmp_path / "a", str(LOG)], "SELECT count(*) FROM events WHERE entry IS NULL") == 38
+    whose = query.query(tmp_path / "a", "SELECT DISTINCT entry, date, run_name FROM events WHERE run_name = 'r'")
+    assert whose.to_pylist() == [{"entry": done.id, "date": done.date, "run_name": "r"}]
+    assert (
+        one([SUMMED, tmp_path / "a"], "SELECT count(*) FILTER (run_name IS NULL) || '/' || count(*) FROM totals")
+        == "52/104"
+    )
+
+
+def test_only_the_files_that_a_filter_leaves_are_opened(tmp_path: Path) -> None:
+    one_, other = (archive.add(tmp_path, p, run=r, date="2026-01-01") for p, r in ((CSV, "r"), (LOG, "s")))
+    path = Path(other.path)
+    data = bytearray(path.read_bytes())
+    data[4:400] = bytes(396)
+    path.write_bytes(data)
+    assert one(tmp_path, "SELECT count(name) FROM events WHERE run_name = 'r'") == 137
+    assert (
+        one(tmp_path, f"SELECT count(name) FROM events WHERE entry = '{one_.id}' AND date = DATE '2026-01-01'") == 137
+    )
+    with pytest.raises(TracekitError, match="damaged"):
+        query.query(tmp_path, "SELECT count(name), count(ts_ns), sum(dur_ns) FROM events")
+
+
+def test_filters_on_every_kind_of_column_agree_with_arithmetic() -> None:
+    frame = tracekit.read(CSV).to_pandas()
+    for sql, mask in (
+        ("kind = 'kernel'", frame["kind"] == "kernel"),
+        ("kind IN ('memcpy', 'memset')", frame["kind"].isin(["memcpy", "memset"])),
+        ("name LIKE '%gemm%'", frame["name"].str.contains("gemm")),
+        ("dur_ns > 1000 AND stream IS NOT NULL", (frame["dur_ns"] > 1000) & frame["stream"].notna()),
+        ("copy_kind = 'HtoD' OR bytes > 100", (frame["copy_kind"] == "HtoD") | (frame["bytes"] > 100).fillna(False)),
+        ("raw_name IS NULL", frame["raw_name"].isna()),
+    ):
+        assert one(CSV, f"SELECT count(*) FROM events WHERE {sql}") == mask.sum(), sql
+
+
+def test_an_older_schema_and_a_file_written_anew_go_through_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive.add(tmp_path, CSV, run="r").path
+    pq.write_table(pq.ParquetFile(path).read().slice(0, 10).drop_columns(["args"]), path)
+    assert one(tmp_path, "SELECT count(*) FROM events WHERE run_name = 'r' AND args IS NULL") == 10
+
+
+def test_bad_inputs_among_good_ones_are_named(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("nothing")
+    failures: list[Failure] = []
+    assert query.query([CSV, bad], "SELECT count(*) AS n FROM events", failures=failures).to_pylist() == [{"n": 137}]
+    assert [f.name for f in failures] == [str(bad)]
+    with pytest.raises(TracekitError):
+        query.query([CSV, bad], "SELECT 1")
+    with pytest.raises(InputError):
+        query.query(tmp_path / "missing.csv", "SELECT 1")
+    archive.add(tmp_path / "a", CSV, run="r")
+    damaged = Path(archive.add(tmp_path / "a", LOG, run="s").path)
+    damaged.write_bytes(b"PAR1")
+    failures.clear()
+    assert query.query(tmp_path / "a", "SELECT count(*) AS n FROM events", failures=failures).to_pylist() == [
+        {"n": 137}
+    ]
+    assert [f.name for f in failures] == [str(damaged)]
+
+
+def big(path: Path, rows: int) -> Path:
+    ids = np.arange(rows)
+    batch = event_batch(
+        rows, {"ts_ns": ids, "dur_ns": np.full(rows, (1 << 60) + 1), "event_id": ids, "kind": "kernel", "source": 0}
+    )
+    tracekit.write(Trace(pa.Table.from_batches([batch])), path)
+    return path
+
+
+def test_sums_beyond_64_bits_are_exact(tmp_path: Path) -> None:
+    path = big(tmp_path / "x.parquet", 100)
+    want = 100 * ((1 << 60) + 1)
+    assert int(one(path, "SELECT sum(dur_ns) FROM events")) == want  # type: ignore[call-overload]
+    table = query.query(path, "SELECT sum(dur_ns) AS total_ns FROM events")
+    assert table.schema.field("total_ns").type == pa.decimal128(38, 0)
+    assert f"{want // 10**9:,}" in _results.render(table, "text", RenderOptions(time_unit="s"))
+    for form in ("csv", "json", "parquet"):
+        out = io.BytesIO()
+        query.write(table.to_reader(), form, out)
+        text = pq.read_table(io.BytesIO(out.getvalue())) if form == "parquet" else out.getvalue().decode()
+        assert (text.column(0).to_pylist() == [Decimal(want)]) if form == "parquet" else (str(want) in text)
+
+
+def test_sums_are_plain_integers_where_they_fit() -> None:
+    table = query.query(CSV, "SELECT sum(dur_ns) AS total_ns, kind FROM events GROUP BY kind")
+    assert table.schema.field("total_ns").type == pa.int64()
+    assert table.schema.field("kind").type == pa.string()
+
+
+def test_a_long_answer_streams_with_one_type(tmp_path: Path) -> None:
+    """The type of a sum is settled by the first batch; a later value that does not fit is an error, not a change."""
+    path = big(tmp_path / "x.parquet", 300_000)
+    fits = "SELECT ts_ns, sum(ts_ns) AS s FROM events GROUP BY ts_ns"
+    with query.ask(path, fits) as answer:
+        assert answer.reader.schema.field("s").type == pa.int64()
+        assert sum(batch.num_rows for batch in answer.reader) == 300_000
+    grows = "SELECT sum(dur_ns) OVER (ORDER BY ts_ns) AS s FROM events ORDER BY ts_ns DESC"
+    assert int(query.query(path, grows).column("s")[0].as_py()) == 300_000 * ((1 << 60) + 1)
+    late = "SELECT CASE WHEN range < 2400000 THEN 1::HUGEINT ELSE 1::HUGEINT << 70 END AS s FROM range(2500000)"
+    with pytest.raises(TracekitError, match="64 bits"):
+        query.query(path, late)
+
+
+ODD = """SELECT 1::BIGINT AS n, 1500::BIGINT AS t_ns, 2048::BIGINT AS size_bytes, 0.5::DOUBLE AS part_ratio,
+    NULL AS nothing, 'a,"b"' AS text, '' AS empty, 1.25::DECIMAL(9,2) AS d, true AS yes, [1, 2] AS list,
+    {'a': 1} AS struct, DATE '2026-01-31' AS day, TIMESTAMP '2026-01-31 01:02:03' AS at, 'nan'::DOUBLE AS nan,
+    'x'::BLOB AS blob, INTERVAL 1 DAY AS span, 'é\x1b' AS odd"""
+
+
+def test_csv_is_rfc_4180_and_exact() -> None:
+    out = io.BytesIO()
+    with query.ask(CSV, ODD) as answer:
+        assert query.write(answer.reader, "csv", out) == 1
+    header, row = csv.reader(io.StringIO(out.getvalue().decode(), newline=""))
+    got = dict(zip(header, row, strict=True))
+    assert got["t_ns"] == "1500"
+    assert (got["text"], got["nothing"], got["nan"], got["d"], got["yes"]) == ('a,"b"', "", "", "1.25", "true")
+    assert (got["list"], got["day"], got["at"]) == ("[1, 2]", "2026-01-31", "2026-01-31T01:02:03")
+    assert out.getvalue().count(b"\r\n") == 2
+    assert b',"",' in out.getvalue()
+
+
+def test_json_tells_columns_units_rows_and_the_ledger() -> None:
+    out = io.BytesIO()
+    with query.ask(CSV, ODD) as answer:
+        query.write(answer.reader, "json", out, answer.ledgers)
+    got = json.loads(out.getvalue())
+    assert got["tracekit"] == tracekit.__version__
+    units = {c["name"]: c["unit"] for c in got["columns"]}
+    assert (units["t_ns"], units["size_bytes"], units["part_ratio"], units["text"]) == ("ns", "bytes", "ratio", "text")
+    row = dict(zip(units, got["rows"][0], strict=True))
+    assert (row["t_ns"], row["list"], row["struct"], row["nan"], row["yes"]) == (1500, [1, 2], {"a": 1}, None, True)
+    assert got["ledger"][0]["path"] == str(CSV)
+
+
+def test_an_answer_without_rows_has_its_columns_in_every_form() -> None:
+    sql = "SELECT name, dur_ns FROM events WHERE false"
+    for form in ("csv", "json", "parquet"):
+        out = io.BytesIO()
+        with query.ask(CSV, sql) as answer:
+            assert query.write(answer.reader, form, out) == 0
+        assert b"dur_ns" in out.getvalue()
+    assert "0 rows" in query.render(query.query(CSV, sql), "text", RenderOptions())
+
+
+def test_text_is_exact_and_as_wide_as_the_terminal() -> None:
+    table = query.query(CSV, "SELECT name, kind, dur_ns, ts_ns, grid_x, block_x FROM events WHERE kind = 'kernel'")
+    text = query.render(table, "text", RenderOptions(width=60))
+    assert max(map(len, text.splitlines())) <= 60
+    whole = query.render(table, "text", RenderOptions(time_unit="ns"))
+    for value in table.column("dur_ns").to_pylist():
+        assert f"{value:,}" in whole
+    with pytest.raises(UsageError):
+        query.render(table, "text", RenderOptions(time_unit="days"))
+    odd = query.render(query.query(CSV, ODD), "text", RenderOptions())
+    assert "\x1b" not in odd
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=5))
+def test_integers_of_a_column_come_through_every_form(values: list[int | None]) -> None:
+    table = pa.table({"x_ns": pa.array(values, pa.int64())})
+    out = io.BytesIO()
+    query.write(table.to_reader(), "json", out)
+    assert [row[0] for row in json.loads(out.getvalue())["rows"]] == values
+    text = query.render(table, "text", RenderOptions(time_unit="ns"))
+    assert all(f"{value:,}" in text for value in values if value is not None)
