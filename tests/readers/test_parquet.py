@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from strategies import rows_of, traces
+from support import sample
 
 import tracekit
 from tracekit import pipeline, schema
@@ -182,6 +184,58 @@ def test_an_archive_that_another_program_wrote_anew_is_read_with_a_note(tmp_path
     trace = tracekit.read(path)
     assert trace.events.column("ts_ns").to_pylist() == [0, 7]
     assert set(trace.ledgers[0].notes) == {"written-anew"}
+
+
+@pytest.mark.parametrize("by", ["pandas", "duckdb"])
+@pytest.mark.parametrize("name", ["kineto/gpu.pt.trace.json", "nvprof-csv/gpu-and-api-trace.csv"])
+def test_an_archive_that_lost_our_metadata_is_known_by_its_columns(by: str, name: str, tmp_path: Path) -> None:
+    whole = tracekit.read(sample(name))
+    write(whole, tmp_path / "a.parquet")
+    bare = tmp_path / "bare"
+    if by == "pandas":
+        frame = pq.read_table(tmp_path / "a.parquet").replace_schema_metadata().to_pandas()
+        frame[frame["ts_ns"] >= 0].to_parquet(bare)
+    else:
+        duckdb.sql(f"copy (select * from '{tmp_path / 'a.parquet'}') to '{bare}' (format parquet)")
+    trace = tracekit.read(bare)
+    assert [f.format for f in trace.run.sources] == ["parquet"]
+    assert rows_of(trace.events) == rows_of(whole.events)
+    assert trace.run.origin_ns is None
+    assert set(trace.ledgers[0].notes) == {"facts-lost"}
+    assert "clock, names of devices" in trace.ledgers[0].notes["facts-lost"].text
+
+
+def test_a_few_columns_of_an_archive_are_read_and_numbered_anew(tmp_path: Path) -> None:
+    write(small(), tmp_path / "a.parquet")
+    duckdb.sql(
+        f"copy (select kind, ts_ns, dur_ns, name, 1 as more from '{tmp_path / 'a.parquet'}') to '{tmp_path / 'b'}' "
+        "(format parquet)"
+    )
+    trace = tracekit.read(tmp_path / "b")
+    assert [trace.events.column(n).to_pylist() for n in ("ts_ns", "event_id", "source")] == [
+        [-5, 0, 7], [0, 1, 2], [0, 0, 0],
+    ]  # fmt: skip
+    assert set(trace.ledgers[0].notes) == {"facts-lost", "columns-lost", "columns-not-ours"}
+    assert "event_id, source: numbered anew" in trace.ledgers[0].notes["columns-lost"].text
+
+
+def test_totals_that_lost_our_metadata_are_totals(tmp_path: Path) -> None:
+    trace = tracekit.read(sample("nvprof-csv/summary-new.csv"))
+    write(trace, tmp_path / "a.parquet")
+    pq.write_table(pq.read_table(tmp_path / "a.parquet").replace_schema_metadata(), tmp_path / "b")
+    again = tracekit.read(tmp_path / "b")
+    assert again.totals.to_pylist() == trace.totals.to_pylist()
+
+
+def test_sources_of_an_archive_without_facts_are_counted_and_hostile_numbers_refused(tmp_path: Path) -> None:
+    path = write(small(source=np.array([2, 0, 1])), tmp_path / "a.parquet")
+    table = pq.read_table(path).replace_schema_metadata()
+    pq.write_table(table, path)
+    assert len(tracekit.read(path).run.sources) == 3
+    for bad in ([1 << 40, 0, 0], [1 << 30, 0, 0]):
+        pq.write_table(table.set_column(table.schema.get_field_index("source"), "source", pa.array(bad)), path)
+        with pytest.raises(ParseError, match="no number of a source"):
+            tracekit.read(path)
 
 
 def test_columns_that_another_program_changed_are_told(tmp_path: Path) -> None:

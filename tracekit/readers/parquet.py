@@ -8,8 +8,10 @@ whole (checksums over all of it), never read in part. The ledgers of the convers
 its sources ("archived_ledgers", oldest first). A file of `tracekit archive` (it has tracekit.archive) stands for its
 sources: their ledgers are `Opened.original`, so that a report made from it is the one made from them.
 
-A file that another program wrote anew and that kept our metadata (pandas, pyarrow and DuckDB do) is read as it stands,
-with a note; columns that it lost are null. Parquet of others is not read: `tracekit query` is no reader of any table.
+A file that another program wrote anew is read as it stands, with a note; columns that it lost are null. Where our
+metadata is lost too (DuckDB's COPY, pandas' to_parquet of a changed frame), our columns tell what it is, and the note
+says what is not known any more: clock, names of devices and threads, facts of the sources, totals beside events.
+Parquet of others is not read: `tracekit query` is no reader of any table.
 Older versions of the schema are brought up to the present one; newer ones are refused.
 """
 
@@ -24,7 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
@@ -34,7 +38,7 @@ from tracekit.readers._conform import conform, renumbered, run_from_json, upgrad
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import Source
-from tracekit.trace import Ledger, Run
+from tracekit.trace import Ledger, Run, SourceFacts
 
 MAGIC = b"PAR1"
 FACT_KEYS = (
@@ -46,13 +50,21 @@ FACT_KEYS = (
 _BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 """What pyarrow and the conversions raise for bytes that are not what they should be."""
 
+MOST_SOURCES = 10_000
 HINT = "it is damaged: take it from a backup, or make it again from the original trace"
 
 
+TELLING = {"events": ("ts_ns", "dur_ns", "kind"), "totals": ("section", "order", "total_ns", "kind")}
+"""Columns that tell what a file without our metadata holds."""
+
+
 def _sniff(head: Head) -> Confidence:
-    if not head.data.startswith(MAGIC) or (head.complete and b"tracekit.schema" not in head.data):
+    if not head.data.startswith(MAGIC):
         return Confidence.NO
-    return Confidence.YES
+    ours = b"tracekit.schema" in head.data or any(
+        all(name.encode() in head.data for name in names) for names in TELLING.values()
+    )
+    return Confidence.YES if ours or not head.complete else Confidence.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,8 @@ class _Archive:
     version: int
     totals: bytes
     rewritten: bool
+    bare: bool = False
+    """The metadata was lost."""
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -77,11 +91,12 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         texts = {k.decode(): v for k, v in (file.metadata.metadata or {}).items() if k.startswith(b"tracekit.")}
     except _BAD as err:
         raise ParseError(source.name, "", f"no readable Parquet file ({_short(err)})", hint=HINT) from err
-    if "tracekit.schema" not in texts:
+    if "tracekit.schema" not in texts and texts:
         raise ParseError(
-            source.name, "", "a Parquet file, but no archive of tracekit: its metadata has no tracekit.schema",
-            hint="`tracekit convert TRACE -o archive.parquet` makes one",
-        )  # fmt: skip
+            source.name, "footer", "the facts of this archive are there, but not tracekit.schema", hint=HINT
+        )
+    if not texts:
+        return _read_bare(source.name, file, options, ledger)
     version = _version(source.name, texts["tracekit.schema"])
     rewritten = _checked(source.name, path, file, texts)
     stands_for = "tracekit.archive" in texts and not rewritten
@@ -103,6 +118,40 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     archive = _Archive(source.name, file, table, version, totals, rewritten)
     rows = _batches(archive, options, ledger)
     return Opened(renumbered(run, options.source), rows, True, (ledger,), original=original)
+
+
+def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Read what another program wrote without our metadata. Raises: ParseError where the columns are not ours."""
+    have = set(file.schema_arrow.names)
+    table = next((table for table, names in TELLING.items() if have.issuperset(names)), "")
+    if not table:
+        raise ParseError(
+            name, "", "a Parquet file, but no archive of tracekit: neither its metadata nor its columns are ours",
+            hint="`tracekit convert TRACE -o archive.parquet` makes one",
+        )  # fmt: skip
+    ledger.note(
+        "facts-lost",
+        "another program wrote this archive anew and lost its facts: the rows are read as they stand, unverified; "
+        "clock, names of devices and threads, the facts of the sources and totals beside events are not known",
+    )
+    try:
+        last = _last_source(file)
+    except _BAD as err:
+        raise ParseError(name, "column source", _short(err), hint=HINT) from err
+    if not 0 <= last <= MOST_SOURCES:
+        raise ParseError(name, "column source", f"{last} is no number of a source", hint=HINT)
+    run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
+    archive = _Archive(name, file, table, schema.VERSION, b"", rewritten=True, bare=True)
+    return Opened(run, _batches(archive, options, ledger), True, (ledger,))
+
+
+def _last_source(file: pq.ParquetFile) -> int:
+    if "source" not in file.schema_arrow.names:
+        return 0
+    last = 0
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=["source"]):
+        last = max(last, pc.max(batch.column(0)).as_py() or 0)
+    return last
 
 
 def _short(err: BaseException) -> str:
@@ -176,7 +225,7 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
             raw = next(batches, None)
             if raw is None:
                 break
-            made = _conformed(archive, archive.table, raw, options)
+            made = _conformed(archive, archive.table, raw, options, rows)
         except _BAD as err:
             raise ParseError(archive.name, f"after row {rows}", _short(err), hint=HINT) from err
         rows += made.num_rows
@@ -185,8 +234,16 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
         raise ParseError(archive.name, f"after row {rows}", "the rows end before their number is reached", hint=HINT)
 
 
-def _conformed(archive: _Archive, table: str, raw: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+def _conformed(
+    archive: _Archive, table: str, raw: pa.RecordBatch, options: ReadOptions, first: int = 0
+) -> pa.RecordBatch:
+    """Return rows of the schema. first: number of the first of them, for a file that lost its own numbers."""
     columns = dict(zip(raw.schema.names, raw.columns, strict=True))
+    if archive.bare:
+        for column, values in (("source", 0), ("run", 0), ("event_id", None), ("order", None)):
+            if column not in columns:
+                numbers = np.arange(first, first + raw.num_rows) if values is None else np.zeros(raw.num_rows, np.int64)
+                columns[column] = pa.array(numbers)
     return conform(table, upgraded(table, columns, archive.version), raw.num_rows, options.source)
 
 
@@ -198,10 +255,16 @@ def _tell_columns(archive: _Archive, ledger: Ledger) -> None:
     new = sorted(set(have) - {spec.name for spec in specs})
     if not archive.rewritten and archive.version == schema.VERSION and (lost or new):
         raise ParseError(archive.name, "footer", f"column {(lost + new)[0]!r} is not as we wrote it", hint=HINT)
-    if needed := [spec.name for spec in specs if spec.name in lost and not spec.nullable]:
+    made = {"source", "run", "event_id", "order"} if archive.bare else set()
+    if needed := [spec.name for spec in specs if spec.name in lost and not spec.nullable and spec.name not in made]:
         raise ParseError(archive.name, "footer", f"column {needed[0]} is missing", hint="it cannot be left out")
     if lost and archive.rewritten:
-        ledger.note("columns-lost", f"the archive lost columns, which are empty now: {', '.join(lost)}")
+        numbered = made & set(lost)
+        ledger.note(
+            "columns-lost",
+            f"the archive lost columns, which are empty now: {', '.join(lost)}"
+            + (f" (but {', '.join(sorted(numbered))}: numbered anew)" if numbered else ""),
+        )
     if new and archive.rewritten:
         ledger.note("columns-not-ours", f"columns that are not of the schema were not read: {', '.join(new)[:200]}")
 
