@@ -16,9 +16,9 @@ from typing import Any
 TREE_TYPES = (
     "Operator", "Dataloader", "ProfileStep", "CudaRuntime", "Kernel", "Memcpy", "Memset", "UserDefined",
     "OperatorInner", "Forward", "Backward", "Optimization", "Communication", "PythonOp", "PythonUserDefined",
-    "DygraphKernelLaunch",
+    "DygraphKernelLaunch", "StaticKernelLaunch",
 )  # fmt: skip
-"""TracerEventType, by number. 15 was MluRuntime in some 2.x, which no host node of a file ever had."""
+"""TracerEventType, by number, of Paddle 3. 15 was MluRuntime in some 2.x, which no host node of a file ever had."""
 
 MEMORY_TYPES = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
 """TracerMemEventType, by number."""

@@ -15,10 +15,15 @@ KIND_OF_TYPE: Mapping[str, Kind] = MappingProxyType({
     "Kernel": Kind.KERNEL, "Memcpy": Kind.MEMCPY, "Memset": Kind.MEMSET, "UserDefined": Kind.USER_RANGE_NATIVE,
     "OperatorInner": Kind.OPERATOR_INNER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
     "Optimization": Kind.OPTIMIZER, "Communication": Kind.COMMUNICATION, "PythonOp": Kind.PYTHON_OP,
-    "PythonUserDefined": Kind.USER_RANGE, "DygraphKernelLaunch": Kind.OPERATOR_INNER, "MluRuntime": Kind.RUNTIME,
+    "PythonUserDefined": Kind.USER_RANGE, "DygraphKernelLaunch": Kind.OPERATOR_INNER,
+    "StaticKernelLaunch": Kind.OPERATOR_INNER, "MluRuntime": Kind.RUNTIME,
     "Allocate": Kind.MEMORY, "Free": Kind.MEMORY, "ReservedAllocate": Kind.MEMORY, "ReservedFree": Kind.MEMORY,
 })  # fmt: skip
 """The type (in JSON the `cat`) of an event to its kind. The name of a memory row is its type."""
+
+
+LAUNCHES = frozenset({"DygraphKernelLaunch", "StaticKernelLaunch"})
+"""Types that share a kind with another one; their rows keep the type in `args`."""
 
 
 def step_number(name: str) -> int | None:

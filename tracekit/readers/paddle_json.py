@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
 from tracekit.readers._names import Demangler
-from tracekit.readers._paddle import KIND_OF_TYPE, step_number
+from tracekit.readers._paddle import KIND_OF_TYPE, LAUNCHES, step_number
 from tracekit.readers._paddle_nodes import runtime_kind
 from tracekit.readers._trace_columns import SCRATCH, Planner
 from tracekit.readers._trace_event import Reading
@@ -185,7 +185,7 @@ class _Paddle:
             device_only = column not in ("correlation", "bytes") and kind not in DEVICE_WORK
             if member is not None and not device_only and member.raw[:1].isdigit() and build.integer(column, member):
                 taken.add(key)
-        if kind is Kind.OTHER or cat == "DygraphKernelLaunch":
+        if kind is Kind.OTHER or cat in LAUNCHES:
             build.keep(event.members.get("cat"))
         build.keep_rest(taken, _TOP)
 
@@ -258,7 +258,7 @@ class _Paddle:
 def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
     """Return the Unix time in ns from which start_time counts, and how far it may be off; None where it is not told.
 
-    Each event says: ts us <= base + start < ts us + 1 us, where a start is good to half the step of a 32-bit float.
+    Each event says: ts us <= base + start < ts us + 1 us, where a start is good to what 32-bit floats hold.
     Raises nothing: a file that disagrees with itself has the base of its first event.
     """
     times: list[int] = []
@@ -277,8 +277,9 @@ def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
     if not times:
         return None, None
     ts_ns, start_ns = np.array(times), np.array(starts)
-    off = np.ceil(np.spacing((start_ns / 1000).astype(np.float32)).astype(np.float64) * 500).astype(np.int64)
-    off[start_ns < _EXACT_NS] = 0
+    # Paddle makes a 32-bit float of the ns, then one of the us: each is good to half a step.
+    halves = np.spacing(start_ns.astype(np.float32)) / 2 + np.spacing((start_ns / 1000).astype(np.float32)) * 500
+    off = np.where(start_ns < _EXACT_NS, 0, np.ceil(halves)).astype(np.int64)
     low, high = int((ts_ns - start_ns - off).max()), int((ts_ns - start_ns + off).min()) + 999
     if not 0 <= high - low < 1000:
         ledger.note("times-disagree", "ts and start_time do not agree on where the trace begins: that of ts is taken")

@@ -48,7 +48,7 @@ from tracekit.readers._messages import (
     walk,
 )
 from tracekit.readers._names import Demangler
-from tracekit.readers._paddle import step_number
+from tracekit.readers._paddle import LAUNCHES, step_number
 from tracekit.readers._paddle_nodes import (
     SHAPE_COLUMNS,
     device_row,
@@ -245,7 +245,7 @@ class _Reading:
             return
         args: dict[str, Any] = {}
         kind = kind_of(event.type)
-        if kind is Kind.OTHER or TREE_TYPES[event.type] == "DygraphKernelLaunch":
+        if kind is Kind.OTHER or TREE_TYPES[event.type] in LAUNCHES:
             args["type"] = event.type
         pid, tid = self._thread(event.process_id, event.thread_id)
         step = step_number(event.name.decode("utf-8", "replace")) if kind is Kind.STEP else None

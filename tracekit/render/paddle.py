@@ -307,13 +307,12 @@ def render(report: Report, options: RenderOptions) -> str:
         raise UsageError(f"--unit {unit}: no unit of time", hint=f"one of: {', '.join(_DIVISOR)}")
     sections = {section.view: section for section in report.sections}
     lines: list[str] = []
+    first = sections.get("device")
+    stops = first is not None and not first.tables[1].column("total").values[0]
     for name, print_table in _TABLES.items():
         section = sections.get(name)
-        if section is None or not section.tables:
-            continue
-        lines += print_table(section, unit)
-        if name == "device" and not section.tables[1].column("total").values[0]:
-            break
+        if section is not None and section.tables and (not stops or name in ("device", "benchmark")):
+            lines += print_table(section, unit)
     return "\n".join([*lines, ""]) + "\n" if lines else "\n"
 
 

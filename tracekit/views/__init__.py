@@ -11,7 +11,6 @@ _MODULES: tuple[str, ...] = (
     "overview",
     "steps",
     "critical_path",
-    "critical_path",
     "device",
     "benchmark",
     "model",
@@ -37,7 +36,18 @@ VIEWS: dict[str, View] = {
 }
 
 COMPATS: dict[str, tuple[str, ...]] = {
-    "paddle": ("device", "overview", "model", "operator", "kernel", "memory_manipulation", "user_defined"),
+    "paddle": (
+        "device",
+        "overview",
+        "model",
+        "distributed",
+        "operator",
+        "kernel",
+        "memory_manipulation",
+        "user_defined",
+        "memory",
+        "benchmark",
+    ),
     "fluid": ("fluid",),
     "mxnet": ("mxnet",),
     "theano": ("theano",),

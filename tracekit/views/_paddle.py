@@ -5,7 +5,8 @@ Each gives the numbers of one table of `Profiler.summary`, in its order of rows:
 whole of most ratios, is the union of all ProfileStep ranges; without any, ratios are null, where Paddle stops or
 divides by zero. The trees are those of `_paddle_tree`.
 
-COMPAT: for each view the columns of EVENTS that it needs, as `View.compat_columns`. Source: profiler_statistic.py of Paddle 2.6 and 3.0.
+COMPAT: for each view the columns of EVENTS that it needs, as `View.compat_columns`. Source: profiler_statistic.py of
+Paddle 2.6 and 3.0.
 """
 
 from __future__ import annotations

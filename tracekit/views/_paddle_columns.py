@@ -22,19 +22,21 @@ _HOST: Mapping[Kind, str] = MappingProxyType({
     Kind.OPERATOR: "Operator", Kind.DATALOADER: "Dataloader", Kind.STEP: "ProfileStep",
     Kind.USER_RANGE_NATIVE: "UserDefined", Kind.OPERATOR_INNER: "OperatorInner", Kind.FORWARD: "Forward",
     Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization", Kind.COMMUNICATION: "Communication",
-    Kind.PYTHON_OP: "PythonOp", Kind.USER_RANGE: "PythonUserDefined",
+    Kind.PYTHON_OP: "PythonOp", Kind.USER_RANGE: "PythonUserDefined", Kind.OTHER: "Other",
 })  # fmt: skip
 _DEVICE: Mapping[Kind, str] = MappingProxyType({
     Kind.KERNEL: "Kernel", Kind.MEMCPY: "Memcpy", Kind.MEMSET: "Memset",
 })  # fmt: skip
-_LAUNCH: Final = "DygraphKernelLaunch"
+_LAUNCHES: Mapping[str, int] = MappingProxyType({"DygraphKernelLaunch": 15, "StaticKernelLaunch": 16})
+"""Types that our readers take for OperatorInner, and keep in `args` by name or by number."""
 _CALL: Final = "CudaRuntime"
 
-TYPES: Final = (*_HOST.values(), _LAUNCH, _CALL, *_DEVICE.values())
+TYPES: Final = (*_HOST.values(), *_LAUNCHES, _CALL, *_DEVICE.values())
 """Paddle's types of events that are in its trees; the codes of kinds count into it."""
-HOST_TYPES: Final = len(_HOST) + 1
+HOST_TYPES: Final = len(_HOST) + len(_LAUNCHES)
 CALL: Final = TYPES.index(_CALL)
-PADDLE_FORMATS: Final = ("paddle-pb", "paddle-json")
+JSON: Final = "paddle-json"
+PADDLE_FORMATS: Final = ("paddle-pb", JSON)
 
 TREE_COLUMNS: Final = frozenset({
     "ts_ns", "dur_ns", "event_id", "kind", "name", "raw_name", "source", "pid", "tid", "device", "correlation",
@@ -65,7 +67,7 @@ class Columns:
         self.end: I64 = self.start + np.maximum(dur.fill_null(0).to_numpy(), 0)
         self.event_id: I64 = events.column("event_id").to_numpy()
         self.source: I64 = events.column("source").to_numpy().astype(np.int64)
-        self._formats = {number: facts.format for number, facts in facts_by_source(trace).items()}
+        self._facts = facts_by_source(trace)
 
     def numbers(self, column: str) -> tuple[I64, Mask]:
         """Return a column's values, 0 for null, and where it has one."""
@@ -75,15 +77,28 @@ class Columns:
 
     def of_format(self, *formats: str) -> Mask:
         """Return which rows come from files of these formats."""
-        wanted = [number for number, name in self._formats.items() if name in formats]
+        wanted = [number for number, facts in self._facts.items() if facts.format in formats]
         found: Mask = np.isin(self.source, wanted)
         return found
 
     def in_order_of_file(self) -> Mask:
-        """Return which rows come from Paddle's JSON, with nothing filtered away: its order tells who holds whom."""
+        """Return which rows come from Paddle's files, with nothing filtered away: their order tells who holds whom."""
         cut = [ledger.source for ledger in self.trace.ledgers if ledger.filtered]
-        found: Mask = self.of_format("paddle-json") & ~np.isin(self.source, cut)
+        found: Mask = self.of_format(*PADDLE_FORMATS) & ~np.isin(self.source, cut)
         return found
+
+    def slack(self) -> I64:
+        """Return by how many ns two times of Paddle's JSON may disagree: twice what each may be off."""
+        off = np.full(self.start.size, 1000, np.int64)
+        for number, facts in self._facts.items():
+            base = facts.facts.get("base_uncertainty_ns")
+            rows = np.flatnonzero(self.source == number) if isinstance(base, int) else np.zeros(0, np.intp)
+            if rows.size:
+                since = (self.end[rows] - self.start[rows].min()).astype(np.float64)
+                # Paddle makes a 32-bit float of the ns, then one of the us.
+                steps = np.spacing(since.astype(np.float32)) / 2 + np.spacing((since / 1000).astype(np.float32)) * 500
+                off[rows] = np.minimum(np.ceil(steps).astype(np.int64) + base, 1000)
+        return 2 * off + 1
 
     def names(self) -> tuple[I64, list[str]]:
         """Return the code of each row's name, and the names."""
@@ -103,14 +118,17 @@ class Columns:
     def kinds(self, *, launches: bool) -> I64:
         """Return the code of each row's type, -1 for what is in no tree.
 
-        launches: tell DygraphKernelLaunch from OperatorInner, which needs the column `args`.
+        launches: tell launches of kernels from OperatorInner, which needs the column `args`.
         """
         number = {str(kind): TYPES.index(name) for kind, name in (*_HOST.items(), *_DEVICE.items())}
         number |= {str(Kind.RUNTIME): CALL, str(Kind.DRIVER): CALL}
         codes, texts = text_codes(self.trace.events.column("kind"))
         kind: I64 = np.array([number.get(text, -1) for text in texts] + [-1], np.int64)[codes]
+        # Types that a newer Paddle adds are nodes of its trees; `other` of other tools is anything.
+        kind[(kind == TYPES.index("Other")) & ~self.of_format(*PADDLE_FORMATS)] = -1
         if launches:
             inner = np.flatnonzero((kind == TYPES.index("OperatorInner")) & self.of_format(*PADDLE_FORMATS))
-            named = matching(self.args(inner), r'"(cat":"DygraphKernelLaunch"|type":15[,}])')
-            kind[inner[named]] = TYPES.index(_LAUNCH)
+            args = self.args(inner)
+            for name, type_number in _LAUNCHES.items():
+                kind[inner[matching(args, rf'"(cat":"{name}"|type":{type_number}[,}}])')]] = TYPES.index(name)
         return kind

@@ -1,8 +1,8 @@
-"""Who holds whom in Paddle's trees, by time; in its JSON by the order of the file, where times leave it open.
+"""Who holds whom in Paddle's trees, by time; in its own files by their order, where times leave it open.
 
 Paddle's JSON cuts the times of allocations to whole us, and starts after the first 16 ms to what a 32-bit float of us
-holds. But it writes the nodes of a thread level by level, and what belongs to a node right after it
-(chrometracing_logger.cc), so the file says what its times do not.
+holds. But both of its formats hold the nodes of a thread level by level, and what belongs to a node right after it
+(chrometracing_logger.cc, serialization_logger.cc), so the file says what its times do not.
 """
 
 from __future__ import annotations
@@ -109,12 +109,7 @@ def as_written(
     Before the first node of its thread a row belongs to the root. Where the node is nowhere near the row, as in a file
     from which rows were filtered away, times decide.
     """
-    order = np.lexsort((np.concatenate((places.record, record)), np.concatenate((places.source, source))))
-    in_file = places.node[np.lexsort((places.record, places.source))]
-    last = np.empty(order.size, np.int64)
-    last[order] = np.cumsum(order < places.node.size) - 1
-    at = last[places.node.size :]
-    node = np.append(in_file, -1)[at]
+    node = written_before(source, record, places)
     mine = node >= 0
     mine[mine] = nodes.thread[node[mine]] == thread[mine]
     node[~mine] = -1
@@ -122,6 +117,16 @@ def as_written(
     wrong = _far(node, start, end, nodes, _BLUR_NS, missing=False)
     wrong |= ~mine & ~_far(by_time, start, end, nodes, -_BLUR_NS, missing=True)
     return np.where(wrong, by_time, node)
+
+
+def written_before(source: I64, record: I64, places: Places) -> I64:
+    """Return for each record the last node before it in its file, -1 for none."""
+    order = np.lexsort((np.concatenate((places.record, record)), np.concatenate((places.source, source))))
+    in_file = places.node[np.lexsort((places.record, places.source))]
+    last = np.empty(order.size, np.int64)
+    last[order] = np.cumsum(order < places.node.size) - 1
+    node: I64 = np.append(in_file, -1)[last[places.node.size :]]
+    return node
 
 
 def _far(node: I64, start: I64, end: I64, nodes: Nodes, slack: int, *, missing: bool) -> Mask:
@@ -133,82 +138,76 @@ def _far(node: I64, start: I64, end: I64, nodes: Nodes, slack: int, *, missing: 
     return far
 
 
-def mended(
-    thread: I64, start: I64, end: I64, record: I64, parent: I64, crosses: Mask, written: Mask
-) -> tuple[npt.NDArray[np.intp], I64, I64, Mask] | None:
-    """Return the trees with those threads rebuilt from the order of their file whose times do not agree with it.
+def rebuilt(
+    thread: I64, start: I64, end: I64, record: I64, slack: I64, tree: tuple[I64, I64, Mask], written: Mask
+) -> tuple[npt.NDArray[np.intp], I64, I64, Mask]:
+    """Return trees in which the threads of JSON files are those that the order of their records tells.
 
-    All of shape (n,), by thread, start, longest first; written: which rows are of a JSON file. Returned: the new order
-    of rows (a node, then all below it), parents and depths in that order, and which rows still cross another. None:
-    all times agree.
+    All of shape (n,), by thread, start, longest first. slack: by how many ns two times of a row may disagree; tree:
+    parents, depths and which rows cross another, by time; written: the rows of JSON files. Returned: the new order of
+    rows (a node, then all below it), and a tree in that order. Where the order of a file makes no sense, times decide.
     """
-    file_order = np.lexsort((record, thread))
-    place = np.empty(file_order.size, np.int64)
-    place[file_order] = np.arange(file_order.size)
-    parents = np.append(place, -1)[parent][file_order]
-    lanes = thread[file_order]
-    back = np.zeros(file_order.size, np.bool_)
-    back[1:] = (parents[1:] < parents[:-1]) & (lanes[1:] == lanes[:-1])
-    torn = np.unique(thread[(crosses & written) | (back[place] & written)]).tolist()
-    if not torn:
-        return None
+    parent, depth, crosses = tree[0].copy(), tree[1].copy(), tree[2].copy()
     order = np.arange(thread.size)
-    parent, crosses = parent.copy(), crosses.copy()
-    for lane in torn:
+    in_file = np.lexsort((record, thread))
+    for lane in np.unique(thread[written]).tolist():
         low, high = (int(np.searchsorted(thread, lane, side)) for side in ("left", "right"))
-        rows = file_order[low:high]  # a lane is as long in one order as in the other
-        found = _by_levels(start[rows].tolist(), end[rows].tolist(), int(start[low]))
-        within, above = _depth_first(found)
+        rows = in_file[low:high]  # a lane is as long in one order as in the other
+        found = by_levels(start[rows], end[rows], slack[rows])
+        if found is None:
+            continue
+        within, above, deep = _depth_first(*found)
         order[low:high] = rows[within]
         parent[low:high] = np.where(above >= 0, above + low, -1)
+        depth[low:high] = deep
         crosses[low:high] = False
-    return order, parent, _depths(parent), crosses[order]
+    return order, parent, depth, crosses
 
 
-def _by_levels(start: list[int], end: list[int], zero: int) -> list[int]:
-    """Return the parent of each node, -1 for the root, of nodes written level by level, children by start.
+def by_levels(start: I64, end: I64, slack: I64) -> tuple[I64, I64] | None:
+    """Return parents (-1: the root) and levels of nodes that are written level by level, each by time.
 
-    The children of a node stand together and one after the other in time, so that the first node which does not
-    begin after the one before, or lies outside of the parent, is a child of a later parent.
+    The nodes of a level lie apart, so that a level ends where time goes back; a node's parent is the one of the level
+    above that holds it, or lacks the least of holding it. None: more is lacking than `slack`, so the order is another.
     """
-    parents: list[int] = []
-    parent, last = -1, -(1 << 62)
-    for node, (first, until) in enumerate(zip(start, end, strict=True)):
-        slack = min(int(np.spacing(np.float32((first - zero) / 1000)) * 1000) + 1, _BLUR_NS)
-        while parent < node - 1:
-            inside = parent < 0 or (start[parent] <= first + slack and until <= end[parent] + slack)
-            if inside and first >= last - slack:
-                break
-            parent, last = parent + 1, -(1 << 62)
-        parents.append(parent)
-        last = until
-    return parents
+    back = start[1:] < end[:-1] - slack[1:]
+    level = np.concatenate(([0], np.cumsum(back)))
+    parent = np.full(start.size, -1, np.int64)
+    bounds = np.searchsorted(level, np.arange(int(level.max(initial=0)) + 2))
+    for upper, (low, high) in zip(bounds.tolist(), pairwise(bounds[1:].tolist()), strict=False):
+        middle = start[low:high] + (end[low:high] - start[low:high]) // 2
+        at = upper + np.searchsorted(np.maximum.accumulate(start[upper:low]), middle, "right") - 1
+        best = np.clip(at, upper, low - 1)
+        lack = _lack(best, start, end, low, high)
+        for other in (np.clip(at - 1, upper, low - 1), np.clip(at + 1, upper, low - 1)):
+            less = _lack(other, start, end, low, high)
+            best, lack = np.where(less < lack, other, best), np.minimum(less, lack)
+        best = np.maximum.accumulate(best)  # children stand in the order of their parents
+        if (_lack(best, start, end, low, high) > slack[low:high]).any():
+            return None
+        parent[low:high] = best
+    return parent, level
 
 
-def _depth_first(parents: list[int]) -> tuple[I64, I64]:
-    """Return the nodes in the order a node, then all below it; and their parents' places in that order."""
-    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-    for node, parent in enumerate(parents):
-        children[parent].append(node)
-    order: list[int] = []
-    stack = children[-1][::-1]
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        stack += reversed(children[node])
-    place = np.empty(len(order) + 1, np.int64)
-    place[order], place[-1] = np.arange(len(order)), -1
-    found = np.array(order, np.int64)
-    return found, place[np.array(parents, np.int64)[found]] if order else found
+def _lack(node: I64, start: I64, end: I64, low: int, high: int) -> I64:
+    """Return by how many ns each of the rows low..high sticks out of its node."""
+    lack: I64 = np.maximum(start[node] - start[low:high], 0) + np.maximum(end[low:high] - end[node], 0)
+    return lack
 
 
-def _depths(parent: I64) -> I64:
-    """Return how many nodes are above each."""
-    depth = np.zeros(parent.size, np.int64)
-    above = parent.copy()
-    climbing = np.flatnonzero(above >= 0)
-    while climbing.size:
-        depth[climbing] += 1
-        above[climbing] = parent[above[climbing]]
-        climbing = climbing[above[climbing] >= 0]
-    return depth
+def _depth_first(parent: I64, level: I64) -> tuple[npt.NDArray[np.intp], I64, I64]:
+    """Return nodes in the order a node, then all below it; with their parents' places in that order, and levels.
+
+    parent, level: of nodes written level by level.
+    """
+    # A node's place is its parent's, behind it by one and by all that its elder siblings hold.
+    size = sum_up(parent, level, np.ones(parent.size, np.int64))
+    place = np.zeros(parent.size, np.int64)
+    for rows in [np.flatnonzero(level == 0), *levels(level)]:
+        above = parent[rows]
+        total = np.cumsum(size[rows]) - size[rows]
+        first = np.concatenate(([True], above[1:] != above[:-1]))
+        since = total - np.maximum.accumulate(np.where(first, total, 0))
+        place[rows] = since + np.where(above >= 0, place[above] + 1, 0)
+    order = np.argsort(place, kind="stable")
+    return order, np.append(place, -1)[parent][order], level[order]

@@ -27,7 +27,7 @@ from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.views import _paddle_order
 from tracekit.views._groups import kind_mask, plural
-from tracekit.views._paddle_columns import CALL, HOST_TYPES, Columns, Mask, code_of
+from tracekit.views._paddle_columns import CALL, HOST_TYPES, JSON, Columns, Mask, code_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +124,7 @@ class Forest:
 def forest(trace: Trace, *, launches: bool = False, memory: bool = False) -> Forest:
     """Return the trees of a trace, of allocations too where wanted.
 
-    launches: tell DygraphKernelLaunch from OperatorInner, which needs the column `args`.
+    launches: tell launches of kernels from OperatorInner, which needs the column `args`.
     """
     columns = Columns(trace)
     kind = columns.kinds(launches=launches)
@@ -174,12 +174,13 @@ def _hosts(columns: Columns, rows: I64, lane: I64, kind: I64, name: I64) -> tupl
     thread, start, end = lane[rows], columns.start[rows], columns.end[rows]
     tree = nest(thread, start, end)
     parent, depth, crosses = tree.parent, tree.depth, tree.crosses >= 0
-    blurred = columns.in_order_of_file()[rows]
+    blurred = columns.in_order_of_file()[rows] & columns.of_format(JSON)[rows]
     if blurred.any():
-        mended = _paddle_order.mended(thread, start, end, columns.event_id[rows], parent, crosses, blurred)
-        if mended is not None:
-            order, parent, depth, crosses = mended
-            rows, thread, start, end = rows[order], thread[order], start[order], end[order]
+        by_time = (parent, depth, crosses)
+        order, parent, depth, crosses = _paddle_order.rebuilt(
+            thread, start, end, columns.event_id[rows], columns.slack()[rows], by_time, blurred
+        )
+        rows, thread, start, end = rows[order], thread[order], start[order], end[order]
     # Visits, last child first, are the reverse of the order in which nodes end, children before their parents.
     below = _paddle_order.sum_up(parent, depth, np.ones(rows.size, np.int64))
     first = np.searchsorted(thread, thread)
@@ -223,8 +224,16 @@ def _work(columns: Columns, calls: Attached, kind: I64) -> tuple[Attached, int]:
         np.stack((columns.source[rows], process[rows], number[rows]), axis=1),
         launch_known=known[launches], device_known=known[rows],
     )  # fmt: skip
-    linked = found.launch >= 0
-    call = backwards[found.launch[linked]]
-    rows = rows[linked]
+    call = np.append(backwards, -1)[found.launch]
+    # In Paddle's files device work follows its call, whatever other calls have its id.
+    in_order = columns.in_order_of_file()
+    own = np.flatnonzero(in_order[calls.rows])
+    places = _paddle_order.Places(own, columns.source[calls.rows[own]], columns.event_id[calls.rows[own]])
+    before = _paddle_order.written_before(columns.source[rows], columns.event_id[rows], places)
+    told = in_order[rows] & (before >= 0) & (call >= 0)
+    told[told] = number[calls.rows[before[told]]] == number[rows[told]]
+    call[told] = before[told]
+    linked = call >= 0
+    call, rows = call[linked], rows[linked]
     order = np.lexsort((columns.event_id[rows], call))
     return Attached(rows, calls.thread[call], calls.owner[call]).taken(order), found.orphans
