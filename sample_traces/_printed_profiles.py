@@ -83,14 +83,14 @@ def _grouped(nodes: list[Node], key: str) -> list[tuple[int, int, int, str, str]
     return sorted(rows, reverse=True)
 
 
-def _table(title: str, what: str, rows: list[tuple[int, int, int, str, str]], whole: int, shown: int) -> list[str]:
+def _table(
+    title: str, what: str, rows: list[tuple[int, int, int, str, str]], whole: int, shown: int, *, wide: bool
+) -> list[str]:  # fmt: skip
     lines = [title, "---", f"<% time> <sum %> <apply time> <time per call> <type> <#call> <#apply> <{what} name>"]
     so_far = 0
-    # Theano 0.6, which prints <class '...'>, has the widths of Ops there too.
-    narrow = what == "Class" and not any(row[3].startswith("<") for row in rows)
     for ns, calls, count, name, impl in rows[:shown]:
         so_far += ns
-        counts = f"{calls:6d}    {count:4d}" if narrow else f"  {calls:4d}     {count:4d}"
+        counts = f"  {calls:4d}     {count:4d}" if wide else f"{calls:6d}    {count:4d}"
         lines.append(
             f"  {100 * ns / whole:4.1f}%   {100 * so_far / whole:5.1f}%     {ns / 1e9:7.3f}s "
             f"      {ns / calls / 1e9:8.2e}s     {impl:2s}  {counts}   {name}"
@@ -126,7 +126,8 @@ def _apply(nodes: list[Node], whole: int, shown: int) -> list[str]:
     return [*lines, f"   ... (remaining {len(rows[shown:])} Apply instances account for {share} of the runtime)", ""]
 
 
-def _block(profile: Profile, shown: int) -> list[str]:
+def _block(profile: Profile, shown: int, *, wide: bool = False) -> list[str]:
+    """Return the lines of a block. wide: counts of Class have the width that those of Ops have, as in Theano 0.6."""
     whole = profile.thunks()
     call, inner = int(whole * 1.4), int(whole * 1.2)
     if profile.scan:
@@ -151,8 +152,8 @@ def _block(profile: Profile, shown: int) -> list[str]:
             "           Node Sum{acc_dtype=float64}(Elemwise{gt,no_inplace}.0) time 1.000000e-02s", "",
             "Time in all call to theano.grad() 0.000000e+00s", "Time since theano import 7.125s",
         ]  # fmt: skip
-    lines += _table("Class", "Class", _grouped(profile.nodes, "cls"), whole, shown)
-    lines += _table("Ops", "Op", _grouped(profile.nodes, "op"), whole, shown)
+    lines += _table("Class", "Class", _grouped(profile.nodes, "cls"), whole, shown, wide=wide)
+    lines += _table("Ops", "Op", _grouped(profile.nodes, "op"), whole, shown, wide=True)
     lines += _apply(profile.nodes, whole, shown)
     return [
         *lines,
@@ -203,7 +204,7 @@ def theano_copied(seed: random.Random) -> tuple[str, dict[str, object]]:
 def theano_notebook(seed: random.Random) -> tuple[str, dict[str, object]]:
     """A block of Theano 0.6 in a notebook's text: everything indented, classes in angle brackets, no tips."""
     train = Profile("None", 1, _nodes(seed, 1, 3), 3_642_474_000)
-    block = _block(train, 20)[:-4]
+    block = _block(train, 20, wide=True)[:-4]
     kept = [line for line in block if "Import time" not in line and "Node " not in line and "Number of" not in line]
     kept = [
         line.replace("theano.tensor.elemwise.Elemwise", "<class 'theano.tensor.elemwise.Elemwise'>") for line in kept

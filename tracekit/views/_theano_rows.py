@@ -75,12 +75,16 @@ def printed_blocks(trace: Trace) -> list[Block]:
             (found["source"], found["run"]), Block(found["source"], found["run"], found["rank"])
         )  # fmt: skip
         block.rows.append(_plain(found, block))
-    ours = {b.source for b in blocks.values() if any(r["section"] in _ANY or r["name"] in _FACTS for r in b.rows)}
+    ours = {b.source for b in blocks.values() if any(_is_ours(r) for r in b.rows)}
     made = [b for b in blocks.values() if b.source in ours]
     for block in made:
         said = [found["value_text"] for name in ("Scan Op", "Message") if (found := block.fact(name))]
         block.label = next((text for text in said if text and text != "None"), f"function {block.run}")
     return made
+
+
+def _is_ours(row: Row) -> bool:
+    return row["section"] in _ANY or (row["section"] == "header" and row["name"] in _FACTS)
 
 
 def _plain(found: Row, block: Block) -> Row:
