@@ -36,7 +36,9 @@ def checked_sql(sql: str) -> None:
     duckdb = _duckdb()
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
-    with duckdb.connect(":memory:") as base:
+    # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
+    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder, _connected(folder) as base:
+        _lock(base)
         try:
             found = base.extract_statements(sql)
         except duckdb.Error as err:
@@ -61,13 +63,21 @@ EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP B
 
 def locked(events: Any, totals: Any, temporary: str) -> Any:
     """Return a connection that sees the two tables alone. temporary: where DuckDB may put what it cannot hold."""
-    duckdb = _duckdb()
-    base = duckdb.connect(":memory:", config={"temp_directory": temporary})
+    base = _connected(temporary)
     base.register("events", events)
     base.register("totals", totals)
+    _lock(base)
+    return base
+
+
+def _connected(temporary: str) -> Any:
+    config = {"temp_directory": temporary, "allow_persistent_secrets": "false"}
+    return _duckdb().connect(":memory:", config=config)
+
+
+def _lock(base: Any) -> None:
     for lock in LOCKS:
         base.execute(lock)
-    return base
 
 
 @contextmanager
