@@ -79,7 +79,8 @@ def test_pytorchs_collectives_of_a_run_on_gpus() -> None:
         ("broadcast", "0 (default_pg)", 6),
     ]
     events = json.loads(gzip.decompress(corpus("kineto/hta_nccl_data.json.gz").read_bytes()))["traceEvents"]
-    reduced = [e["args"] for e in events if e.get("args", {}).get("Collective name") == "allreduce"]
+    kernels = [e["args"] for e in events if e.get("cat") == "kernel"]
+    reduced = [args for args in kernels if args.get("Collective name") == "allreduce"]
     assert {args["dtype"] for args in reduced} == {"Float"}
     assert found["collectives"][0]["bytes"] == 4 * sum(args["In msg nelems"] for args in reduced)
 

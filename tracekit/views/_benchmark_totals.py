@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,7 +66,7 @@ def _costs(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
     columns = [
         Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
         *_which(trace, mine),
-        Column("avg", "Avg", Unit.NS, [None if row["avg_ns"] is None else round(row["avg_ns"]) for row in mine], 0),
+        Column("avg", "Avg", Unit.NS, [_ns(row) for row in mine], 0),
         Column("max", "Max", Unit.NS, [row["max_ns"] for row in mine], 1),
         Column("min", "Min", Unit.NS, [row["min_ns"] for row in mine], 1),
         Column("ratio", "Of all time", Unit.RATIO, ratio, 0),
@@ -103,7 +104,7 @@ def _lines(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
 
     def cost(name: str) -> list[Cell]:
         found = [line["costs"].get(name) for line in mine]
-        return [None if row is None or row["avg_ns"] is None else round(row["avg_ns"]) for row in found]
+        return [None if row is None else _ns(row) for row in found]
 
     speeds = [line["costs"].get("ips", {}) for line in mine]
     columns = [
@@ -115,6 +116,11 @@ def _lines(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
         Column("unit", "Unit", Unit.TEXT, [row.get("unit") for row in speeds], 1),
     ]
     return _table("step_info", "Lines of step_info", columns, options)
+
+
+def _ns(row: dict[str, Any]) -> Cell:
+    value = row["avg_ns"]
+    return round(value) if value is not None and math.isfinite(value) else None
 
 
 def _number(row: dict[str, Any]) -> int:

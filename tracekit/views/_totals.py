@@ -6,6 +6,7 @@ A row without a total time is no statistic of durations (a metric, a fact of a h
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,7 +90,9 @@ def _range(args: str | None) -> str | None:
 def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
     if len(rows) == 1:
         out = dict(rows[0])
-        out["avg_ns"] = _mean(out["total_ns"], out["calls"]) if out["avg_ns"] is None else round(out["avg_ns"])
+        printed = out["avg_ns"]
+        known = printed is not None and math.isfinite(printed)
+        out["avg_ns"] = round(printed) if known else _mean(out["total_ns"], out["calls"])
         return out
     out = dict(rows[0])
     for name, add in (("calls", sum), ("total_ns", sum), ("bytes", sum), ("min_ns", min), ("max_ns", max)):
