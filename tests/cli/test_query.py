@@ -1,0 +1,103 @@
+"""`tracekit query` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support import sample
+from typer.testing import CliRunner, Result
+
+from tracekit.cli import app
+
+CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
+SQL = "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind ORDER BY total_ns DESC"
+
+
+def run(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["query", *map(str, words)], prog_name="tracekit")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_help_teaches_by_one_example() -> None:
+    assert "tracekit query" in run("--help").stdout.split("Example:")[1]
+
+
+def test_text_shows_times_in_a_unit_with_every_digit() -> None:
+    text = run(CSV, SQL).stdout
+    assert "total_ns (us)" in text
+    assert "3,050.099" in text
+    assert "3,050,099" in run(CSV, SQL, "--unit", "ns").stdout
+
+
+def test_several_inputs_come_before_the_query() -> None:
+    done = run(CSV, sample("recorder-log/rank0.jsonl"), "SELECT count(*) AS n FROM events", "--format", "csv")
+    assert done.stdout.split() == ["n", "175"]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "txt", "md"])
+def test_the_suffix_says_the_form_and_nothing_is_replaced_unasked(form: str, tmp_path: Path) -> None:
+    out = tmp_path / f"x.{form}"
+    run(CSV, SQL, "-o", out)
+    data = out.read_bytes()
+    match form:
+        case "csv":
+            assert data.startswith(b"kind,n,total_ns\r\nruntime,72,394740222\r\n")
+        case "json":
+            assert json.loads(data)["rows"][0] == ["runtime", 72, 394740222]
+        case "parquet":
+            assert pq.read_table(out).column("total_ns").to_pylist()[0] == 394740222
+        case "md":
+            assert b"| --- |" in data
+        case _:
+            assert b"394,740.222" in data
+    assert "exists already" in run(CSV, SQL, "-o", out, code=1).stderr
+    run(CSV, SQL, "-o", out, "--force")
+    assert out.read_bytes() == data
+
+
+def test_forms_to_stdout() -> None:
+    assert json.loads(run(CSV, SQL, "--format", "json").stdout)["columns"][2]["unit"] == "ns"
+    assert run(CSV, SQL, "--format", "parquet").stdout_bytes[:4] == b"PAR1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([CSV, "SELEC"], 2, "syntax error"),
+        ([CSV, "SELECT nothing FROM events"], 2, "nothing"),
+        ([CSV, "DROP VIEW events"], 2, "DROP is refused"),
+        ([CSV, CSV], 2, "the last word is the query"),
+        ([CSV, SQL, "--format", "html"], 2, "no such form"),
+        ([CSV, SQL, "--unit", "days"], 2, "no such unit"),
+        (["missing.csv", SQL], 1, "no such file"),
+        ([CSV, "SELECT CAST(name AS BIGINT) FROM events"], 1, "convert"),
+        ([CSV, "SELECT * FROM read_text('pyproject.toml')"], 2, "may read its inputs alone"),
+    ],
+)
+def test_errors_are_one_sentence_and_an_exit_code(words: list[object], code: int, said: str) -> None:
+    done = run(*words, code=code)
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
+
+
+def test_an_output_never_replaces_an_input(tmp_path: Path) -> None:
+    mine = tmp_path / "x.csv"
+    mine.write_bytes(CSV.read_bytes())
+    run(mine, SQL, "-o", mine, "--force", code=1)
+    assert mine.read_bytes() == CSV.read_bytes()
+
+
+def test_a_failure_in_the_middle_leaves_no_output(tmp_path: Path) -> None:
+    out = tmp_path / "x.csv"
+    run(CSV, "SELECT CAST(name AS BIGINT) AS x FROM events", "-o", out, code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_not_read_is_told() -> None:
+    done = run(sample("nvprof-csv/truncated.csv"), SQL)
+    assert "1 of 67 records could not be read" in done.stderr
