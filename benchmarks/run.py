@@ -69,6 +69,16 @@ def case(*arguments: object) -> Cost:
     return Cost(figures.pop("wall"), figures.pop("cpu"), checks=figures)
 
 
+def view_case(*arguments: object, python: str = sys.executable) -> Cost:
+    """Run a case of _view_cases.py, under another Python where one is named."""
+    command = [python, str(HERE / "_view_cases.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise CaseFailed(f"{arguments[0]}: {_last_line(done.stderr)}")
+    figures = json.loads(done.stdout.splitlines()[-1])
+    return Cost(figures.pop("wall"), figures.pop("cpu"), checks=figures)
+
+
 def _last_line(errors: bytes) -> str:
     """The line that says what went wrong: tracekit's own, else the last of a traceback."""
     lines = errors.decode("utf-8", "replace").strip().splitlines() or ["no message"]
@@ -93,6 +103,7 @@ class Setting:
     cache: Path
     work: Path
     stand_in: bool  # the baselines take tracekit's place: the harness tests itself
+    hta_python: str = ""
 
     def input(self, kind: str, rows: int = 0) -> Path:
         """Path of a generated input; made on first use, by another process."""
@@ -102,6 +113,12 @@ class Setting:
         if done.returncode:
             raise CaseFailed(f"generate.py: {_last_line(done.stderr.encode())}")
         return Path(done.stdout.strip())
+
+    def kineto(self) -> Path:
+        """Path of a generated Kineto file of as many events as there are rows."""
+        target = self.cache / f"kineto-{self.rows}.json"
+        view_case("kineto", target, self.rows)
+        return target
 
     def output(self, name: str) -> Path:
         return self.work / name
@@ -290,8 +307,48 @@ def startup(setting: Setting) -> list[Line]:
     return paired(many, "tracekit --help / python -c pass", ours, theirs, 18)
 
 
+def hta(setting: Setting) -> list[Line]:
+    """A Kineto file and its kernels by name, against HolisticTraceAnalysis; its Python is named by --hta-python."""
+    what = f"Kineto, {setting.rows:,} events, load and kernel view: HTA / ours"
+    if not setting.hta_python:
+        return [Line(what, "skipped: --hta-python names no Python that has HTA", ">= 8x")]
+    source = setting.kineto()
+    few = replace(setting, rounds=min(setting.rounds, 2))
+    ours, theirs = rounds(
+        few,
+        lambda: view_case("kernels", source),
+        lambda: view_case("hta", source, python=setting.hta_python),
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        same = abs(mine.checks["sum_us"] - other.checks["sum_us"]) < 1e-6 * other.checks["sum_us"]
+        if not same or mine.checks["names"] != other.checks["names"]:
+            raise CaseFailed(f"hta: the two do not agree: {mine.checks} and {other.checks}")
+    return paired(setting, what, ours, theirs, 8, faster=True)
+
+
+def views(setting: Setting) -> list[Line]:
+    """All views of a Kineto file against loading it."""
+    source = setting.kineto()
+    few = replace(setting, rounds=min(setting.rounds, 3))
+    ours, theirs = rounds(few, lambda: view_case("all_views", source), lambda: view_case("load", source))
+    lines = paired(setting, f"all views of {setting.rows:,} Kineto events / loading them", ours, theirs, 3)
+    each = sorted(ours[0].checks["views"].items(), key=lambda item: -item[1])
+    slowest = ", ".join(f"{name} {took:.2f} s" for name, took in each[:4])
+    return [*lines, Line(f"  the slowest of {len(each)} views", slowest)]
+
+
+def kernel_view(setting: Setting) -> list[Line]:
+    """The kernel view with exact percentiles against the least that numpy does for them."""
+    rows = 5 * setting.rows
+    ours, theirs = rounds(setting, lambda: view_case("kernel_view", rows), lambda: view_case("sort_by_code", rows))
+    for mine, other in zip(ours, theirs, strict=True):
+        if mine.checks != other.checks:
+            raise CaseFailed(f"kernel_view: the two do not agree: {mine.checks} and {other.checks}")
+    return paired(setting, f"kernel view of {rows:,} rows / numpy sort by code", ours, theirs, 1.5)
+
+
 MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
-    measure.__name__: measure for measure in (chrome, growth, kvp, emission, parquet, startup)
+    measure.__name__: measure for measure in (chrome, growth, kvp, emission, parquet, startup, kernel_view, views, hta)
 }
 
 
@@ -315,6 +372,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--work", type=Path, help="outputs; default: /dev/shm when it has room, else the cache")
     parser.add_argument("--only", action="append", choices=list(MEASUREMENTS), help="may be given several times")
     parser.add_argument("--stand-in", action="store_true", help="baselines in tracekit's place: tests the harness")
+    parser.add_argument("--hta-python", default="", help="a Python that has HolisticTraceAnalysis, for --only hta")
     given = parser.parse_args(arguments)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -326,7 +384,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(
         dir=given.work or work_folder(rows, given.cache), prefix="tracekit-bench-"
     ) as work:
-        setting = Setting(rows, count, given.quick, given.cache, Path(work), given.stand_in)
+        setting = Setting(rows, count, given.quick, given.cache, Path(work), given.stand_in, given.hta_python)
         print_line("what", "measured", "target", "ok")
         for name in given.only or MEASUREMENTS:
             try:

@@ -69,8 +69,10 @@ def sort_within(groups: I64, n_groups: int, values: I64) -> I64:
     bits = (int(values.max()) - lowest).bit_length()
     if bits + max(n_groups - 1, 0).bit_length() > 63:
         return values[np.lexsort((values, groups))]
-    packed = values - lowest
-    packed |= groups << bits
+    # In one array: memory that is touched for the first time costs as much as the sort. What wraps around comes back.
+    packed = groups << bits
+    packed += values
+    packed -= lowest
     packed.sort()
     packed &= (1 << bits) - 1
     packed += lowest

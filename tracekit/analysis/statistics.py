@@ -37,6 +37,7 @@ __all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "nearest_rank"]
 
 DEFAULT_PERCENTILES = (50, 95, 99)
 
+_BLOCK = 1 << 16
 _SHIFT = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -184,9 +185,7 @@ def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tu
     """
     if first.size == 0:
         return np.zeros(0), np.zeros(0, np.int64)
-    centre = np.repeat(means, n)
-    distance = np.maximum(ordered, centre).view(np.uint64) - np.minimum(ordered, centre).view(np.uint64)
-    squares = _squares(distance, first, int(n.max()))
+    squares = _squares(ordered, first, n, means)
     # totals - means * n is small; both sides may wrap around int64, their difference does not.
     rounding = (totals - means * n).tolist()
     sample, population = [], []
@@ -197,10 +196,29 @@ def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tu
     return np.array(sample), np.array(population, np.int64)
 
 
-def _squares(distance: npt.NDArray[np.uint64], first: I64, most: int) -> list[int]:
-    """Return the sum of the squares of each group, exact. most: values of the largest group."""
+def _squares(ordered: I64, first: I64, n: I64, means: I64) -> list[int]:
+    """Return for each group the sum of the squared distances to its rounded mean, exact.
+
+    In blocks of rows that stay in the cache: whole columns of intermediate results cost more than the arithmetic.
+    """
+    ends = first + n
+    squares = [0] * first.size
+    for low in range(0, ordered.size, _BLOCK):
+        high = min(low + _BLOCK, ordered.size)
+        begin, end = int(np.searchsorted(ends, low, side="right")), int(np.searchsorted(first, high))
+        starts = np.maximum(first[begin:end], low) - low
+        values = ordered[low:high]
+        centre = np.repeat(means[begin:end], np.minimum(ends[begin:end], high) - low - starts)
+        distance = np.maximum(values, centre).view(np.uint64) - np.minimum(values, centre).view(np.uint64)
+        for group, square in enumerate(_sums_of_squares(distance, starts), begin):
+            squares[group] += square
+    return squares
+
+
+def _sums_of_squares(distance: npt.NDArray[np.uint64], first: I64) -> list[int]:
+    """Return the sum of the squares of each group of a block, exact."""
     largest = int(distance.max())
-    if largest * largest * most <= INT64_MAX:
+    if largest * largest * distance.size <= INT64_MAX:
         found: list[int] = np.add.reduceat(distance * distance, first).tolist()
         return found
     low = distance & _LOW

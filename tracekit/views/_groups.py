@@ -110,27 +110,37 @@ def require(trace: Trace, view: str, columns: Iterable[str]) -> None:
 
 def kind_mask(table: pa.Table, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
     """Return shape (n,): whether a row is of one of the kinds; a null kind is of none."""
-    codes, texts = text_codes(table.column("kind"))
-    wanted = np.array([text in kinds for text in texts] + [False], np.bool_)
-    found: npt.NDArray[np.bool_] = wanted[codes]
-    return found
+    parts = [np.zeros(0, np.bool_)]
+    for chunk in table.column("kind").chunks:
+        wanted = np.array([text in kinds for text in chunk.dictionary.to_pylist()] + [False], np.bool_)
+        parts.append(wanted[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
 def pick(trace: Trace, kinds: Collection[Kind]) -> Picked:
-    """Return the rows of these kinds that have a duration, durations below zero made 0."""
+    """Return the rows of these kinds that have a duration, durations below zero made 0.
+
+    starts and durations may be the trace's own columns: they are not for writing.
+    """
     mask = kind_mask(trace.events, kinds)
     dur = trace.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
     rows = np.flatnonzero(mask & timed)
-    durations = dur.fill_null(0).to_numpy()[rows]
+    durations = _take(dur.fill_null(0).to_numpy(), rows)
+    negative = int(np.count_nonzero(durations < 0))
     return Picked(
         trace,
         rows,
-        trace.events.column("ts_ns").to_numpy()[rows],
-        np.maximum(durations, 0),
+        _take(trace.events.column("ts_ns").to_numpy(), rows),
+        np.maximum(durations, 0) if negative else durations,
         int(np.count_nonzero(mask & ~timed)),
-        int(np.count_nonzero(durations < 0)),
+        negative,
     )
+
+
+def _take(values: I64, rows: I64) -> I64:
+    """Return the values at these rows, ascending and distinct; without a copy where they are all rows."""
+    return values if rows.size == values.size else values[rows]
 
 
 def key_of(table: pa.Table, column: str, rows: I64) -> Key:
@@ -139,15 +149,18 @@ def key_of(table: pa.Table, column: str, rows: I64) -> Key:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     codes, labels = text_codes(values.unify_dictionaries())
-    return Key(codes[rows] + 1, [None, *labels])
+    codes = codes[rows]
+    codes += 1
+    return Key(codes, [None, *labels])
 
 
 def group_by(*keys: Key) -> Groups:
     """Return the groups of rows that agree in all keys, in order of their labels' codes; each has a row at least."""
-    codes = np.zeros(keys[0].codes.size, np.int64)
-    parts: list[I64] = []
-    count = 1
-    for key in keys:
+    count = len(keys[0].labels)
+    found, codes = _dense(keys[0].codes, count)
+    parts = [found]
+    count = found.size
+    for key in keys[1:]:
         width = len(key.labels)
         found, codes = _dense(codes * width + key.codes, count * width)
         parts = [part[found // width] for part in parts] + [found % width]
