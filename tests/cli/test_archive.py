@@ -124,7 +124,7 @@ def test_prune_says_what_it_would_do_and_then_does_it(root: Path) -> None:
     done = run("prune", root, "--older-than", "1d", "--keep", "n=2")
     assert done.stdout == dry.stdout.replace("would remove", "removed")
     assert [e["run"] for e in listed(root)] == ["r2"]
-    assert "1 runs" in run("prune", root, "--max-size", "1KiB", "--dry-run").stderr
+    assert "1 run," in run("prune", root, "--max-size", "1KiB", "--dry-run").stderr
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_export_gives_what_the_source_gives(suffix: str, root: Path, tmp_path: P
     if suffix.endswith(".gz"):
         exported, converted = gzip.decompress(exported), gzip.decompress(converted)
     if "json" in suffix:  # these targets ask for no fingerprint; the archive knows it
-        assert converted.count(b'"sha256":null') == 1
+        assert b'"sha256":null' in converted
         converted = converted.replace(
             b'"sha256":null', b'"sha256":"%s"' % hashlib.sha256(CSV.read_bytes()).hexdigest().encode()
         )

@@ -115,6 +115,10 @@ def list_(
     finish(failures)
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _print_json(value: object) -> None:
     import json
 
@@ -138,7 +142,7 @@ def _listing(found: Sequence[Entry]) -> ReportTable:
     from tracekit.units import Unit
 
     size = sum(entry.bytes for entry in found)
-    title = f"{len(found):,} {'run' if len(found) == 1 else 'runs'}, {format_bytes(size)}"
+    title = f"{_count(len(found), 'run')}, {format_bytes(size)}"
     return ReportTable(
         "entries", title,
         (
@@ -203,8 +207,8 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
         for path in found.leftovers:
             print(printable(f"{path}: left by an add that did not end; `prune` removes it when it is a day old"))
         print(
-            f"{found.files:,} files are whole: {found.events:,} events, {found.totals:,} totals, "
-            f"{found.bytes:,} bytes; {len(found.problems):,} {'problem' if len(found.problems) == 1 else 'problems'}"
+            f"{found.files:,} {'file is' if found.files == 1 else 'files are'} whole: {found.events:,} events, "
+            f"{found.totals:,} totals, {found.bytes:,} bytes; {_count(len(found.problems), 'problem')}"
         )
     if found.problems:
         raise typer.Exit(EXIT_FAILED)
@@ -237,8 +241,8 @@ def prune(
     for path in done.leftovers:
         print(printable(f"{word} {path}: left by an add that did not end"))
     cut = f" (before {before})" if before else ""
-    say(f"{word} {len(done.removed):,} runs{cut}, {done.bytes:,} bytes")
-    say(f"{done.kept:,} runs, {done.kept_bytes:,} bytes stay")
+    say(f"{word} {_count(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
+    say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes stay")
     finish(failures)
 
 
