@@ -11,6 +11,7 @@ _MODULES: tuple[str, ...] = (
     "overview",
     "steps",
     "critical_path",
+    "ranks",
     "device",
     "benchmark",
     "model",

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis import clocks
+from tracekit.analysis.clocks import LEAST_MEETINGS, align
+
+BASE = 1_700_000_000_000_000_000
+
+
+def met(ends: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Meetings as rows, clocks as columns."""
+    of = np.array(ends, np.int64)
+    meeting, clock = np.indices(of.shape)
+    return meeting.ravel(), clock.ravel(), of.ravel()
+
+
+def test_examples_of_the_documentation() -> None:
+    outcome = doctest.testmod(clocks)
+    assert outcome.attempted >= 2
+    assert outcome.failed == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(1_000, 10**9), min_size=LEAST_MEETINGS, max_size=60),
+    st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=4),
+    st.integers(0, 500),
+    st.randoms(use_true_random=False),
+)
+def test_offsets_are_found_to_within_what_ends_scatter_by(
+    gaps: list[int], offsets: list[int], scatter: int, random: st.DataObject
+) -> None:
+    times = BASE + np.cumsum(np.array(gaps, np.int64))
+    ends = [[int(t) + o + random.randint(-scatter, scatter) for o in [0, *offsets]] for t in times]  # type: ignore[attr-defined]
+    of = align(*met(ends), len(offsets) + 1)
+    assert of.known.all()
+    assert of.meetings.tolist() == [len(gaps)] * (len(offsets) + 1)
+    for clock, offset in enumerate(offsets, 1):
+        back = of.corrected(np.full(len(gaps), clock), times + offset)
+        wrong = np.abs(back - times).max()
+        if of.drift[clock] == 0:
+            assert wrong <= 2 * scatter
+            assert of.uncertainty[clock] <= 4 * scatter * 2
+
+
+@pytest.mark.parametrize("drift", [2e-5, -3e-6])
+def test_a_drift_is_found_and_taken_out(drift: float) -> None:
+    rng = np.random.default_rng(1)
+    times = BASE + np.sort(rng.integers(0, 60_000_000_000, 200))
+    since = times - times[0]
+    other = times + 7_000_000 + np.rint(drift * since).astype(np.int64) + rng.integers(-500, 500, 200)
+    of = align(*met(np.column_stack((times, other)).tolist()), 2)
+    assert of.drift[1] == pytest.approx(drift, rel=0.05)
+    assert np.abs(of.corrected(np.ones(200, np.int64), other) - times).max() <= 1500
+    assert 300 <= of.uncertainty[1] <= 1500
+
+
+def test_few_meetings_and_strangers_stay_unknown() -> None:
+    meeting, clock = np.array([1, 1, 2, 2, 9, 8]), np.array([0, 1, 0, 1, 2, 0])
+    of = align(meeting, clock, np.array([0, 5, 10, 15, 7, 20]), 4)
+    assert of.reference == 0
+    assert of.known.tolist() == [True, False, False, False]
+    assert of.corrected(np.array([1, 2]), np.array([5, 7])).tolist() == [5, 7]
+    nothing = align(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), 2)
+    assert not nothing.known.any()
+
+
+def test_the_clock_of_most_meetings_is_the_reference_and_single_outliers_do_no_harm() -> None:
+    ends = [[1000 * i + 40, 1000 * i] for i in range(30)]
+    ends[4][0] += 100_000
+    meeting, clock, end = met(ends)
+    of = align(meeting[1:], clock[1:], end[1:], 2)
+    assert of.reference == 1
+    assert (of.offset.tolist(), of.drift.tolist(), of.uncertainty.tolist()) == ([40, 0], [0.0, 0.0], [0, 0])
