@@ -132,11 +132,11 @@ def _shown(column: Column, cell: Any, title: str) -> str:
     if cell is None:
         return UNKNOWN
     if column.unit is Unit.RATIO:
-        return format_ratio(cell)
+        return format_ratio(cell or 0.0)  # -0.0 reads 0.00
     if column.unit is Unit.BYTES:
         return format_bytes(cell)
     if column.unit is Unit.BYTES_PER_S:
-        return format_rate(cell)
+        return format_rate(cell or 0.0)
     if column.unit is Unit.NS:
         scale = {"s": 9, "ms": 6, "us": 3, "ns": 0}[title[title.rindex("(") + 1 : -1]]
         return f"{Decimal(cell).scaleb(-scale):,.{scale}f}"

@@ -165,3 +165,41 @@ class TestWidths:
 
     def test_spaces_of_other_scripts_and_private_characters_stay(self) -> None:
         assert visible("a\u3000b\xa0c\ue0b0") == "a\u3000b\xa0c\ue0b0"
+
+
+def test_rows_below_others_are_indented_by_their_level() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["conv", "kernel", "copy"]),
+        Column("level", "Level", Unit.COUNT, [0, 1, None]),
+        Column("calls", "Calls", Unit.COUNT, [1, 2, 3]),
+    )
+    assert TEXT(report_of(*columns), RenderOptions()).split("\n")[3:-1] == [
+        "Calls  Name", "-----  --------", "    1  conv", "    2    kernel", "    3  copy",
+    ]  # fmt: skip
+
+
+class TestNothingToShow:
+    SHOWN = Section("a", "A", (ReportTable("t", "T", (Column("n", "N", Unit.COUNT, [1]),)),))
+    EMPTY = tuple(Section(f"v{i}", f"V{i}", notes=(f"needs thing {i}; this trace has none",)) for i in range(3))
+
+    def lines(self, *sections: Section) -> list[str]:
+        return TEXT(Report("t", "0", sections=sections), RenderOptions()).split("\n")
+
+    def test_several_views_share_one_line(self) -> None:
+        line = "nothing to show: V0 (v0), V1 (v1), V2 (v2); --view NAME says what each needs"
+        assert self.lines(self.SHOWN, *self.EMPTY)[-2] == line
+
+    def test_one_or_two_have_a_line_each_and_so_have_all_where_nothing_is_shown(self) -> None:
+        assert self.lines(self.SHOWN, *self.EMPTY[:2])[-3:-1] == [f"V{i}: {self.EMPTY[i].notes[0]}" for i in range(2)]
+        assert self.lines(*self.EMPTY)[-4:-1] == [f"V{i}: {self.EMPTY[i].notes[0]}" for i in range(3)]
+
+    def test_a_view_with_more_to_say_keeps_its_words(self) -> None:
+        told = Section("k", "K", notes=("needs kernels with a duration", "7 kernels have no duration"))
+        lines = self.lines(self.SHOWN, *self.EMPTY, told)
+        assert lines[-3] == "K: needs kernels with a duration; 7 kernels have no duration"
+        assert lines[-2].startswith("nothing to show: V0")
+
+    def test_markdown_gathers_them_too(self) -> None:
+        text = RENDERERS["markdown"].render(Report("t", "0", sections=(self.SHOWN, *self.EMPTY)), RenderOptions())
+        assert "## V0" not in text
+        assert "Nothing to show: V0 (v0), V1 (v1), V2 (v2)" in text

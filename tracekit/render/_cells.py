@@ -25,8 +25,12 @@ _EMOJI_STYLE = "\ufe0f"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column as text: `title` is `name` with its unit, numbers stand `right`, what `is_text` may be cut."""
+    """A column as text: `title` is `name` with its unit, numbers stand `right`, what `is_text` may be cut.
 
+    key: the column's own name.
+    """
+
+    key: str
     name: str
     title: str
     texts: list[str]
@@ -59,7 +63,7 @@ def shown(column: Column, time_unit: str) -> Shown:
     text = _FORMATS[column.unit]
     texts = [UNKNOWN if value is None else text(value, unit) for value in column.values]
     words = column.unit is Unit.TEXT or (column.unit is Unit.ID and any(isinstance(v, str) for v in column.values))
-    return Shown(name, title, texts, not words, words, column.priority)
+    return Shown(column.name, name, title, texts, not words, words, column.priority)
 
 
 def _time(value: Cell, unit: str) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 
 from tracekit.render._cells import visible
 from tracekit.render._series import series_lines
-from tracekit.report import Bar, Figure, ReportTable, Series
+from tracekit.report import Bar, Figure, ReportTable, Section, Series
 from tracekit.units import Unit, format_bytes, format_ratio, format_span
 
 LEDGERS_SHOWN = 4
+NAMED = 2
+"""Views with nothing to show that each get a line; of more, those that say no more than what they need share one."""
 
 Ledger = Mapping[str, Any]
 
@@ -68,6 +70,29 @@ def _sum(ledgers: Sequence[Ledger]) -> dict[str, Any]:
                 merged[reason] = merged.get(reason, 0) + count
         out[name] = merged
     return out
+
+
+def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
+    """Return the sections without tables and figures that deserve words of their own, and a line that names the others.
+
+    A section that has more to say than "needs ..." (rows that do not count, say) keeps its words, and so does each
+    where there is nothing else on the page, or little to gather.
+    """
+    empty = [s for s in sections if not (s.tables or s.figures)]
+    plain = [s for s in empty if len(s.notes) <= 1 and all(note.startswith("needs ") for note in s.notes)]
+    if len(plain) <= NAMED or len(empty) == len(sections):
+        return empty, ""
+    names = ", ".join(f"{s.title} ({s.view})" for s in plain)
+    gathered = {id(s) for s in plain}
+    return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME says what each needs"
+
+
+def levels(table: ReportTable) -> list[int]:
+    """Return how far the name of each row is indented: rows of a column "level" stand below the one above them."""
+    for column in table.columns:
+        if column.name == "level" and column.unit is Unit.COUNT:
+            return [value if isinstance(value, int) and 0 <= value <= 8 else 0 for value in column.values]
+    return [0] * len(table)
 
 
 def omitted_line(table: ReportTable) -> str:

@@ -22,8 +22,13 @@ def render(report: Report, options: RenderOptions) -> str:
     """Return the report as markdown. Raises: UsageError for an unknown unit of time."""
     lines = [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(key)}: {plain(text)}" for key, text in report.facts]
+    telling, names = _prose.nothing_to_show(report.sections)
+    own = {id(section) for section in telling}
     for section in report.sections:
-        lines += ["", f"## {plain(section.title)}", *_section(section, options)]
+        if section.tables or section.figures or id(section) in own:
+            lines += ["", f"## {plain(section.title)}", *_section(section, options)]
+    if names:
+        lines += ["", plain(f"{names[:1].upper()}{names[1:]}.")]
     footer = [*report.notes, *_prose.ledger_lines(report.ledgers)]
     if footer:
         lines += ["", "---", "", *(f"- {plain(note)}" for note in footer)]

@@ -3,12 +3,14 @@
 The first column of text stands last, so that long names push nothing aside; at a limited width it loses its middle to
 "…", and columns of a high priority number are hidden, which a line below the table says. Where even that is not enough
 each row is a block of lines. Without a limit (width 0) names are whole. No line is wider than the limit, which is at
-least 40. Views that have nothing to show stand behind the others, a line each; a note is said once.
+least 40. Rows of a column "level" have their names indented instead. Views that have nothing to show stand behind the
+others, several of them in one line; a note is said once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tracekit.render import _cells, _prose
 from tracekit.render._cells import Shown, cell_width, cut_middle, padded, visible, wrapped
@@ -32,7 +34,8 @@ def render(report: Report, options: RenderOptions) -> str:
     for section in report.sections:
         if section.tables or section.figures:
             lines += ["", *_section(section, said, width, options)]
-    empty = [f"{s.title}: {'; '.join(s.notes)}" for s in report.sections if not (s.tables or s.figures)]
+    telling, names = _prose.nothing_to_show(report.sections)
+    empty = [f"{s.title}: {'; '.join(s.notes)}" for s in telling] + ([names] if names else [])
     if empty:
         lines.append("")
         for text in empty:
@@ -77,7 +80,12 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
     columns = [_cells.shown(column, options.time_unit) for column in table.columns]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
     if name is not None:
+        steps = _prose.levels(table)
+        if any(steps):
+            texts = [_GAP * step + text for step, text in zip(steps, columns[name].texts, strict=True)]
+            columns[name] = replace(columns[name], texts=texts)
         columns.append(columns.pop(name))
+        columns = [c for c in columns if c.key != "level" or not any(steps)]
     hidden: list[Shown] = []
     layout = _layout(columns, width)
     if layout is None:
