@@ -20,7 +20,7 @@ from tracekit.errors import (
 )
 from tracekit.inputs import Failure, expand
 from tracekit.selection import Selection
-from tracekit.views import COMPATS
+from tracekit.views import COMPATS, UPSTREAMS, VIEWS
 
 GPU = sample("nvprof-csv/gpu-trace-20-columns.csv")
 BOTH = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -129,7 +129,7 @@ def test_views_see_the_columns_that_they_ask_for() -> None:
 def test_report_names_its_input_and_every_view() -> None:
     made = pipeline.report(tracekit.read([f"mine={BOTH}", str(GPU)]))
     assert made.title == "mine and 1 more"
-    assert [s.view for s in made.sections] == list(pipeline.VIEWS)
+    assert [s.view for s in made.sections] == [name for name in VIEWS if name not in UPSTREAMS]
     assert dict(made.facts)["tool"]
     with pytest.raises(UsageError):
         pipeline.render(made, "nonsense")
@@ -173,3 +173,13 @@ def test_an_unknown_compat_and_a_view_it_has_not_are_refused() -> None:
         assert pipeline.views_of(compat) == views
         with pytest.raises(UsageError, match="prints no such table"):
             pipeline.views_of(compat, ["metrics"])
+
+
+def test_an_upstreams_tables_are_shown_unasked_for_its_own_formats_alone() -> None:
+    shown = [section.view for section in pipeline.summary(tracekit.read(GPU)).sections]
+    assert "kernel" in shown
+    assert not set(shown) & set(UPSTREAMS)
+    assert not {section.view for section in pipeline.report(tracekit.read(GPU)).sections} & set(UPSTREAMS)
+    theano = tracekit.read(next(sample("theano").glob("*.txt")))
+    assert "theano" in [section.view for section in pipeline.summary(theano).sections]
+    assert pipeline.views_of("", ["all"]) == pipeline.TABLE_VIEWS

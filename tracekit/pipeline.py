@@ -21,7 +21,7 @@ from tracekit.report import Report, Section
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
-from tracekit.views import COMPATS, VIEWS
+from tracekit.views import COMPATS, SUMMARY, UPSTREAMS, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
@@ -86,21 +86,29 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
 
 
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
-    """Return a report of the named views; when none is named of all tables, or of those that the compat prints.
+    """Return a report of the named views ("all": every table); when none is named of `views.SUMMARY`, or of a compat's.
 
     Raises: UsageError.
     """
     compat = options.compat if options else ""
-    return report_of(trace, [view(trace, name, options) for name in views or views_of(compat)])
+    names = views_of(compat, views)
+    if not views and not compat:
+        names = tuple(name for name in names if _concerns(trace, name))
+    return report_of(trace, [view(trace, name, options) for name in names])
+
+
+def _concerns(trace: Trace, name: str) -> bool:
+    """Tell whether a view is shown unasked: the tables of an upstream only for its own formats."""
+    return name not in UPSTREAMS or any(source.format in UPSTREAMS[name] for source in trace.run.sources)
 
 
 def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the views that a summary shows: those named, or all tables, or those that an upstream prints.
+    """Return the views that a summary shows: those named, all tables, `views.SUMMARY`, or those of an upstream.
 
     Raises: UsageError for an unknown compat, and for a view that the upstream has not.
     """
     if not compat:
-        return tuple(views) or TABLE_VIEWS
+        return TABLE_VIEWS if "all" in views else tuple(views) or SUMMARY
     if compat not in COMPATS:
         raise UsageError(f"--compat {compat}: no such upstream", hint=f"one of: {', '.join(COMPATS)}")
     for name in views:
@@ -113,11 +121,11 @@ def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     """Return the report of all views, timeline included, for the HTML page."""
-    return report_of(trace, [view(trace, name, options) for name in VIEWS])
+    return report_of(trace, [view(trace, name, options) for name in VIEWS if _concerns(trace, name)])
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
-"""What `summary` shows when no view is named: a timeline is a picture, for the page alone."""
+"""Every view but the timeline, which is a picture for the page alone."""
 
 
 def report_of(trace: Trace, sections: Sequence[Section]) -> Report:

@@ -19,7 +19,7 @@ def summary(
     reading: Reading,
     view: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="overview, device, kernel, memory_manipulation, api ...; repeatable."),
+        typer.Option(metavar="NAME", help="overview, device, kernel, operator ...; repeatable; all: every table."),
     ] = None,
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
     sort: Annotated[
@@ -57,7 +57,7 @@ def summary(
     if top is None:
         top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
     options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat, **numbers)
-    made = pipeline.summary(trace, views=views, options=options)
+    made = pipeline.summary(trace, views=view or (), options=options)
     text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
     sys.stdout.write(text)
     if compat and format_ == "text":  # what the upstream prints goes to stdout, and nothing else

@@ -36,6 +36,29 @@ VIEWS: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
 }
 
+UPSTREAMS: dict[str, frozenset[str]] = {
+    "fluid": frozenset({"fluid-pb", "fluid-report"}),
+    "mxnet": frozenset({"mxnet", "mxnet-table"}),
+    "theano": frozenset({"theano"}),
+    "singa": frozenset({"singa"}),
+}
+"""Views that are the tables of one upstream, and its formats: only these are shown so without being asked."""
+
+SUMMARY: tuple[str, ...] = (
+    "overview",
+    "steps",
+    "device",
+    "breakdown",
+    "model",
+    "operator",
+    "kernel",
+    "memory_manipulation",
+    "api",
+    "metrics",
+    *UPSTREAMS,
+)
+"""What a summary shows when no view is named: what most people ask first. `--view all` has every table."""
+
 COMPATS: dict[str, tuple[str, ...]] = {
     "paddle": (
         "device",
