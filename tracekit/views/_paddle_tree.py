@@ -136,6 +136,8 @@ def forest(trace: Trace, *, launches: bool = False, memory: bool = False) -> For
     if lost := int(np.count_nonzero((is_host | is_call) & (lane < 0))):
         notes.append(f"{plural('host row', lost)} without a thread or a duration: in no tree of Paddle's")
     hosts, crossing = _hosts(columns, np.flatnonzero(is_host & (lane >= 0)), lane, kind, name)
+    if hosts.blurred and (off := int(columns.slack()[hosts.rows].max()) // 2) > 1:
+        notes.append(f"Paddle's JSON has times beyond 16 ms as 32-bit floats: starts are good to {off:,} ns here")
     if crossing:
         notes.append(
             f"{plural('range', crossing)} crossing another of the same thread: Paddle stops with an error there"
@@ -215,7 +217,7 @@ def _work(columns: Columns, calls: Attached, kind: I64) -> tuple[Attached, int]:
     number, known = columns.numbers("correlation")
     pid, has_pid = columns.numbers("pid")
     # Paddle keeps the last call of an id: `link` the first, so the calls go in backwards.
-    backwards = np.arange(calls.rows.size)[::-1]
+    backwards = np.lexsort((columns.event_id[calls.rows], columns.start[calls.rows]))[::-1]
     launches = calls.rows[backwards]
     same_process = has_pid[rows].all()
     process = pid if same_process else np.zeros_like(pid)
