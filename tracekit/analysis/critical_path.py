@@ -251,8 +251,13 @@ def ceiling(graph: Graph, names: Collection[int], *, without: Collection[int] = 
     return int(ceilings(graph, [mask], without=without)[0])
 
 
-def ceilings(graph: Graph, masks: Sequence[npt.NDArray[Any]], *, without: Collection[int] = ()) -> I64:
-    """Return `ceiling` for each of several sets of nodes, shape (k,). masks: each of shape (n,), true for its nodes."""
+def ceilings(
+    graph: Graph, masks: Sequence[npt.NDArray[Any]], *, without: Collection[int] = (), path: Path | None = None
+) -> I64:
+    """Return `ceiling` for each of several sets of nodes, shape (k,). masks: each of shape (n,), true for its nodes.
+
+    path: what `walk` returned, where it is at hand.
+    """
     if graph.sink < 0 or not masks:
         return np.zeros(len(masks), np.int64)
     nodes = graph.nodes
@@ -263,7 +268,7 @@ def ceilings(graph: Graph, masks: Sequence[npt.NDArray[Any]], *, without: Collec
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
     else:
         # A gain is never more than the time on the path: an edge with more slack than that cannot hold anything up.
-        on_path = walk(graph).node
+        on_path = (path or walk(graph)).node
         on_path = on_path[on_path >= 0]
         length = nodes.ends[on_path] - nodes.starts[on_path]
         most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)

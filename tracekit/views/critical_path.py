@@ -149,7 +149,7 @@ def _names(each: _Found, kept: int) -> list[tuple[Cell, ...]]:
     order = np.lexsort((keys, -times))
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
-    won = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real]).tolist(), strict=True))
+    won = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
     rows: list[tuple[Cell, ...]] = []
     for k in shown.tolist():
         name = int(keys[k]) // width - len(Lag)
@@ -195,16 +195,18 @@ def _by_step(
         starts, ends = steps.starts[mine], steps.starts[mine] + steps.durations[mine]
         # Steps of several threads may overlap: each instant counts for the one that began last.
         ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))
-        whole = _before(each.path, np.array([each.of.graph.end]))[0] if each.path.starts.size else np.zeros(len(PARTS))
-        inside = _before(each.path, ends) - _before(each.path, starts)
+        last = np.array([int(ends.max()), each.of.graph.end])
+        at_start, at_end, (at_last, whole) = np.split(
+            _before(each.path, np.concatenate((starts, ends, last))), (starts.size, 2 * starts.size)
+        )
+        inside = at_end - at_start
         for i, parts in enumerate(inside):
             rows.append((each.of.owner, str(i if numbers[i] is None else numbers[i]), parts))
-        last = np.array([int(ends.max())])
-        after = whole - _before(each.path, last)[0]
+        after = whole - at_last
         between = whole - after - inside.sum(axis=0)
         for word, parts in (("between", between), ("after", after)):
             if parts.any():
-                rows.append((each.of.owner, word, parts.astype(np.int64)))
+                rows.append((each.of.owner, word, parts))
     columns = [
         *owners.column([owner for owner, *_ in rows]),
         Column("step", "Step", Unit.ID, [step for _, step, _ in rows], 0),
