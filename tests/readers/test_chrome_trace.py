@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, s
 
 import tracekit
 from tracekit.errors import SchemaError, TracekitError, UsageError
-from tracekit.readers import READERS
+from tracekit.readers import READERS, _json_stream, _trace_pairs, _trace_spill
 from tracekit.trace import Trace
 
 OTHERS = [
@@ -339,3 +340,77 @@ def test_what_fuzzing_found_costs_what_it_breaks_alone(name: str, old: bytes, ne
 def test_counters_of_several_series_need_no_name(tmp_path: Path) -> None:
     path = write(tmp_path / "x", [{"ph": "C", "ts": 1, "pid": 1, "args": {"a": 1, "b": 2}}])
     assert {n: r["value"] for n, r in of(path).items()} == {"a": 1.0, "b": 2.0}
+
+
+@st.composite
+def pair_events(draw: st.DrawFn) -> list[Event]:
+    """Begins and ends of a few lanes: sorted or not, beside each other or not, with and without names."""
+    out: list[Event] = []
+    for _ in range(draw(st.integers(0, 40))):
+        phase = draw(st.sampled_from("BEbe"))
+        event: Event = {"ph": phase, "ts": draw(st.integers(0, 9)), "pid": 1, "tid": draw(st.integers(1, 2))}
+        if phase in "be":
+            event |= {"id": draw(st.integers(1, 2)), "cat": draw(st.sampled_from(["c", "d"]))}
+        if draw(st.booleans()) or phase in "Bb":
+            event["name"] = draw(st.sampled_from(["f", "g"]))
+        if draw(st.booleans()):
+            event["args"] = {"n": len(out)}
+        out.append(event)
+    order = draw(st.sampled_from(["as drawn", "sorted", "beside"]))
+    if order == "sorted":
+        out.sort(key=lambda e: int(e["ts"]))
+    elif order == "beside":
+        begins = [e for e in out if e["ph"] == "B"]
+        out = [e for begin in begins for e in (begin, begin | {"ph": "E", "ts": int(begin["ts"]) + 1})]
+    return out
+
+
+@given(pair_events(), st.integers(1, 7), st.integers(1, 12))
+def test_pairs_are_the_same_on_disk_and_in_memory(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Event], chunk: int, long: int
+) -> None:
+    whole = {"ph": "X", "name": "x", "ts": 0, "dur": 1, "pid": 1, "tid": 1}
+    path = write(tmp_path_factory.mktemp("pairs") / "x.json", [whole, *events])
+    with pytest.MonkeyPatch.context() as patch:
+        want = tracekit.read(path, format="chrome-trace")
+        patch.setattr(_trace_spill, "CHUNK_ROWS", chunk)
+        patch.setattr(_trace_spill, "PIECE_ROWS", 3)
+        patch.setattr(_trace_spill, "FAN_IN", 2)
+        patch.setattr(_trace_pairs, "LONG_ROWS", long)
+        # One slab an event: rows come to the disk little by little.
+        patch.setattr(_json_stream, "SLAB_BYTES", 64)
+        found = tracekit.read(path, format="chrome-trace")
+
+    def key(row: Event) -> int:
+        return int(row["event_id"])
+
+    assert sorted(rows(found), key=key) == sorted(rows(want), key=key)
+    mine, theirs = found.ledgers[0].to_json(), want.ledgers[0].to_json()
+    assert {n["code"]: n["count"] for n in mine.pop("notes")} == {n["code"]: n["count"] for n in theirs.pop("notes")}
+    assert mine == theirs
+
+
+def test_more_open_ranges_than_wait_are_given_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [b(f"r{n}", n) for n in range(100)] + [e(f"r{n}", 200 - n) for n in reversed(range(100))]
+    path = write(tmp_path / "x", events)
+    monkeypatch.setattr(_trace_spill, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(_trace_spill, "PIECE_ROWS", 10)
+    monkeypatch.setattr(_trace_pairs, "LONG_ROWS", 30)
+    monkeypatch.setattr(_trace_pairs, "MOST_OPEN", 60)
+    trace = tracekit.read(path)
+    ledger = trace.ledgers[0]
+    unknown = trace.events.column("dur_ns").null_count
+    assert 40 <= unknown < 100
+    assert ledger.notes["too-many-open"].count == unknown == ledger.notes["open-range"].count
+    assert ledger.dropped == {"end-without-begin": unknown}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_ends_in_the_order_of_their_begins_cost_no_time(tmp_path: Path) -> None:
+    count = 20_000
+    events = [b(f"r{n}", n) for n in range(count)] + [e(f"r{n}", count + n) for n in range(count)]
+    path = write(tmp_path / "x", [*events, *(e("none", 2 * count) for _ in range(count))])
+    begun = time.process_time()
+    trace = tracekit.read(path, columns=frozenset({"dur_ns"}))
+    assert time.process_time() - begun < 15
+    assert trace.events.column("dur_ns").unique().to_pylist() == [count * 1000]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -88,26 +89,27 @@ class OwnReading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows; the run has its names afterwards."""
         planner = Planner(self.look, self.reading.ledger)
-        for rows in events.planned(self.reading, planner):
-            paired = rows.has(PAIRED)
-            if paired.any():
-                self._take_pairs(rows.take(paired))
-                rows = rows.take(~paired)
-            if rows.count:
-                self._place(rows)
-                self.reading.ledger.kept += rows.count
-                self.reading.ledger.events_out += rows.count
-                yield event_batch(rows.count, rows.columns)
-        yield from self._pairs.batches()
+        with closing(self._pairs):
+            for rows in events.planned(self.reading, planner):
+                paired = rows.has(PAIRED)
+                if paired.any():
+                    self._take_pairs(rows.take(paired))
+                    rows = rows.take(~paired)
+                if rows.count:
+                    self._place(rows)
+                    self.reading.ledger.kept += rows.count
+                    self.reading.ledger.events_out += rows.count
+                    yield event_batch(rows.count, rows.columns)
+            yield from self._pairs.batches()
         self._name_everything()
 
     def _take_pairs(self, rows: Rows) -> None:
         begins = rows.per_plan(lambda b: b.phase == BEGIN)
         identity, _ = rows.ints("scratch_2")
-        keys = [(n,) for n in identity.tolist()]
+        none = np.zeros(rows.count, np.int64)
         self._place(rows)
         source = rows.columns.pop("source")
-        self._pairs.add(rows, source, begins, keys)
+        self._pairs.add(rows, source, begins, (identity, none, none))
 
     def look(self, build: Build) -> None:
         """Say what an event is."""

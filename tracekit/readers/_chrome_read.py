@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tracekit.readers import _trace_event as events
 from tracekit.readers._chrome_look import BEGIN, Dialect, Look
 from tracekit.readers._trace_columns import SCRATCH, Planner
 from tracekit.readers._trace_event import Reading
-from tracekit.readers._trace_pairs import Key, Pairs
+from tracekit.readers._trace_pairs import Pairs
 from tracekit.readers._trace_plan import PAIRED, SEVERAL
 from tracekit.readers._trace_rows import Rows
 from tracekit.readers.builder import RowBuilder
@@ -26,12 +27,14 @@ class ChromeReading:
         self.reading, self.dialect = reading, dialect
         self._planner = Planner(Look(reading, dialect), reading.ledger, per_unit)
         self._pairs = Pairs(reading.ledger)
+        self._cats: dict[str, int] = {}
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows; the run has its names afterwards."""
-        for rows in events.planned(self.reading, self._planner):
-            yield from self._finished(rows)
-        yield from self._pairs.batches()
+        with closing(self._pairs):
+            for rows in events.planned(self.reading, self._planner):
+                yield from self._finished(rows)
+            yield from self._pairs.batches()
         self._name_everything()
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -83,13 +86,13 @@ class ChromeReading:
         begins = rows.per_plan(lambda b: b.phase == BEGIN)
         cats = rows.per_plan(lambda b: b.extra.get("async"), object)
         (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
-        keys: list[Key] = [
-            (p, t) if c is None else (p, c, i)
-            for p, t, i, c in zip(pid.tolist(), tid.tolist(), identity.tolist(), cats.tolist(), strict=True)
-        ]
+        # On a thread: process, thread, -1. By id: process, id, the category's number.
+        known = self._cats
+        cat = np.array([-1 if c is None else known.setdefault(c, len(known)) for c in cats.tolist()], np.int64)
+        lanes = pid, np.where(cat < 0, tid, identity), cat
         for name in SCRATCH:
             rows.columns.pop(name, None)
-        self._pairs.add(rows, self.reading.options.source, begins, keys)
+        self._pairs.add(rows, self.reading.options.source, begins, lanes)
 
     def _series(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Give a row for each series of counters that have several."""
