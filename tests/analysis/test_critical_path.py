@@ -281,7 +281,7 @@ def slow_end(graph: Graph, free: set[int]) -> int:
     return max(ends[v] for v in graph.last.tolist())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases() | cases(10_000))
 def test_the_parts_of_the_path_follow_each_other_and_add_up_to_the_span(case: tuple[Any, ...]) -> None:
     made, on, found, window = case
@@ -294,7 +294,7 @@ def test_the_parts_of_the_path_follow_each_other_and_add_up_to_the_span(case: tu
         assert (path[0][0], path[-1][1]) == (graph.begin, graph.end)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases() | cases(10_000))
 def test_nodes_of_a_chain_do_not_overlap_and_slack_is_never_negative(case: tuple[Any, ...]) -> None:
     made, on, found, window = case
@@ -312,7 +312,7 @@ def test_nodes_of_a_chain_do_not_overlap_and_slack_is_never_negative(case: tuple
         assert slow_end(graph, set()) == graph.end
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases() | cases(10_000), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4))
 def test_a_ceiling_is_what_the_longest_path_says_and_at_most_the_time_on_the_path(
     case: tuple[Any, ...], sets: list[set[int]]
