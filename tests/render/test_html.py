@@ -192,6 +192,8 @@ def test_every_cell_of_any_report_is_in_the_page_exactly(report: Report) -> None
                     assert cell == visible(value)
                 elif column.unit is Unit.NS:
                     assert (exact, full) == (str(value), f"{value:,} ns")
+                    unit = heads[table.columns.index(column)][0].rsplit(" ", 1)[-1]
+                    assert Decimal(cell.replace(",", "")).scaleb(TIME_EXPONENT[unit]) == value
                 elif exact is not None:
                     assert float(exact) == float(value)
                 elif column.unit is not Unit.ID:
@@ -240,6 +242,41 @@ def test_ledger_notes_facts_and_empty_views_are_told() -> None:
     ):  # fmt: skip
         assert words.replace(", nothing filtered", "") in text
     assert "1 dropped (torn-row 1)" in text
+
+
+SECTIONS = tuple(Section(f"v{i}", f"View {i}", (a_table(2),)) for i in range(4))
+EMPTY = tuple(
+    Section(f"e{i}", f"Empty {i}", notes=(f"needs thing {i}; this trace has none", "a hint")) for i in range(3)
+)
+
+
+def test_a_page_of_many_sections_has_contents_whose_links_lead_to_them() -> None:
+    text = rendered(page_of(*SECTIONS, *EMPTY))
+    links = re.findall(r'<a href="#([^"]+)">([^<]+)</a>', text)
+    assert links == [*((f"v{i}", f"View {i}") for i in range(4)), ("nothing-to-show", "Nothing to show")]
+    assert all(f'<section id="{anchor}"' in text or f'id="{anchor}">' in text for anchor, _ in links)
+    assert "<nav" not in rendered(page_of(*SECTIONS[:3], *EMPTY))
+
+
+def test_views_with_nothing_to_show_fold_into_one_line_but_those_that_count_rows() -> None:
+    counting = Section("c", "Counting", notes=("needs kernels with a duration", "7 kernels have no duration"))
+    text = rendered(page_of(*SECTIONS, *EMPTY, counting))
+    assert "<summary>Nor in: Empty 0, Empty 1, Empty 2</summary>" in text
+    before, folded = text.split("<details>")
+    assert "7 kernels have no duration" in before
+    assert "needs thing 2; this trace has none; a hint" in folded
+    assert "<summary>Nothing to show: Empty 0, Empty 1, Empty 2</summary>" in rendered(page_of(*SECTIONS, *EMPTY))
+
+
+def test_bars_of_the_first_section_that_has_any_are_on_top_and_others_in_their_sections() -> None:
+    bars = [Bar(f"Bar {i}", Unit.NS, (("kernels", 1), ("idle", 1))) for i in range(2)]
+    text = rendered(page_of(*(Section(f"b{i}", f"B{i}", figures=(bar,)) for i, bar in enumerate(bars))))
+    assert text.index("Bar 0") < text.index('<section id="b0"') < text.index('<section id="b1"') < text.index("Bar 1")
+
+
+def test_names_of_rows_below_others_are_indented() -> None:
+    columns = Column("name", "N", Unit.TEXT, ["a", "b"]), Column("level", "L", Unit.COUNT, [0, 1])
+    assert [row[0].level for row in sheet(ReportTable("t", "T", columns)).rows] == [0, 1]
 
 
 def test_records_of_several_inputs_are_a_table() -> None:
@@ -437,11 +474,26 @@ def test_the_page_opens_without_error_request_or_overflow(tmp_path: Path, width:
     sections = (
         Section("timeline", "Timeline", figures=(Bar("Time", Unit.NS, (("kernels", 5), ("idle", 9))), a_timeline())),
         Section("kernel", "Kernels", (a_table(9), *sample().sections[0].tables)),
-    )
+        *SECTIONS, *EMPTY,
+    )  # fmt: skip
     report = Report("run.csv", "0", sample().facts, sections, sample().ledgers, ("n" * 400,))
     found = opened(tmp_path, report, "return deep(document, 'canvas').length", width=width)
     assert found.value > 0
     assert found.title == "run.csv – tracekit report"
+
+
+@pytest.mark.viewer
+def test_contents_lead_to_the_section_and_mark_it(tmp_path: Path) -> None:
+    tall = tuple(Section(f"v{i}", f"View {i}", (a_table(15),)) for i in range(8))
+    script = """
+        document.querySelector('a[href="#v5"]').click();
+        await new Promise((done) => setTimeout(done, 300));
+        const top = document.getElementById("v5").getBoundingClientRect().top;
+        return [document.querySelector('a[aria-current]').hash, top];
+    """
+    current, top = opened(tmp_path, page_of(*tall), script).value
+    assert current == "#v5"
+    assert 0 < top < 120
 
 
 @pytest.mark.viewer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from tracekit.report import Bar, Figure, ReportTable, Section, Series
 from tracekit.units import Unit, format_bytes, format_ratio, format_span
 
 LEDGERS_SHOWN = 4
+_COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
 NAMED = 2
 """Views with nothing to show that each get a line; of more, those that say no more than what they need share one."""
 
@@ -75,16 +77,20 @@ def _sum(ledgers: Sequence[Ledger]) -> dict[str, Any]:
 def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
     """Return the sections without tables and figures that deserve words of their own, and a line that names the others.
 
-    A section that has more to say than "needs ..." (rows that do not count, say) keeps its words, and so does each
-    where there is nothing else on the page, or little to gather.
+    A section that counts something beyond what it needs (rows that have no duration, say) keeps its words, and so does
+    each where there is nothing else on the page, or little to gather.
     """
     empty = [s for s in sections if not (s.tables or s.figures)]
-    plain = [s for s in empty if len(s.notes) <= 1 and all(note.startswith("needs ") for note in s.notes)]
+    plain = [s for s in empty if not s.notes or (s.notes[0].startswith("needs ") and not _counts(s.notes[1:]))]
     if len(plain) <= NAMED or len(empty) == len(sections):
         return empty, ""
     names = ", ".join(f"{s.title} ({s.view})" for s in plain)
     gathered = {id(s) for s in plain}
     return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME says what each needs"
+
+
+def _counts(notes: Sequence[str]) -> bool:
+    return any(_COUNT.search(note) for note in notes)
 
 
 def levels(table: ReportTable) -> list[int]:

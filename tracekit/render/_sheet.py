@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracekit.errors import UsageError
 from tracekit.render._cells import UNKNOWN, visible
+from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import (
     TIME_EXPONENT,
@@ -37,13 +38,14 @@ class Head:
 class SheetCell:
     """text: what is read. exact: the value for sorting, "" for text. full: what the pointer shows, "" for no more.
 
-    share: percent of the cell's width behind a ratio; negative where there is no bar.
+    share: percent of the cell's width behind a ratio; negative where there is no bar. level: steps of indentation.
     """
 
     text: str
     exact: str = ""
     full: str = ""
     share: float = -1.0
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,11 @@ def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
     """Return a table with its first MOST_ROWS rows. Raises: UsageError for an unknown unit of time."""
     columns = [_column(column, time_unit) for column in table.columns]
     heads = tuple(head for head, _ in columns)
-    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
+    if named >= 0 and any(steps := levels(table)):
+        head, cells = columns[named]
+        columns[named] = head, [replace(cell, level=step) for cell, step in zip(cells, steps, strict=False)]
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     return Sheet(visible(table.title), heads, rows, named, _left_out(table))
 
 
@@ -80,7 +85,7 @@ def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
     words = column.unit is Unit.TEXT or (column.unit is Unit.ID and any(isinstance(v, str) for v in values))
     if column.unit is Unit.NS:
         unit = _time_unit(values, wanted)
-        return Head(title, unit, is_number=True), [_time(value, unit, exact=bool(wanted)) for value in values]
+        return Head(title, unit, is_number=True), [_time(value, unit) for value in values]
     if column.unit is Unit.RATIO:
         return Head(title, "%", is_number=True), [_ratio(value) for value in values]
     if words:
@@ -89,7 +94,7 @@ def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
 
 
 def _time_unit(values: list[Cell], wanted: str) -> str:
-    """Return the unit in which three decimals say enough of most times of a column."""
+    """Return the unit in which the first digits say enough of most times of a column."""
     if wanted:
         if wanted not in TIME_EXPONENT:
             raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
@@ -98,18 +103,18 @@ def _time_unit(values: list[Cell], wanted: str) -> str:
     if not sizes:
         return "us"
     unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
-    # One long time does not make all others "<0.001": the middle one shall have two digits that say something.
+    # One long time does not make all others 0.000...: the middle one shall have two digits among the first decimals.
     while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
         unit = "us" if unit == "ms" else "ms"
     return unit
 
 
-def _time(value: Cell, unit: str, *, exact: bool) -> SheetCell:
+def _time(value: Cell, unit: str) -> SheetCell:
+    """Return a time with every digit of it: a cell is what people copy."""
     if value is None:
         return SheetCell(UNKNOWN)
     ns = int(value)
-    text = format_ns(ns, unit) if exact else rounded(ns, unit)
-    return SheetCell(text, str(ns), f"{ns:,} ns")
+    return SheetCell(format_ns(ns, unit), str(ns), f"{ns:,} ns")
 
 
 def rounded(ns: int, unit: str, digits: int = DIGITS) -> str:

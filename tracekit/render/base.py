@@ -13,12 +13,14 @@ class RenderOptions:
     """What a caller may say to every renderer.
 
     time_unit: "s", "ms", "us", "ns"; "" lets the renderer choose one for each column. width: columns of the terminal,
-    0 for no limit. color: ANSI styles.
+    0 for no limit. color: ANSI styles. assets: where an HTML page finds style and scripts that many pages share, as a
+    relative URL (`render.html.assets` gives the files); "" puts them into the page.
     """
 
     time_unit: str = ""
     width: int = 0
     color: bool = False
+    assets: str = ""
 
 
 @dataclass(frozen=True, slots=True)

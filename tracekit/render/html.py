@@ -1,9 +1,10 @@
 """html: one page that opens offline: facts, device time, timeline, every table, and what became of each record.
 
 Style, script and Bokeh are in the page, which makes no request: its content security policy forbids them all, and lets
-no script run but those whose hashes stand in it. Text of the traces is hostile: jinja2 escapes all of it, JSON goes in
-without `<`, and report.js writes it as text nodes. The same report gives the same bytes. Without a timeline there is no
-Bokeh in the page, and it is small.
+no script run but those whose hashes stand in it. With `assets` they are linked, for many pages that share them: then
+the policy names the page's own site. Text of the traces is hostile: jinja2 escapes all of it, JSON goes in without `<`,
+and report.js writes it as text nodes. The same report gives the same bytes. Without a timeline there is no Bokeh in the
+page, and it is small.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from tracekit.units import Unit, format_bytes, format_span
 
 if TYPE_CHECKING:
     import jinja2
+
+
+LEAST_CONTENTS = 4
+"""Sections from which on a page has a table of contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Part:
 
     title: str
     anchor: str
+    bars: tuple[BarBox, ...]
     drawings: tuple[Drawing, ...]
     charts: tuple[Chart, ...]
     sheets: tuple[Sheet, ...]
@@ -80,41 +86,82 @@ class _Page:
     bars: list[BarBox] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     empty: list[tuple[str, str]] = field(default_factory=list)
+    without: list[tuple[str, str]] = field(default_factory=list)
     drawings: int = 0
 
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     page = _Page()
+    telling, _ = _prose.nothing_to_show(report.sections)
     for section in report.sections:
-        _add(page, section, options)
-    folder = _templates()
-    script = _text(folder, "report.js")
-    bokeh = _bokeh() if page.drawings else ""
-    return _environment(folder).get_template("report.html.j2").render(
+        _add(page, section, options, telling=any(section is each for each in telling))
+    return written(
+        "report.html.j2", options, bokeh=bool(page.drawings),
         title=visible(report.title),
         version=report.version,
         facts=[(visible(key), visible(text)) for key, text in report.facts],
         bars=page.bars,
         parts=page.parts,
+        contents=_contents(page),
         empty=page.empty,
+        without=page.without,
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
         account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
         notes=list(map(visible, report.notes)),
-        style=_text(folder, "report.css"),
-        script=script,
-        bokeh=bokeh,
-        policy=_policy([script, bokeh] if bokeh else [script]),
     )  # fmt: skip
 
 
-def _add(page: _Page, section: Section, options: RenderOptions) -> None:
+def written(template: str, options: RenderOptions, *, bokeh: bool = False, **values: object) -> str:
+    """Return a page of a template, with style and scripts inside or linked. bokeh: it has a timeline."""
+    folder = _templates()
+    page = _environment(folder).get_template(template)
+    if options.assets:
+        return page.render(
+            assets=options.assets, style="", script="", bokeh="yes" if bokeh else "", policy=_LINKED, **values
+        )
+    script = _text(folder, "report.js")
+    plot = _bokeh() if bokeh else ""
+    policy = _policy([script, plot] if plot else [script])
+    return page.render(assets="", style=_text(folder, "report.css"), script=script, bokeh=plot, policy=policy, **values)
+
+
+def assets() -> dict[str, str]:
+    """Return the files that pages with linked assets share: name -> text."""
+    folder = _templates()
+    return {name: _text(folder, name) for name in ("report.css", "report.js")} | {"bokeh.js": _bokeh()}
+
+
+def templates() -> dict[str, str]:
+    """Return the templates themselves: name -> text. Whoever keeps pages can tell whether they would be made anew."""
+    folder = _templates()
+    return {name: _text(folder, name) for name in ("report.html.j2", "_macros.html.j2")}
+
+
+# A hash cannot name a linked file on a disk. 'self' is the site alone: pages opened from a disk need file: beside it.
+_LINKED = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def _contents(page: _Page) -> list[tuple[str, str]]:
+    """Return anchor and title of each section, where there are so many that one looks for them."""
+    found = [(part.anchor, part.title) for part in page.parts]
+    if page.empty or page.without:
+        found.append(("nothing-to-show", "Nothing to show"))
+    return found if len(page.parts) >= LEAST_CONTENTS else []
+
+
+def _add(page: _Page, section: Section, options: RenderOptions, *, telling: bool) -> None:
     title = visible(section.title)
     notes = tuple(map(visible, section.notes))
     if not (section.tables or section.figures):
-        page.empty.append((title, "; ".join(notes)))
+        (page.empty if telling else page.without).append((title, "; ".join(notes)))
         return
-    page.bars += [_bar(figure) for figure in section.figures if isinstance(figure, Bar)]
+    bars = tuple(_bar(figure) for figure in section.figures if isinstance(figure, Bar))
+    if not page.bars:  # those of the first section that has any stand at the top of the page
+        page.bars, bars = list(bars), ()
     drawings = []
     for figure in section.figures:
         if isinstance(figure, Timeline):
@@ -122,7 +169,7 @@ def _add(page: _Page, section: Section, options: RenderOptions) -> None:
             drawings.append(_drawing(figure, page.drawings))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     sheets = tuple(sheet(table, options.time_unit) for table in section.tables)
-    page.parts.append(Part(title, visible(section.view), tuple(drawings), charts, sheets, notes))
+    page.parts.append(Part(title, visible(section.view), bars, tuple(drawings), charts, sheets, notes))
 
 
 def _bar(bar: Bar) -> BarBox:
