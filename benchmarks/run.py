@@ -314,16 +314,19 @@ def hta(setting: Setting) -> list[Line]:
         return [Line(what, "skipped: --hta-python names no Python that has HTA", ">= 8x")]
     source = setting.kineto()
     few = replace(setting, rounds=min(setting.rounds, 2))
-    ours, theirs = rounds(
+    ours, theirs, narrow = rounds(
         few,
         lambda: view_case("kernels", source),
         lambda: view_case("hta", source, python=setting.hta_python),
+        lambda: view_case("kernels", source, "own"),
     )
     for mine, other in zip(ours, theirs, strict=True):
         same = abs(mine.checks["sum_us"] - other.checks["sum_us"]) < 1e-6 * other.checks["sum_us"]
         if not same or mine.checks["names"] != other.checks["names"]:
             raise CaseFailed(f"hta: the two do not agree: {mine.checks} and {other.checks}")
-    return paired(setting, what, ours, theirs, 8, faster=True)
+    summary = f"{ratio(theirs, narrow, 'cpu'):.2f}x (wall {ratio(theirs, narrow, 'wall'):.2f}x; {_seconds(narrow)})"
+    lines = paired(setting, what, ours, theirs, 8, faster=True)
+    return [*lines, Line("  the same with the view's own columns, as `summary --view kernel`", summary)]
 
 
 def views(setting: Setting) -> list[Line]:
