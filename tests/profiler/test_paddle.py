@@ -14,11 +14,13 @@ import warnings
 from pathlib import Path
 
 import pytest
+from profiler.fake_cupti import FakeCupti, install
 from recorder.reading import read_log
 
 import tracekit.profiler.paddle as profiler
 from tracekit import pipeline, recorder
 from tracekit.errors import TracekitError
+from tracekit.profiler._summary import PLACES
 from tracekit.profiler.paddle import ProfilerState, ProfilerTarget, RecordEvent, TracerEventType
 
 CLOSED, READY, RECORD, RETURN = ProfilerState
@@ -268,16 +270,57 @@ def test_summary_prints_the_tables_under_their_paddle_names(capsys: pytest.Captu
     prof.summary()
     said = capsys.readouterr().out
     assert said.startswith("window 0: steps 1 to 3\n")
-    titles = ["Device Summary", "Overview Summary", "Kernel Summary", "Memory Manipulation Summary"]
-    for title in titles:
+    for _, title in PLACES.values():
         assert said.count(title) == 1
     assert "CPU(Process)" in said
     assert "CPU(System)" in said
     [step] = [line.split() for line in said.splitlines() if line.endswith(" step")]
     assert step[0] == "3"
-    missing = next((line for line in said.splitlines() if line.startswith("not in this version")), "")
-    for name, title in [("operator", "Operator Summary"), ("memory", "Memory Summary")]:
-        assert (title in missing) == (name not in pipeline.VIEWS)
+
+
+def test_summary_under_compat_is_what_paddle_prints_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with profiler.Profiler(on_trace_ready=nothing, compat="paddle") as prof:
+        for _ in range(3):
+            with RecordEvent("loaded", TracerEventType.Dataloader), RecordEvent("inner"):
+                pass
+            with RecordEvent("named", TracerEventType.Forward):
+                pass
+            prof.step()
+    capsys.readouterr()
+    prof.summary(sorted_by=profiler.SortedKeys.CPUMin, thread_sep=True, time_unit="us")
+    said = capsys.readouterr()
+    titles = [line.strip("-") for line in said.out.splitlines() if line.startswith("-") and line.strip("- ")]
+    assert titles[:3] == ["Device Summary", "Overview Summary", "Model Summary"]
+    assert titles[3] == "UserDefined Summary"
+    assert titles[4] == f"Thread: {threading.get_native_id()}"
+    rows = {line.split()[0]: line.split()[1:] for line in said.out.splitlines() if line.split()}
+    assert rows["CPU(Process)"][0] not in ("-", "0.00")
+    assert rows["Dataloader"][0] == rows["Forward"][0] == rows["inner"][0] == "3"
+    assert "no Operator Summary: it needs operator events" in said.err
+    prof.summary(views=profiler.SummaryView.KernelView)
+    assert capsys.readouterr().out == "\n"
+
+
+def test_kernels_and_their_phases_are_in_the_model_summary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = install(monkeypatch, FakeCupti())
+    with profiler.Profiler(on_trace_ready=nothing, compat="paddle") as prof:
+        for _ in range(2):
+            with RecordEvent("f", TracerEventType.Forward):
+                gpu.kernel(ns=3_000_000)
+                gpu.copy(ns=1_000_000)
+            with RecordEvent("b", TracerEventType.Backward):
+                gpu.kernel(ns=5_000_000)
+            gpu.kernel(ns=1_000_000)
+            prof.step()
+    capsys.readouterr()
+    prof.summary(views=profiler.SummaryView.ModelView)
+    lines = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines() if " / " in line]
+    shown = {cells[0]: cells[-1] for cells in lines}
+    assert shown["Forward"] == "6.00 / 3.00 / 3.00 / 3.00 / 33.33"
+    assert shown["Backward"] == "10.00 / 5.00 / 5.00 / 5.00 / 55.56"
+    assert shown["Others"] == "2.00 / - / - / - / 11.11"
 
 
 def test_summary_of_one_window_each_or_all(capsys: pytest.CaptureFixture[str]) -> None:

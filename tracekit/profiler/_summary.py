@@ -1,13 +1,13 @@
 """The tables of Paddle's `summary`, from tracekit's views: theirs are the figures, Paddle's the names.
 
-Each name of Paddle stands for a view of tracekit; a view that this version does not have is named as missing, not
-passed over.
+Each name of Paddle stands for a view of tracekit. `compat="paddle"` gives Paddle's own figures in its own layout, and
+then what is to be said beside them goes to stderr.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,8 +60,10 @@ PLACES: Final[dict[SummaryView, tuple[str, str]]] = {
 }
 """View of tracekit and title of Paddle, in the order in which Paddle prints them."""
 
-_KERNEL_KEYS: Final = {SortedKeys.GPUAvg: "avg", SortedKeys.GPUMax: "max", SortedKeys.GPUMin: "-min"}
-"""Paddle ranks kernels by GPU keys alone, total else; GPUMin ascends."""
+_RANKED: Final = ("operator", "user_defined")
+"""Views that Paddle ranks by any key."""
+_KERNEL_KEYS: Final = (SortedKeys.GPUAvg, SortedKeys.GPUMax, SortedKeys.GPUMin)
+"""It ranks kernels by these alone, by their total else."""
 
 
 def wanted_views(views: object) -> list[SummaryView]:
@@ -75,39 +77,45 @@ def wanted_views(views: object) -> list[SummaryView]:
     return [view for view in PLACES if view in named]
 
 
-def summary_text(
-    windows: Sequence[Window], *, views: Sequence[SummaryView], sorted_by: SortedKeys, thread_sep: bool, time_unit: str
-) -> str:
-    """Return the tables of windows, together. Raises: TracekitError."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a summary shall show; compat: "paddle" for Paddle's own figures and layout."""
+
+    views: Sequence[SummaryView]
+    sorted_by: SortedKeys
+    op_detail: bool
+    thread_sep: bool
+    time_unit: str
+    compat: str = ""
+
+
+def summary_text(windows: Sequence[Window], asked: Asked) -> tuple[str, list[str]]:
+    """Return the tables of windows, together, and what is to be said beside them. Raises: TracekitError."""
     from tracekit import pipeline
-    from tracekit.profiler._model import model_section
     from tracekit.profiler._window import read_windows
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
 
     trace = read_windows(list(windows))
+    key = asked.sorted_by
+    options = ViewOptions(key.name, thread_sep=asked.thread_sep, op_detail=asked.op_detail, compat=asked.compat)
+    made = pipeline.summary(trace, views=[PLACES[SummaryView.OverView][0]], options=replace(options, sorted_by=""))
     sections: list[Section] = []
-    missing: list[str] = []
-    for view in views:
+    for view in asked.views:
         name, title = PLACES[view]
-        if name not in pipeline.TABLE_VIEWS:
-            if view is SummaryView.ModelView:
-                sections.append(model_section(trace))
-            else:
-                missing.append(title)
-            continue
-        key = _KERNEL_KEYS.get(sorted_by, "") if name == "kernel" else ""
-        section = pipeline.view(trace, name, ViewOptions(sorted_by=key, thread_sep=thread_sep))
-        sections.append(_titled(section, title))
-    if SummaryView.DeviceView in views:
-        at = next(number for number, section in enumerate(sections) if section.title == "Device Summary")
-        sections[at] = _with_cpu(sections[at], cpu_use(windows))
-    made = replace(pipeline.summary(trace, views=[PLACES[SummaryView.OverView][0]]), sections=tuple(sections))
+        is_ranked = name in _RANKED or (name == "kernel" and key in _KERNEL_KEYS)
+        section = pipeline.view(trace, name, options if is_ranked else replace(options, sorted_by=""))
+        if not asked.compat:
+            section = _titled(section, title)
+            section = _with_cpu(section, cpu_use(windows)) if view is SummaryView.DeviceView else section
+        sections.append(section)
     remarks = [f"window {window.number}: {remark}" for window in windows for remark in window.remarks]
-    if missing:
-        remarks.append(f"not in this version of tracekit: {', '.join(missing)}")
-    made = replace(made, title=_title(windows), notes=(*made.notes, *remarks))
-    return pipeline.render(made, "text", RenderOptions(time_unit=time_unit))
+    made = replace(made, title=_title(windows), sections=tuple(sections), notes=(*made.notes, *remarks))
+    text = pipeline.render(made, "text", RenderOptions(time_unit=asked.time_unit), compat=asked.compat)
+    if not asked.compat:
+        return text, []
+    notes = (*made.notes, *(note for section in sections for note in section.notes))
+    return text, list(dict.fromkeys(notes))
 
 
 def _title(windows: Sequence[Window]) -> str:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ from tracekit.recorder import log_format
 if TYPE_CHECKING:
     from tracekit.trace import Trace
 
+GPU_SUFFIX: Final = f".gpu{log_format.SUFFIX}"
 SAMPLE_NS: Final = 50_000_000
 """Processors are looked at no more often than this: a look costs some 30 us."""
 PROCESS_CPU: Final = "Process Cpu Utilization"
@@ -103,7 +104,33 @@ def read_windows(windows: list[Window]) -> Trace:
     failures: list[Any] = []
     trace = pipeline.read(_logs(windows), failures=failures)
     _tell_failures(failures)
-    return trace
+    return _joined(trace)
+
+
+def _joined(trace: Trace) -> Trace:
+    """Return the trace with the rows of each log of GPUs in the source of its process's own log.
+
+    What stands in two files happened in one process: its ranges hold its calls, and are charged with their work.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from tracekit.trace import Trace as Made
+
+    names = {ledger.source: Path(ledger.path).name for ledger in trace.ledgers}
+    source = trace.events.column("source").to_numpy().copy()
+    pid = trace.events.column("pid").fill_null(-1).to_numpy()
+    owners = {int(n): set(pid[source == n].tolist()) for n in np.unique(source).tolist()}
+    devices = dict(trace.run.devices)
+    for gpu in [n for n in owners if names.get(n, "").endswith(GPU_SUFFIX)]:
+        stem = names[gpu].removesuffix(GPU_SUFFIX)
+        mine = [n for n in owners if n != gpu and names.get(n, "").startswith(f"{stem}.") and owners[gpu] <= owners[n]]
+        if mine:
+            source[source == gpu] = mine[0]
+            devices |= {(mine[0], *key[1:]): name for key, name in devices.items() if key[0] == gpu}
+    at = trace.events.schema.get_field_index("source")
+    events = trace.events.set_column(at, trace.events.schema.field(at), pa.array(source, pa.int32()))
+    return Made(events, trace.totals, replace(trace.run, devices=devices), trace.ledgers)
 
 
 def _logs(windows: list[Window]) -> list[Path]:
@@ -249,7 +276,7 @@ class WindowRecording:
         try:
             self._stop_log()
             if collected is not None:
-                write_rows(collected, self.folder.path / f"{self.stem}.gpu{log_format.SUFFIX}")
+                write_rows(collected, self.folder.path / f"{self.stem}{GPU_SUFFIX}")
                 self._remarks += [f"GPU: {count:,} {what} are lost" for what, count in collected.lost.items()]
         except (OSError, ValueError, KeyError) as error:  # the disk, or a log that somebody damaged
             tell(f"a window is incomplete: {error}")

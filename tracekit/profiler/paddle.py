@@ -10,11 +10,11 @@
     prof.summary()
 
 What differs from Paddle, on purpose: all windows are kept (`prof.windows`; `summary(window="all")`, `window="each"` or
-a number); an unknown `time_unit` or `format` raises; the Perf Summary's figures are right (`compat="paddle"` prints
-Paddle's); an unfinished directory or a full disk costs the window, not the training; `stop()` may be called anywhere,
-also inside of `on_trace_ready`. Operators of a framework are not seen unless something records them
-(`tracekit.recorder.torch.watch`), so `record_shapes`, `profile_memory` and `with_flops` are noted and have no effect.
-NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
+a number); an unknown `time_unit` or `format` raises; the figures of the Perf Summary and of the tables are right
+(`compat="paddle"` prints Paddle's); an unfinished directory or a full disk costs the window, not the training;
+`stop()` may be called anywhere, also inside of `on_trace_ready`. Operators of a framework are not seen unless something
+records them (`tracekit.recorder.torch.watch`), so `record_shapes`, `profile_memory` and `with_flops` are noted and have
+no effect. NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
 
 Source: python/paddle/profiler/profiler.py and utils.py, Paddle 2.3 to 3.0.
 """
@@ -38,7 +38,7 @@ from tracekit.profiler._benchmark import BENCHMARK, Timing, perf_text
 from tracekit.profiler._record_event import RUNNING, RecordEvent, TracerEventType
 from tracekit.profiler._say import Once, show, tell
 from tracekit.profiler._schedule import ProfilerState, Scheduler, make_scheduler, scheduler_of
-from tracekit.profiler._summary import TIME_UNITS, SortedKeys, SummaryView, summary_text, wanted_views
+from tracekit.profiler._summary import TIME_UNITS, Asked, SortedKeys, SummaryView, summary_text, wanted_views
 from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def load_profiler_result(filename: str) -> Trace:
 class Profiler:
     """Paddle's profiler; see the module. Keyword arguments as Paddle's.
 
-    compat: "paddle" for the Perf Summary's published figures. log_dir: where the windows' logs go and stay; else they
-    lie in a temporary folder as long as this object lives.
+    compat: "paddle" for Paddle's own figures, in the Perf Summary and in the tables. log_dir: where the windows' logs
+    go and stay; else they lie in a temporary folder as long as this object lives.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class Profiler:
     def summary(
         self,
         sorted_by: SortedKeys = SortedKeys.CPUTotal,
-        op_detail: bool = True,  # noqa: ARG002 - concerns the operator table, which this version does not have
+        op_detail: bool = True,
         thread_sep: bool = False,
         time_unit: str = "ms",
         views: SummaryView | Iterable[SummaryView] | None = None,
@@ -324,14 +324,19 @@ class Profiler:
     ) -> None:
         """Print the tables of a window: the newest, the one of a number, "each", or "all" as one.
 
-        time_unit: s, ms, us or ns. Without a window it does nothing.
+        With compat="paddle" these are Paddle's own, and notes go to stderr. time_unit: s, ms, us or ns. Without a
+        window it does nothing.
         Raises: ValueError, TypeError, IndexError for arguments that name nothing; TracekitError.
         """
         if time_unit not in TIME_UNITS:
             raise ValueError(f"time_unit {time_unit!r} is not one of {', '.join(TIME_UNITS)}")
         chosen = wanted_views(views)
+        asked = Asked(chosen, sorted_by, op_detail, thread_sep, time_unit, self.compat)
         for group in self._windows_of(window):
-            show(summary_text(group, views=chosen, sorted_by=sorted_by, thread_sep=thread_sep, time_unit=time_unit))
+            text, notes = summary_text(group, asked)
+            show(text)
+            for note in notes:
+                tell(note)
 
     def _windows_of(self, window: int | str) -> list[tuple[Window, ...]]:
         if isinstance(window, str) and window not in ("all", "each"):

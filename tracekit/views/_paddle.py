@@ -18,7 +18,7 @@ from tracekit.views._paddle_benchmark import BENCHMARK_COLUMNS, benchmark
 from tracekit.views._paddle_columns import TREE_COLUMNS
 from tracekit.views._paddle_memory import MEMORY_COLUMNS, memory
 from tracekit.views._paddle_named import OPERATOR_COLUMNS, kernel, memory_manipulation, model, operator, user_defined
-from tracekit.views._paddle_ranges import OVERVIEW_COLUMNS, device, distributed, overview
+from tracekit.views._paddle_ranges import DEVICE_COLUMNS, OVERVIEW_COLUMNS, device, distributed, overview
 
 __all__ = [
     "COMPAT", "benchmark", "device", "distributed", "kernel", "memory", "memory_manipulation", "model", "operator",
@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 COMPAT: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({
-    "device": {"paddle": TREE_COLUMNS}, "overview": {"paddle": OVERVIEW_COLUMNS}, "model": {"paddle": TREE_COLUMNS},
+    "device": {"paddle": DEVICE_COLUMNS}, "overview": {"paddle": OVERVIEW_COLUMNS}, "model": {"paddle": TREE_COLUMNS},
     "distributed": {"paddle": TREE_COLUMNS}, "operator": {"paddle": OPERATOR_COLUMNS},
     "kernel": {"paddle": TREE_COLUMNS}, "memory_manipulation": {"paddle": TREE_COLUMNS},
     "user_defined": {"paddle": TREE_COLUMNS}, "memory": {"paddle": MEMORY_COLUMNS},

@@ -99,7 +99,7 @@ def benchmark(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - 
     notes: list[str] = []
     found = [*_printed(trace), *_timed(trace, columns, notes)]
     if not found:
-        what = f"needs more than {SKIPPED} steps in a recorder's log, or a printed {_TITLE}"
+        what = f"no {_TITLE}: it needs more than {SKIPPED} steps in a recorder's log, or a printed one"
         return Section("benchmark", _TITLE, notes=(what, *notes))
     return Section("benchmark", _TITLE, (_rows(found), _facts(found)), notes=tuple(notes))
 

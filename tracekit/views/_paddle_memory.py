@@ -52,7 +52,9 @@ def memory(trace: Trace, options: ViewOptions) -> Section:
     by_place = group(np.arange(int(allocated.sum())), place[records.row[allocated]])
     wanted = place[records.row[allocated]][by_place.first].tolist()
     if not wanted:
-        return Section("memory", _TITLE, notes=(*trees.notes, "needs allocations within host events"))
+        return Section(
+            "memory", _TITLE, notes=(*trees.notes, "no Memory Summary: it needs allocations within host events")
+        )
     peaks = [_peaks(trees, records, place == code) for code in wanted]
     titles: list[Cell] = [places[code] for code in wanted]
     tables = [

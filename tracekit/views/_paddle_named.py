@@ -70,7 +70,7 @@ def model(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as a
     trees = forest(trace)
     items = phase_items(trees)
     if len(items) < 2:
-        needs = "needs steps, and forward, backward, dataloader or optimizer in them"
+        needs = "no Model Summary: it needs steps, and forward, backward, dataloader or optimizer in them"
         return Section("model", "Model Summary", notes=(*trees.notes, needs))
     total = trees.step_ns
     whole = items[STEP][1].total if STEP in items else None
@@ -124,7 +124,9 @@ def operator(trace: Trace, options: ViewOptions) -> Section:
     is_op = hosts.is_kind("Operator")
     ops = np.flatnonzero(is_op)
     if not ops.size:
-        return Section("operator", "Operator Summary", notes=(*trees.notes, "needs operator events"))
+        return Section(
+            "operator", "Operator Summary", notes=(*trees.notes, "no Operator Summary: it needs operator events")
+        )
     gpu = _all_gpu(trees)
     block = hosts.thread[ops] if options.thread_sep else np.zeros(ops.size, np.int64)
     items = group(hosts.seen[ops], block, hosts.name[ops])
@@ -221,7 +223,9 @@ def kernel(trace: Trace, options: ViewOptions) -> Section:
     trees = forest(trace)
     rows = np.flatnonzero(trees.work_is("Kernel"))
     if not rows.size:
-        return Section("kernel", "Kernel Summary", notes=(*trees.notes, "needs kernels with their launches"))
+        return Section(
+            "kernel", "Kernel Summary", notes=(*trees.notes, "no Kernel Summary: it needs kernels with their launches")
+        )
     name = trees.name[trees.work.rows[rows]]
     items = group(np.arange(rows.size), name)
     spent = times(items, trees.work_ns[rows])
@@ -249,7 +253,7 @@ def memory_manipulation(trace: Trace, options: ViewOptions) -> Section:
     hosts = trees.hosts
     rows = np.flatnonzero(hosts.is_kind("UserDefined", "PythonUserDefined") & _moves(trees))
     if not rows.size:
-        needs = "needs ranges named memcpy, memorycopy or memset"
+        needs = "no Memory Manipulation Summary: it needs ranges named memcpy, memorycopy or memset"
         return Section("memory_manipulation", "Memory Manipulation Summary", notes=(*trees.notes, needs))
     lines, notes = _ranges(trees, rows, np.zeros(rows.size, np.int64))
     shown = _top(list(range(len(lines))), options)
@@ -281,7 +285,11 @@ def user_defined(trace: Trace, options: ViewOptions) -> Section:
     hosts = trees.hosts
     rows = np.flatnonzero(hosts.is_kind("PythonUserDefined") & ~_moves(trees))
     if not rows.size:
-        return Section("user_defined", "UserDefined Summary", notes=(*trees.notes, "needs ranges opened by Python"))
+        return Section(
+            "user_defined",
+            "UserDefined Summary",
+            notes=(*trees.notes, "no UserDefined Summary: it needs ranges opened by Python"),
+        )
     block = hosts.thread[rows] if options.thread_sep else np.zeros(rows.size, np.int64)
     found, notes = _ranges(trees, rows, block)
     threads = _thread_names(trees, options.thread_sep)

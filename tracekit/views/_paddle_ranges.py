@@ -14,10 +14,11 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge, union, union_length, union_length_by
 from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _paddle_order
-from tracekit.views._groups import require
+from tracekit.views._groups import kind_mask, require
 from tracekit.views._paddle_columns import CALL, TREE_COLUMNS, TYPES, Mask
 from tracekit.views._paddle_items import group
 from tracekit.views._paddle_named import PHASES, phase_items
@@ -25,6 +26,7 @@ from tracekit.views._paddle_tree import Forest, forest
 from tracekit.views._sources import facts_by_source
 from tracekit.views.base import ViewOptions
 
+DEVICE_COLUMNS = TREE_COLUMNS | {"value"}
 OVERVIEW_COLUMNS = TREE_COLUMNS | {"args"}
 _CPU = (("CPU(Process)", "Process Cpu Utilization"), ("CPU(System)", "System Cpu Utilization"))
 _COMMUNICATION = ("allreduce", "broadcast", "rpc")
@@ -36,15 +38,15 @@ NO_STEPS = "no time in ProfileStep ranges: ratios to it are unknown, where Paddl
 
 def device(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Device Summary; the table `steps` holds T."""
-    require(trace, "device", TREE_COLUMNS)
+    require(trace, "device", DEVICE_COLUMNS)
     trees = forest(trace)
-    shares = _processors(trace)
+    shares = _processors(trees)
     names: list[Cell] = [name for name, _ in _CPU]
     cells: list[Cell] = [shares.get(key) for _, key in _CPU]
     total = trees.step_ns
     notes = [*trees.notes, *([] if total else [NO_STEPS])]
     if None in cells:
-        notes.append("how busy the processors were is not in the file: Paddle's recorder measures it")
+        notes.append("how busy the processors were is not in the file: a recorder measures it")
     for number, spent in _kernel_time(trees):
         names.append("GPU" if number is None else f"GPU{number}")
         cells.append(spent / total if total else None)
@@ -53,17 +55,43 @@ def device(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as 
     return Section("device", "Device Summary", (ReportTable("devices", "Devices", columns), steps), notes=tuple(notes))
 
 
-def _processors(trace: Trace) -> dict[str, float]:
-    """Return the recorder's figures: of Paddle's extra information, or the mean of the counters that ours writes."""
+def _processors(trees: Forest) -> dict[str, float]:
+    """Return the recorder's figures: of Paddle's extra information, else the mean of the counters that ours writes."""
     found: dict[str, float] = {}
-    for facts in facts_by_source(trace).values():
+    for facts in facts_by_source(trees.columns.trace).values():
         for place in ("extra_info", "ExtraInfo"):
             known = facts.facts.get(place)
             for _, key in _CPU:
                 share = _number(known.get(key)) if isinstance(known, dict) else None
                 if share is not None:
                     found.setdefault(key, share)
+    for _, key in _CPU:
+        share = None if key in found else _counted(trees, key)
+        if share is not None:
+            found[key] = share
     return found
+
+
+def _counted(trees: Forest, name: str) -> float | None:
+    """Return the mean over time of a counter whose values tell of the time since the one before; None without any."""
+    columns = trees.columns
+    if name not in trees.names:
+        return None
+    events = columns.trace.events
+    value = events.column("value")
+    is_counter = kind_mask(events, {Kind.COUNTER}) & value.is_valid().to_numpy()
+    rows = np.flatnonzero(is_counter & (trees.name == trees.names.index(name)))
+    rows = rows[np.lexsort((columns.start[rows], columns.source[rows]))]
+    if not rows.size:
+        return None
+    source, at = columns.source[rows], columns.start[rows]
+    numbers, which = np.unique(source, return_inverse=True)
+    begins = np.array([columns.start[columns.source == number].min() for number in numbers.tolist()])[which]
+    before = np.concatenate((begins[:1], np.where(source[1:] == source[:-1], at[:-1], begins[1:])))
+    weight = (at - before).astype(np.float64)
+    shares = value.fill_null(0).to_numpy()[rows]
+    mean = float(np.average(shares, weights=weight if weight.sum() > 0 else None))
+    return mean if np.isfinite(mean) else None
 
 
 def _number(text: object) -> float | None:
@@ -211,7 +239,11 @@ def distributed(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 
     talk = _Communication(trees)
     both = union(talk.host, talk.device)
     if not both[0].size:
-        return Section("distributed", "Distribution Summary", notes=(*trees.notes, "needs communication"))
+        return Section(
+            "distributed",
+            "Distribution Summary",
+            notes=(*trees.notes, "no Distribution Summary: it needs communication"),
+        )
     overlap = intersection(both, talk.computation)
     times = [total, length(both), length(talk.computation), length(overlap)]
     names = ["ProfileStep", "Communication", "Computation", "Overlap"]
