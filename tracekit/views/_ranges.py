@@ -23,6 +23,8 @@ SORTABLE = (
     "name", "calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio", "avg",
     "min", "max", "p50", "p95", "p99", "std", "device_avg", "device_max", "device_min",
 )  # fmt: skip
+_FIRST = ("calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio")
+"""Columns in the order in which a reader wants them; the others follow."""
 SELF_NOTE = (
     "device total: work that was launched in it, wherever that ran; device self: not by another of this table inside"
 )
@@ -61,13 +63,11 @@ class Charged:
         having, own_time = _groups.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
         known = [n > 0 for n in having]
         shares = _groups.ratios(own_time, blocks)
-        columns = [
-            *of[:2],
-            Column("self", "CPU self", Unit.NS, _where(known, own_time), 1),
-            *of[2:],
-            Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 5),
-        ]
-        return [*columns, *self._device_columns(codes, at, known)]
+        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 5)
+        self_time = Column("self", "CPU self", Unit.NS, _where(known, own_time), 1)
+        found = {c.name: c for c in (*of, self_time, share, *self._device_columns(codes, at, known))}
+        first = [found.pop(name) for name in _FIRST if name in found]
+        return [*first, *found.values()]
 
     def _device_columns(self, codes: I64, at: I64, known: list[bool]) -> list[Column]:
         if not self.host.work.size:
