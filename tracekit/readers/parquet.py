@@ -219,7 +219,8 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
             yield _counted(batch, ledger)
     _tell_columns(archive, ledger)
     rows = 0
-    batches = archive.file.iter_batches(batch_size=BATCH_ROWS)
+    # pyarrow 19 raises where a file has no rows at all.
+    batches = archive.file.iter_batches(batch_size=BATCH_ROWS) if archive.file.num_row_groups else iter(())
     while True:
         try:
             raw = next(batches, None)
