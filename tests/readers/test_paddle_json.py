@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import corpus, sample
 from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure
@@ -150,3 +151,35 @@ def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch) -> No
     whole = rows(tracekit.read(path))
     monkeypatch.setattr("tracekit.readers._json_stream.SLAB_BYTES", 997)
     assert rows(tracekit.read(path)) == whole
+
+
+def test_the_base_of_starts_is_that_of_all_early_events_with_what_their_floats_hold(tmp_path: Path) -> None:
+    """Few events lie in the first 16 ms of a run whose first step is long: the later ones tell the base as well."""
+    base, starts = 1_700_000_000_000_000_437, [0, *(40_000_000 + 1_000_123 * i for i in range(200))]
+    events = []
+    for start in starts:
+        us = np.float32(np.float32(start) / np.float32(1000))  # as Paddle makes them
+        args = {"start_time": f"{us:.3f} us", "end_time": f"{us:.3f} us"}
+        events.append({
+            "name": "op[1.000 us]", "pid": 7, "tid": "7(C++)", "ts": (base + start) // 1000, "dur": 1.0, "ph": "X",
+            "cat": "Operator", "args": args,
+        })  # fmt: skip
+    made = {"displayTimeUnit": "ms", "schemaVersion": "1.0.2", "span_indx": "0", "traceEvents": [*events, {}]}
+    path = tmp_path / "run.paddle_trace.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    trace = tracekit.read(path)
+    assert trace.run.sources[0].facts["base_uncertainty_ns"] <= 20
+    found = trace.events.column("ts_ns").to_pylist()
+    assert max(abs(ts - base - start) for ts, start in zip(found, starts, strict=True)) <= 40
+
+
+def test_launches_of_kernels_are_inner_operators_that_keep_their_type(tmp_path: Path) -> None:
+    event = {
+        "name": "op kernel launch[1.000 us]", "pid": 7, "tid": "7(C++)", "ts": 1_700_000_000_000_000, "dur": 1.0,
+        "ph": "X", "cat": "StaticKernelLaunch", "args": {"start_time": "0.000 us", "end_time": "1.000 us"},
+    }  # fmt: skip
+    made = {"displayTimeUnit": "ms", "schemaVersion": "1.0.2", "span_index": "0", "traceEvents": [event, {}]}
+    path = tmp_path / "run.paddle_trace.json"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    [row] = rows(tracekit.read(path))
+    assert (row["kind"], args_of(row)) == ("operator_inner", {"cat": "StaticKernelLaunch"})

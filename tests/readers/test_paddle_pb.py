@@ -201,9 +201,10 @@ def test_ranges_that_cannot_be_are_dropped_with_their_reason(tmp_path: Path) -> 
 
 
 def test_types_unknown_and_new_are_kept(tmp_path: Path) -> None:
-    rows = rows_of(written(tmp_path, a_tree(("launch", 15, 1, 2), ("later", 40, 3, 4))))
+    rows = rows_of(written(tmp_path, a_tree(("launch", 15, 1, 2), ("static", 16, 2, 3), ("later", 40, 3, 4))))
     assert [(row["kind"], row["args"]) for row in rows] == [
         ("operator_inner", '{"type":15}'),
+        ("operator_inner", '{"type":16}'),
         ("other", '{"type":40}'),
     ]
 
