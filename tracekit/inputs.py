@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit import run as runs
-from tracekit import schema
+from tracekit import schema, steps
 from tracekit.errors import (
     AllInputsError,
     InputError,
@@ -146,6 +146,8 @@ class Inputs:
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
         self.failures: list[Failure] = []
+        self.unmarked = False
+        """The stream has steps, and rows whose `step` is still to be set."""
 
     def __enter__(self) -> Self:
         return self
@@ -204,6 +206,7 @@ class Inputs:
                 # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
                 if o.run.origin_ns is not None and o.first_ns:
                     o.batches = runs.shifted(o.batches, -o.first_ns)
+        self.unmarked = not order and any(o.unmarked for o in opened)
         streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
         return Stream(run, self._joined(run, opened, streams, order), tuple(x for each in shown for x in each))
 
@@ -237,6 +240,11 @@ class Inputs:
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
+        opened.unmarked = reader.steps
+        if reader.steps and choice.selection:
+            # Before the filter, which may take away the steps, or the calls that say where device work belongs.
+            opened.batches = steps.marked(runs.in_order(opened.batches), ledger)
+            opened.ordered, opened.unmarked = True, False
         opened.batches = self._selected(opened, opened.batches, source, item)
         return opened
 
@@ -282,7 +290,8 @@ class Inputs:
             batches = runs.shifted(batches, opened.run.origin_ns - run.origin_ns)
         if not order:
             return batches
-        return runs.in_order(batches) if sort or not opened.ordered else runs.checked(batches)
+        batches = runs.in_order(batches) if sort or not opened.ordered else runs.checked(batches)
+        return steps.marked(batches, opened.ledgers[0]) if opened.unmarked else batches
 
     def _joined(
         self, run: Run, opened: list[Opened], streams: list[Iterator[pa.RecordBatch]], order: bool

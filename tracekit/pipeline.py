@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import schema, steps
 from tracekit._version import __version__
 from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
@@ -42,7 +42,8 @@ def read(
     """
     choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
     with Inputs(inputs, choice) as joined:
-        trace = _collect(joined.stream(order=False), columns)
+        stream = joined.stream(order=False)
+        trace = _collect(stream, columns, unmarked=joined.unmarked)
         _hand_over(joined.failures, failures)
     return trace
 
@@ -54,17 +55,27 @@ def _hand_over(found: list[Failure], failures: list[Failure] | None) -> None:
         failures.extend(found)
 
 
-def _collect(stream: Stream, columns: frozenset[str] | None) -> Trace:
+def _collect(stream: Stream, columns: frozenset[str] | None, *, unmarked: bool) -> Trace:
+    """Return the trace of a stream. unmarked: `step` is still to be set, which takes columns of its own."""
     events: list[pa.RecordBatch] = []
     totals: list[pa.RecordBatch] = []
-    keep = [n for n in schema.EVENTS.names if columns is None or n in columns | {"ts_ns", "dur_ns"}]
+    unmarked = unmarked and (columns is None or "step" in columns)
+    asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
+    needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
+    keep = [n for n in schema.EVENTS.names if needed is None or n in needed]
     for batch in stream.batches:
         if schema.is_totals(batch):
             totals.append(batch)
         else:
             events.append(batch if columns is None else batch.select(keep))
     empty = pa.schema([schema.EVENTS.field(n) for n in keep], schema.EVENTS.metadata)
-    return Trace(concat(events, empty), concat(totals, schema.TOTALS), stream.run, stream.ledgers)
+    trace = Trace(concat(events, empty), concat(totals, schema.TOTALS), stream.run, stream.ledgers)
+    if not unmarked:
+        return trace
+    marked = steps.marked_table(trace.events)
+    return Trace(
+        marked.select([n for n in keep if asked is None or n in asked]), trace.totals, trace.run, trace.ledgers
+    )
 
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:

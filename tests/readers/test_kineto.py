@@ -196,7 +196,7 @@ def test_steps_communication_and_gpu_annotations_have_their_kinds(tmp_path: Path
     )
     found = sorted(rows(tracekit.read(path)), key=lambda r: r["event_id"])
     assert [(r["kind"], r["step"]) for r in found] == [
-        ("step", 12), ("communication", None), ("other", None), ("python_op", None)
+        ("step", 12), ("communication", 12), ("other", None), ("python_op", 12)
     ]  # fmt: skip
     assert (found[2]["device"], found[2]["stream"], args_of(found[2])) == (0, 7, {"cat": "gpu_user_annotation"})
     assert args_of(found[3]) == {"Python id": 1, "Python parent id": None}

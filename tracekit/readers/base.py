@@ -49,6 +49,8 @@ class Opened:
     ordered: bool
     ledgers: tuple[Ledger, ...]
     first_ns: int | None = None
+    unmarked: bool = False
+    """Steps are there, `step` of what is in them is still to be set; `inputs` says so."""
     original: tuple[Ledger, ...] = ()
 
 
@@ -67,5 +69,7 @@ class Reader:
     read: Callable[[Source, ReadOptions, Ledger], Opened]
     gives: str = "events"
     """ "events", "totals" or "both": for the listing."""
+    steps: bool = False
+    """The format marks steps as ranges and leaves open what is in them: it is found behind the reader."""
     options: tuple[tuple[str, str], ...] = ()
     """(key, what it means) of each `--option KEY=VALUE` that `read` finds in ReadOptions.extra; others are refused."""

@@ -21,9 +21,10 @@ objects.
 
 A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
 rows have pid = device and tid = stream in the file; here they have these in `device` and `stream`, and the pid of the
-host process, since one file is of one process; ends of arrows there are in the context of the work. "[memory]" instants are rows of kind memory (bytes signed, device when
-it is a GPU) and bring two counters, Total Allocated and Total Reserved. "shared memory" of kernels is static and
-dynamic together: it stays in args.
+host process, since one file is of one process; ends of arrows there are in the context of the work on their stream.
+"[memory]" instants are rows of kind memory (bytes signed, device when it is a GPU) and bring two counters, Total
+Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args. What is in a
+step is found behind the reader (tracekit.steps).
 
 Rank, world size, process groups and device properties are facts of the run. Device events at time 0 with duration 0
 have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
@@ -350,4 +351,5 @@ READER = Reader(
     suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
     sniff=sniffer_of(NAME),
     read=_read,
+    steps=True,
 )

@@ -293,4 +293,5 @@ READER = Reader(
     suffixes=(".paddle_trace.json", ".json", ".json.gz"),
     sniff=sniffer_of(NAME),
     read=_read,
+    steps=True,
 )

@@ -387,4 +387,4 @@ def _first_time(head: Head) -> int | None:
     return None
 
 
-READER = Reader("paddle-pb", "Paddle protobuf trace", (".pb",), sniff, read)
+READER = Reader("paddle-pb", "Paddle protobuf trace", (".pb",), sniff, read, steps=True)
