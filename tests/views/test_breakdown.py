@@ -169,6 +169,14 @@ class TestByHand:
         (device,) = table(section, "devices")
         assert [device[k] for k in ("span", *PARTS)] == [100, 50, 10, 10, 30]
 
+    def test_a_step_whose_work_was_overtaken_begins_where_the_step_before_it_does(self) -> None:
+        late = [{**row, "ts_ns": 95} if row.get("correlation") in (1, 2) and row["kind"] == "kernel" else row
+                for row in self.ROWS]  # fmt: skip
+        found = table(breakdown(trace(*late)), "steps")
+        # The first step's work begins at 95, the second's at 60: its window begins no earlier than the first's.
+        assert [(row["step"], row["span"]) for row in found] == [(5, 0), (6, 5)]
+        assert all(row["idle"] >= 0 for row in found)
+
     def test_a_step_within_a_step_is_told_and_left_out(self) -> None:
         inner = {**self.ROWS[0], "ts_ns": 3, "dur_ns": 9, "step": 77}
         section = breakdown(trace(*self.ROWS, inner))

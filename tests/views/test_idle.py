@@ -71,7 +71,7 @@ def slow_cause(rows: list[Row], mine: list[Row], begin: int, finish: int) -> tup
     launched.sort(key=lambda item: item[:2])
     place = next(i for i, item in enumerate(launched) if item[2]["event_id"] == after["event_id"])
     since = order[launched[place - 1][0]]["ts_ns"] if place else None
-    waits = [r["ts_ns"] for r in thread if r["name"] == "cudaStreamWaitEvent" and r["ts_ns"] <= launch["ts_ns"]]
+    waits = [r["ts_ns"] for r in thread if r.get("name") == "cudaStreamWaitEvent" and r["ts_ns"] <= launch["ts_ns"]]
     if any(since is None or t >= since for t in waits):
         return "stream wait", host
     return ("launch latency" if end(launch) > begin or finish - begin <= _gaps.SHORT_GAP_NS else "unknown"), host
@@ -198,6 +198,13 @@ class TestCauses:
         assert self.gap(told, call(10_000, 5, 2))["cause"] == "stream wait"
         assert self.gap({**told, "stream": 8}, call(10_000, 5, 2))["cause"] == "unknown"
         assert self.gap({**told, "name": "Stream Sync"}, call(10_000, 5, 2))["cause"] == "unknown"
+
+    def test_the_first_work_of_a_stream_stands_behind_no_wait_of_another_thread_or_stream(self) -> None:
+        elsewhere = call(9_000, 5, 9, name="cudaStreamWaitEvent", tid=2)
+        assert self.gap(elsewhere, call(10_000, 5, 2), stream=9)["cause"] == "unknown"
+        assert self.gap({**elsewhere, "tid": 1}, call(10_000, 5, 2), stream=9)["cause"] == "stream wait"
+        told = work(50_000, 5, kind="sync", name="Stream Wait Event", pid=1, correlation=9)
+        assert self.gap(told, call(10_000, 5, 2), stream=9)["cause"] == "unknown"
 
     def test_the_wait_must_come_after_the_launch_of_the_streams_work_before(self) -> None:
         wait = call(9_000, 5, 9, name="cudaStreamWaitEvent")

@@ -160,14 +160,17 @@ def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mas
     ts = trace.events.column("ts_ns").to_numpy()
     since = np.where(same, ts[launched.launch[earlier]], _LOWEST)
     host = calls[~_groups.kind_mask(trace.events, {Kind.SYNC})[calls]]
-    found[some] = _last_at(keys_of(trace, np.concatenate((host, ours)), THREAD), ts[host], ts[ours]) >= since
+    last = _last_at(keys_of(trace, np.concatenate((host, ours)), THREAD), ts[host], ts[ours])
+    # No wait at all lies before any launch, also where the stream's work has none before it.
+    found[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
     told = np.setdiff1d(calls, host)
     told = told[trace.events.column("stream").is_valid().to_numpy()[told]]
     if told.size:
         keys = keys_of(trace, np.concatenate((told, rows[work])), ("source", "pid", "device", "stream"))
         began = np.where(same, devices.starts[earlier], _LOWEST)
-        found[some] |= _last_at(keys, ts[told], devices.starts[work]) >= began
+        last = _last_at(keys, ts[told], devices.starts[work])
+        found[some] |= (last > _LOWEST) & (last >= began)
     return found
 
 

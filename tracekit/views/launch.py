@@ -197,7 +197,10 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Of one stream. longest: launches waiting at once. mean: over time; full: ns with FULL_QUEUE or more waiting."""
+    """Of one stream. longest: launches waiting at once. mean: over time; full: ns with FULL_QUEUE or more waiting.
+
+    mean, rate: to three decimals.
+    """
 
     longest: int
     mean: float | None
@@ -218,8 +221,8 @@ def _queue(begun: I64, starts: I64) -> _Queue:
     waited = sum((starts - begun).tolist())
     full = int(held[length[:-1] >= FULL_QUEUE].sum())
     first, last = int(begun.min()), int(begun.max())
-    rate = (begun.size - 1) * 1e9 / (last - first) if last > first else None
-    return _Queue(int(length.max()), waited / span if span else None, full, rate)
+    rate = round((begun.size - 1) * 1e9 / (last - first), 3) if last > first else None
+    return _Queue(int(length.max()), round(waited / span, 3) if span else None, full, rate)
 
 
 VIEW = View(name="launch", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS, compute=compute)
