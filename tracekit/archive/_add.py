@@ -110,6 +110,7 @@ def add(
     date: str | Date | None = None, format: str = "", selection: Selection = ALL, strict: bool = False,
     demangle: bool = True, options: Mapping[str, str] | None = None, force: bool = False,
     failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
+    workspace: Path | None = None,
 ) -> Added:  # fmt: skip
     """Archive inputs as one run, side by side, and return where. Memory does not grow with the input.
 
@@ -117,7 +118,8 @@ def add(
     the name of the folder, or of the first file up to its first dot. tags: are added to those of an earlier add.
     date: of the run; without it the day of the first event by the trace's wall clock, else of the source's last change;
     all in UTC. force: read and write also what is there already. failures: takes the bad inputs among several; without
-    it the first of them raises. The others as in `pipeline.convert`.
+    it the first of them raises. workspace: a folder on the file system of the archive, in which the file is prepared
+    (whoever names one clears it after a kill); else a hidden one in the archive. The others as in `pipeline.convert`.
 
     Adding the same bytes under the same run again does nothing, or brings the tags and the date up to date. An
     archived file as the one input keeps its run, date and tags where none are given.
@@ -138,7 +140,7 @@ def add(
     store = open_store(root, create=True)
     if not force and (old := _already(store, wish, items)) is not None:
         return _unchanged(old)
-    with store.workspace() as folder:
+    with store.workspace(workspace) as folder:
         part = folder / ".trace.part"  # no *.parquet: what reads the tree meanwhile must not meet it
         label: _Label | None = None
         replaced: list[Stored] = []

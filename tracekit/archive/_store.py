@@ -49,8 +49,8 @@ class Store(Protocol):
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; it can be sought."""
 
-    def workspace(self) -> contextlib.AbstractContextManager[Path]:
-        """Give a local folder from which `put` is cheap; it vanishes afterwards."""
+    def workspace(self, within: Path | None = None) -> contextlib.AbstractContextManager[Path]:
+        """Give a local folder from which `put` is cheap, in `within` if that is named; it vanishes afterwards."""
 
     def put(self, local: Path, name: str) -> None:
         """Give a file of the workspace its name, in place of what is there."""
@@ -132,9 +132,9 @@ class _Local:
             raise _cannot_read(str(self._path / name), err) from err
 
     @contextlib.contextmanager
-    def workspace(self) -> Iterator[Path]:
+    def workspace(self, within: Path | None = None) -> Iterator[Path]:
         try:
-            folder = tempfile.TemporaryDirectory(prefix=WORKSPACE, dir=self._path, ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(prefix=WORKSPACE, dir=within or self._path, ignore_cleanup_errors=True)
         except OSError as err:
             raise _cannot_write(self.root, err) from err
         with folder as name:
@@ -250,8 +250,8 @@ class _Remote:
             return cast(BinaryIO, self._fs.open(f"{self._path}/{name}", "rb"))
 
     @contextlib.contextmanager
-    def workspace(self) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+    def workspace(self, within: Path | None = None) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="tracekit-", dir=within) as folder:
             yield Path(folder)
 
     def put(self, local: Path, name: str) -> None:

@@ -1,0 +1,236 @@
+"""A batch over a tree: every file accounted for, nothing done twice, one bad run costs itself alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from batch_trees import Here, content, put, tree
+from support import sample
+
+from tracekit import archive, batch
+from tracekit.errors import InputError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "processes" not in request.keywords:
+        monkeypatch.setattr(batch, "Local", Here)
+
+
+def index(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "index.json").read_text(encoding="ascii"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, batch.Batch]:
+    folder = tmp_path_factory.mktemp("batch")
+    root = tree(folder / "tree", 8)
+    return root, folder / "out", batch.run([root], folder / "out", jobs=2)
+
+
+def copied(done: tuple[Path, Path, batch.Batch], folder: Path) -> tuple[Path, Path]:
+    """The tree at its own place, with a copy of what the batch left: what follows may change both... of the copy."""
+    out = folder / "out"
+    shutil.copytree(done[1], out)
+    return done[0], out
+
+
+def test_every_file_of_the_tree_is_part_of_a_run_or_named_as_none(done: tuple[Path, Path, batch.Batch]) -> None:
+    root, out, made = done
+    listed = index(out)
+    found = {f"{run['inside']}/{each['path']}" for run in listed["runs"] for each in run["sources"]}
+    found |= {f"{run['inside']}/{name}" for run in listed["runs"] for name in run["others"]}
+    found |= {name for each in listed["roots"] for name in each["unknown"] + each["outside"]}
+    assert found == {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert (made.runs, made.done) == (8, {"new": 8})
+    assert made.others == sum(len(run["others"]) for run in listed["runs"]) + 1
+
+
+def test_a_broken_run_stands_with_its_reasons_and_the_others_are_done(done: tuple[Path, Path, batch.Batch]) -> None:
+    _, out, made = done
+    assert not made.is_whole
+    [(name, reasons)] = made.failed
+    assert name == "nvprof/2026-01-02"
+    assert any("session.nvprof" in reason for reason in reasons)
+    runs = {run["run"]: run for run in index(out)["runs"]}
+    assert runs[name]["status"] == "failed"
+    assert {run["status"] for key, run in runs.items() if key != name} == {"ok"}
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "session.nvprof" in page
+    assert "SQLite" in page
+
+
+def test_the_figures_are_those_of_the_report_and_the_archive_holds_every_run(
+    done: tuple[Path, Path, batch.Batch],
+) -> None:
+    _, out, _ = done
+    runs = {run["run"]: run for run in index(out)["runs"]}
+    entries = {entry.run: entry for entry in archive.entries(out / "archive")}
+    assert entries.keys() == {name for name, run in runs.items() if run["status"] == "ok"}
+    assert not archive.verify(out / "archive").problems
+    for name, entry in entries.items():
+        assert (runs[name]["events"], runs[name]["totals"]) == (entry.events, entry.totals)
+        assert runs[name]["date"] == entry.date.isoformat()
+        assert runs[name]["archive"]["id"] == entry.id
+    kernels = runs["kineto/2026-01-01"]["figures"]
+    assert kernels["kernel_calls"] == 48
+    assert kernels["kernel_time"] == 3_050_099  # the sum of the 48 durations in the file
+    assert runs["recorder/2026-01-01"]["figures"]["step_p50"] == 443_873
+    assert runs["theano/2026-01-01"]["figures"]["span"] is None
+
+
+def test_pages_share_their_assets_and_every_link_leads_to_a_file(done: tuple[Path, Path, batch.Batch]) -> None:
+    _, out, _ = done
+    reports = sorted(out.glob("runs/*/report.html"))
+    assert len(reports) == 7
+    for page in [out / "index.html", *reports]:
+        text = page.read_text(encoding="utf-8")
+        assert "<style>" not in text
+        links = text.split('href="')[1:] + text.split('src="')[1:]
+        for link in (each.split('"')[0] for each in links if not each.startswith("#")):
+            assert (page.parent / unquote(link)).is_file()
+    assert (out / "assets" / "bokeh.js").stat().st_size > 500_000
+    assert max(page.stat().st_size for page in reports) < 500_000
+
+
+def test_a_second_batch_does_nothing_and_changes_nothing(
+    done: tuple[Path, Path, batch.Batch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, out = copied(done, tmp_path)
+    before = content(out)
+    monkeypatch.setattr(batch, "Local", lambda jobs: None)  # nobody to work
+    again = batch.run([root], out, jobs=2)
+    assert (again.done, again.unchanged) == ({}, 8)
+    assert [name for name, _ in again.failed] == ["nvprof/2026-01-02"]  # told again: the exit code stays 3
+    assert content(out) == before
+
+
+def test_one_changed_run_is_redone_alone_and_a_touched_one_is_not(tmp_path: Path) -> None:
+    root, out = tree(tmp_path / "tree", 4), tmp_path / "out"
+    batch.run([root], out, jobs=1)
+    before = content(out)
+    log = root / "recorder" / "2026-01-01" / "rank0.jsonl"
+    put(log, log.read_bytes(), 20)  # other time, same bytes
+    again = batch.run([root], out, jobs=1)
+    assert (again.done, again.unchanged) == ({}, 4)
+    result = next(out.glob("runs/recorder*/result.json"))
+    assert json.loads(result.read_bytes())["sources"][0]["mtime_ns"] == log.stat().st_mtime_ns
+    put(log, log.read_bytes() + b"\n", 20)
+    again = batch.run([root], out, jobs=1)
+    assert (again.done, again.unchanged) == ({"changed": 1}, 3)
+    changed = {name for name, digest in content(out).items() if before.get(name) != digest}
+    assert all("recorder" in name or name in ("index.html", "index.json") for name in changed)
+
+
+def test_a_lost_or_torn_result_and_other_options_are_done_again(tmp_path: Path) -> None:
+    root, out = tree(tmp_path / "tree", 3), tmp_path / "out"
+    batch.run([root], out, jobs=1)
+    before = content(out)
+    next(out.glob("runs/kineto*/report.html")).unlink()
+    next(out.glob("runs/nvprof*/result.json")).write_bytes(b'{"form": 1, "tor')
+    next(out.glob("archive/events/*/run=recorder*/*.parquet")).write_bytes(b"")
+    assert batch.run([root], out, jobs=1).done == {"lost": 2, "new": 1}
+    assert content(out) == before
+    made = batch.run([root], out, jobs=1, to=["chrome"])
+    assert made.done == {"options": 3}
+    assert len(list(out.glob("runs/*/trace.json.gz"))) == 3
+
+
+def test_without_an_archive_the_reports_are_the_same(tmp_path: Path) -> None:
+    root = tree(tmp_path / "tree", 4)
+    batch.run([root], tmp_path / "a", jobs=1)
+    made = batch.run([root], tmp_path / "b", jobs=1, archive="")
+    assert made.is_whole
+    assert not (tmp_path / "b" / "archive").exists()
+    for page in (tmp_path / "a" / "runs").glob("*/report.html"):
+        assert page.read_bytes() == (tmp_path / "b" / "runs" / page.parent.name / "report.html").read_bytes()
+
+
+def test_files_of_one_folder_are_one_run_and_a_bad_one_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "tree" / "job"
+    for rank in (0, 1):
+        put(folder / f"rank{rank}.jsonl", sample(f"recorder-log/rank{rank}.jsonl").read_bytes())
+    put(folder / "gpu.nvprof", b"nothing")
+    put(folder / "train.py", b"print()")
+    made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    [(name, reasons)] = made.partial
+    assert name == "job"
+    assert "gpu.nvprof" in reasons[0]
+    [run] = index(tmp_path / "out")["runs"]
+    assert [s["read"] for s in run["sources"]] == [False, True, True]
+    assert run["others"] == ["train.py"]
+    assert run["events"] == sum(x.events_out for x in archive.entries(tmp_path / "out" / "archive")[0].ledgers)
+
+
+def test_a_pattern_names_the_runs_and_what_it_leaves_out_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    for rank in (0, 1):
+        put(root / "jobs" / "a" / f"node{rank}" / "log.jsonl", sample(f"recorder-log/rank{rank}.jsonl").read_bytes())
+    put(root / "old" / "log.jsonl", sample("recorder-log/rank0.jsonl").read_bytes())
+    assert batch.run([root], tmp_path / "all", jobs=1).runs == 3
+    made = batch.run([root], tmp_path / "out", jobs=1, run_pattern="jobs/*")
+    assert (made.runs, made.others) == (1, 1)
+    listed = index(tmp_path / "out")
+    assert [s["path"] for s in listed["runs"][0]["sources"]] == ["node0/log.jsonl", "node1/log.jsonl"]
+    assert listed["roots"][0]["outside"] == ["old/log.jsonl"]
+    files = batch.run([root], tmp_path / "files", jobs=1, run_pattern="**/*.jsonl")
+    assert files.runs == 3
+    with pytest.raises(UsageError):
+        batch.run([root], tmp_path / "out", run_pattern="../*")
+
+
+def test_out_inside_a_root_is_not_read(tmp_path: Path) -> None:
+    root = tree(tmp_path / "tree", 2)
+    assert batch.run([root], root / "out", jobs=1, to=["jsonl"]).runs == 2
+    assert batch.run([root], root / "out", jobs=1, to=["jsonl"]).runs == 2
+    with pytest.raises(UsageError):
+        batch.run([root], root)
+    with pytest.raises(UsageError):
+        batch.run([root, root / "kineto"], tmp_path / "out")
+    with pytest.raises(InputError):
+        batch.run([root / "missing"], tmp_path / "out")
+
+
+def test_runs_of_the_same_name_below_two_roots_are_two_runs(tmp_path: Path) -> None:
+    data = sample("recorder-log/rank0.jsonl").read_bytes()
+    for number, name in enumerate(("one/tree", "two/tree", "three/other")):
+        put(tmp_path / name / "job" / "log.jsonl", data, number)
+    roots = [tmp_path / "one" / "tree", tmp_path / "two" / "tree", tmp_path / "three" / "other"]
+    batch.run(roots, tmp_path / "out", jobs=1)
+    names = {run["run"] for run in index(tmp_path / "out")["runs"]}
+    assert len(names) == 3
+    assert len(archive.entries(tmp_path / "out" / "archive")) == 3
+
+
+def test_a_run_whose_files_are_gone_stays_and_a_failed_one_goes(tmp_path: Path) -> None:
+    root, out = tree(tmp_path / "tree", 6), tmp_path / "out"
+    batch.run([root], out, jobs=2)
+    shutil.rmtree(root / "kineto" / "2026-01-01")
+    shutil.rmtree(root / "nvprof" / "2026-01-02")  # the one that failed
+    made = batch.run([root], out, jobs=1)
+    assert (made.runs, made.done, made.forgotten) == (4, {}, 1)
+    runs = {run["run"]: run for run in index(out)["runs"]}
+    assert len(runs) == 5
+    assert runs["kineto/2026-01-01"]["gone"]
+    assert batch.run([root], out, jobs=1, forget=True).forgotten == 1
+    assert len(index(out)["runs"]) == 4
+    assert len(archive.entries(out / "archive")) == 5  # what is archived lasts
+
+
+def test_names_of_files_that_are_no_text_or_markup_do_no_harm(tmp_path: Path) -> None:
+    data = sample("recorder-log/rank0.jsonl").read_bytes()
+    names = ["<script>alert(1)", "a%2Fb", "x" * 240, "bell\x07", "‮gnp", "sur\udcffrogate", "run=1", " lead"]
+    for number, name in enumerate(names):
+        put(tmp_path / "tree" / name / "log.jsonl", data + b"\n" * number)
+    made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    assert made.is_whole
+    assert made.runs == len(names)
+    assert not archive.verify(tmp_path / "out" / "archive").problems
+    assert "<script>alert" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1).done == {}

@@ -1,0 +1,105 @@
+"""Batches as processes that die, are killed, interrupted, or share a folder: same results, nothing left behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from batch_trees import content, finished, started, tree
+
+from tracekit import batch
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A tree, and what an undisturbed batch makes of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    root = tree(folder / "tree", 12)
+    made = batch.run([root], folder / "out", jobs=2)
+    assert made.done == {"new": 12}
+    return root, content(folder / "out")
+
+
+def test_a_worker_that_dies_costs_its_run_alone_and_is_tried_again_by_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, out = tree(tmp_path / "tree", 4), tmp_path / "out"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "def look(event, args):\n"
+        "    if event == 'open' and str(args[0]).endswith('theano-1.0.5.txt') and 'spawn_main' in str(sys.orig_argv):\n"
+        f"        fd = os.open({str(tmp_path / 'deaths')!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
+        "        os.write(fd, b'x')\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "sys.addaudithook(look)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    made = batch.run([root], out, jobs=2)
+    assert [name for name, _ in made.failed] == ["theano/2026-01-01"]
+    assert "died twice" in made.failed[0][1][0]
+    assert (tmp_path / "deaths").read_bytes() == b"xx"
+    monkeypatch.delenv("PYTHONPATH")
+    again = batch.run([root], out, jobs=1)
+    assert again.done == {"retry": 1}
+    assert again.is_whole
+    batch.run([root], tmp_path / "clean", jobs=1)
+    assert content(out) == content(tmp_path / "clean")
+
+
+def test_kills_at_random_moments_leave_nothing_and_change_nothing(
+    whole: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    root, expected = whole
+    out = tmp_path / "out"
+    moments = random.Random(int.from_bytes(tmp_path.name.encode()[-4:]))
+    killed = 0
+    for _ in range(3):
+        process = started(root, "-o", out, "--jobs", "2")
+        try:
+            finished(process, timeout=moments.uniform(1.5, 5.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            finished(process)
+            killed += 1
+    code, said = finished(started(root, "-o", out, "--jobs", "2"))
+    assert code == 3, said  # one run is broken
+    assert killed
+    assert content(out) == expected
+    assert not (out / ".work").exists()
+
+
+def test_ctrl_c_stops_cleanly_and_keeps_what_is_done(whole: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    root, expected = whole
+    out = tmp_path / "out"
+    process = started(root, "-o", out, "--jobs", "2")
+    end = time.monotonic() + 120
+    while not list(out.glob("runs/*/result.json")) and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    code, said = finished(process)
+    assert code == 130
+    assert "Traceback" not in said
+    assert not (out / ".work").exists()
+    kept = len(list(out.glob("runs/*/result.json")))
+    assert kept >= 1
+    again = batch.run([root], out, jobs=1)
+    assert again.unchanged == kept
+    assert content(out) == expected
+
+
+def test_two_batches_on_one_folder_share_the_work(whole: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    root, expected = whole
+    out = tmp_path / "out"
+    pair = [started(root, "-o", out, "--jobs", "1") for _ in range(2)]
+    ended = [finished(process) for process in pair]
+    assert [code for code, _ in ended] == [3, 3], ended
+    assert content(out) == expected
+    assert not (out / ".work").exists()

@@ -1,0 +1,134 @@
+"""Processes of this machine. Each has one run at a time, so that a process that dies costs its own run and no other.
+
+A worker is a `ProcessPoolExecutor` of one process, started afresh (spawn): what died is known without guessing, and is
+tried once more in a new process. A worker whose batch is gone ends at once: it holds the other end of a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Protocol, Self
+
+from tracekit.batch._work import Outcome, work
+from tracekit.batch.plan import Task
+
+DIED = "the worker process died twice on this run (killed, out of memory, or a crash of a library)"
+Lost = Callable[[Task, str], Outcome]
+
+
+class Engine(Protocol):
+    """Who does the tasks. `run` takes tasks when it has room for them, and gives each outcome as it comes."""
+
+    def __enter__(self) -> Self:
+        """Start."""
+
+    def __exit__(self, *_: object) -> None:
+        """Stop at once, whatever is being done."""
+
+    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
+        """Do all tasks. lost: makes the outcome of a task that did not come back."""
+
+
+class Local:
+    """`jobs` processes of this machine."""
+
+    def __init__(self, jobs: int) -> None:
+        self._idle = [_Slot() for _ in range(max(jobs, 1))]
+        self._slots = list(self._idle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for slot in self._slots:
+            slot.stop()
+
+    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
+        """Do all tasks; see `Engine`."""
+        running: dict[Future[Outcome], tuple[_Slot, Task, int]] = {}
+        while True:
+            while self._idle and (task := next(tasks, None)) is not None:
+                slot = self._idle.pop()
+                running[slot.submit(task)] = (slot, task, 1)
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                slot, task, tries = running.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:
+                    slot.stop()
+                    if tries == 1:
+                        running[slot.submit(task)] = (slot, task, 2)
+                        continue
+                    outcome = lost(task, DIED)
+                self._idle.append(slot)
+                yield outcome
+
+
+class _Slot:
+    """One process, started when it has something to do, and again after it died."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._leash: tuple[Connection, Connection] | None = None
+
+    def submit(self, task: Task) -> Future[Outcome]:
+        with _no_interrupt():
+            try:
+                return self._started().submit(work, task)
+            except BrokenProcessPool:  # died while it had nothing to do
+                self.stop()
+                return self._started().submit(work, task)
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._leash = context.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(self._leash[0],))
+        return self._pool
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        pool, leash, self._pool, self._leash = self._pool, self._leash, None, None
+        if leash is not None:
+            leash[1].close()
+            leash[0].close()
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(leash: Connection) -> None:
+    """Make a fresh process a worker: Ctrl-C is the batch's business, and without the batch there is nothing to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            leash.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="tracekit-leash", daemon=True).start()
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while a process starts: it inherits this, and says nothing about an interrupt of its own."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,104 @@
+"""The page over many runs: what failed and why, every run with its key figures and links, how figures went over time.
+
+Style and script are linked: they lie beside the page already, for the reports of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tracekit.render import html
+from tracekit.render._cells import visible
+from tracekit.render._series import Chart, chart
+from tracekit.render._sheet import MOST_ROWS, Sheet, sheet, short_span
+from tracekit.render.base import RenderOptions
+from tracekit.report import ReportTable, Series
+from tracekit.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A word that leads somewhere. to: relative URL, percent-encoded."""
+
+    text: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How the key figures of runs of one kind went. charts: one series a figure, a value a run, oldest first."""
+
+    title: str
+    summary: str
+    charts: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPage:
+    """What the page shows.
+
+    runs, failures: tables whose first column is the run. run_links, failure_links: where each row's name leads, None
+    for nowhere. files: further links of each run. cut: what the page does not show, "" for nothing.
+    lists: (title, lines) to unfold.
+    """
+
+    title: str
+    version: str
+    facts: tuple[tuple[str, str], ...]
+    runs: ReportTable
+    run_links: Sequence[str | None]
+    files: Sequence[tuple[Link, ...]]
+    failures: ReportTable
+    failure_links: Sequence[str | None]
+    trends: tuple[Trend, ...] = ()
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trend:
+    title: str
+    summary: str
+    charts: tuple[Chart, ...]
+
+
+def render(page: BatchPage, options: RenderOptions) -> str:
+    """Return the page. Raises: UsageError for an unknown unit of time."""
+    trends = [_Trend(visible(t.title), visible(t.summary), tuple(map(chart, t.charts))) for t in page.trends]
+    return html.written(
+        "batch_index.html.j2", options,
+        title=visible(page.title),
+        version=page.version,
+        facts=[(visible(key), visible(text)) for key, text in page.facts],
+        runs=_told(page.runs, options),
+        run_links=page.run_links,
+        files=[[replace(link, text=visible(link.text)) for link in links] for links in page.files],
+        failures=_told(page.failures, options),
+        failure_links=page.failure_links,
+        trends=trends,
+        lists=[(visible(title), [visible(line) for line in lines]) for title, lines in page.lists],
+        notes=list(map(visible, page.notes)),
+    )  # fmt: skip
+
+
+def _with_short_times(made: Sheet, table: ReportTable) -> Sheet:
+    """Return a sheet in which each time has a unit of its own: runs of very different lengths share a column."""
+    times = [column.unit is Unit.NS for column in table.columns]
+    heads = tuple(replace(head, unit="") if t else head for head, t in zip(made.heads, times, strict=True))
+    rows = tuple(
+        tuple(
+            replace(cell, text=short_span(int(cell.exact))) if t and cell.exact else cell
+            for cell, t in zip(row, times, strict=True)
+        )
+        for row in made.rows
+    )
+    return replace(made, heads=heads, rows=rows)
+
+
+def _told(table: ReportTable, options: RenderOptions) -> Sheet:
+    made = sheet(table, options.time_unit)
+    if not options.time_unit:
+        made = _with_short_times(made, table)
+    cut = f"the first {MOST_ROWS:,} of {len(table):,} rows; index.json has them all" if len(table) > MOST_ROWS else ""
+    return replace(made, cut=cut)
