@@ -105,7 +105,7 @@ def test_totals_beside_events_and_alone(tmp_path: Path) -> None:
 
 
 def test_many_row_groups_stream_in_batches(tmp_path: Path) -> None:
-    rows = 300_000
+    rows = 1_200_000
     batch = event_batch(rows, {"ts_ns": np.arange(rows), "event_id": np.arange(rows), "kind": "mark", "source": 0})
     trace = Trace(pa.Table.from_batches([batch]))
     back = tracekit.read(write(trace, tmp_path / "a.parquet"))

@@ -19,7 +19,7 @@ from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, concat
 from tracekit.writers._row_groups import compact, row_groups
 from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.parquet import ROWS_PER_GROUP, WRITER
+from tracekit.writers.parquet import WRITER
 
 
 def events(rows: int, start: int = 0, name: str = "gemm") -> pa.RecordBatch:
@@ -99,8 +99,8 @@ def test_same_rows_give_the_same_bytes_however_they_were_cut(tmp_path: Path) -> 
 
 def test_row_groups_have_a_fixed_size_and_their_own_dictionaries() -> None:
     batches = [events(70_000, i * 70_000, f"k{i}") for i in range(4)]
-    groups = list(row_groups(iter(batches), ROWS_PER_GROUP))
-    assert [g.num_rows for g in groups] == [131072, 131072, 17856]
+    groups = list(row_groups(iter(batches), 131_072))
+    assert [g.num_rows for g in groups] == [131_072, 131_072, 17_856]
     assert [g.column("name").chunk(0).dictionary.to_pylist() for g in groups] == [
         ["k0", "k1"], ["k1", "k2", "k3"], ["k3"],
     ]  # fmt: skip
