@@ -70,7 +70,8 @@ class Cluster:
                 running[client.submit(work, task, key=name, pure=False)] = task
             if not running:
                 return
-            done, _ = self._distributed.wait(list(running), return_when="FIRST_COMPLETED")
+            with client.as_current():  # not as the default: the caller may have a client of its own
+                done, _ = self._distributed.wait(list(running), return_when="FIRST_COMPLETED")
             for future in done:
                 task = running.pop(future)
                 yield self._outcome(future, task, lost)
