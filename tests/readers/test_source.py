@@ -262,3 +262,23 @@ def test_the_tail_is_the_end_of_what_is_packed_and_nothing_where_it_is_damaged(t
         path.write_bytes(packed + b"junk")
         with open_source(str(path)) as source:
             assert source.tail(1000) == (b"" if packed is not text else (text + b"junk")[-1000:])
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (type("NoCredentialsError", (Exception,), {})("Unable to locate credentials"), "Unable to locate credentials"),
+        (type("Refused", (Exception,), {})(), "Refused"),
+    ],
+)
+def test_what_an_object_store_raises_is_told_in_a_sentence(
+    raised: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    def refuse(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(fsspec, "open", refuse)
+    with pytest.raises(InputError, match=rf"s3://bucket/run.csv: cannot be opened \({told}\)"):
+        open_source("s3://bucket/run.csv")

@@ -24,7 +24,7 @@ from typing import BinaryIO, Self, cast
 
 import numpy as np
 
-from tracekit.errors import InputError, MissingExtraError, ParseError
+from tracekit.errors import InputError, MissingExtraError, ParseError, TracekitError
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
 from tracekit.readers._zstd import ZstdStream
 from tracekit.trace import Ledger
@@ -317,8 +317,13 @@ def open_source(name: str) -> Source:
         try:
             with fsspec.open(name, "rb") as file:
                 return _spooled(name, file)
-        except (OSError, ValueError, ImportError) as err:
-            raise InputError(f"{name}: cannot be opened ({err})", hint="is the address right, and the login?") from err
+        except TracekitError:
+            raise
+        except ImportError as err:
+            raise MissingExtraError(f"reading {name}", "remote") from err
+        except Exception as err:  # each library of an object store raises errors of its own (botocore: no OSError)
+            text = (str(err).strip().splitlines() or [""])[0] or type(err).__name__
+            raise InputError(f"{name}: cannot be opened ({text})", hint="is the address right, and the login?") from err
     path = Path(name)
     try:
         mode = path.stat().st_mode
