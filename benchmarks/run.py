@@ -350,8 +350,51 @@ def kernel_view(setting: Setting) -> list[Line]:
     return paired(setting, f"kernel view of {rows:,} rows / numpy sort by code", ours, theirs, 1.5)
 
 
+def kineto(setting: Setting) -> list[Line]:
+    """Reading a Kineto file with all arguments against orjson into the same columns."""
+    import kineto_read
+
+    costs = _checked(lambda: kineto_read.pairs(kineto_read.made(setting.cache, setting.rows), setting.rounds))
+    least = f"{ratio(costs['lists'], costs['ours'], 'cpu'):.2f}x ({_seconds(costs['lists'])})"
+    peak = max(cost.rss_mb for cost in costs["ours"])
+    what = f"Kineto, {setting.rows:,} events: orjson into our columns / ours"
+    return [
+        *paired(setting, what, costs["ours"], costs["columns"], kineto_read.FASTER, faster=True),
+        Line("  orjson into Python lists, arguments left as dicts / ours", least),
+        Line("  peak RSS of reading it", f"{peak:.0f} MB", "<= 300 MB", None if setting.quick else peak <= 300),
+    ]  # fmt: skip
+
+
+def sqlite(setting: Setting) -> list[Line]:
+    """Reading nvprof's and Nsight Systems' databases against sqlite3's fetchmany into columns."""
+    import sqlite_read
+
+    lines = []
+    for form in sqlite_read.FORMATS:
+        path = setting.output(f"{form}.sqlite")
+        sqlite_read.make(form, path, setting.rows)
+        costs = _checked(lambda form=form, path=path: sqlite_read.pairs(form, path, setting.rounds))  # type: ignore[misc]
+        path.unlink()
+        what = f"{form} SQLite, {setting.rows:,} kernels: fetchmany into columns / ours"
+        lines += paired(setting, what, costs["ours"], costs["fetchmany"], sqlite_read.TARGET, faster=True)
+    return lines
+
+
+def _checked(measure: Callable[[], dict[str, list[dict[str, Any]]]]) -> dict[str, list[Cost]]:
+    """Return what another script measured, as costs."""
+    try:
+        found = measure()
+    except SystemExit as err:
+        raise CaseFailed(str(err)) from err
+    return {
+        name: [Cost(one["wall"], one["cpu"], rss_mb=one.get("rss_mb", 0.0)) for one in costs]
+        for name, costs in found.items()
+    }
+
+
 MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
-    measure.__name__: measure for measure in (chrome, growth, kvp, emission, parquet, startup, kernel_view, views, hta)
+    measure.__name__: measure
+    for measure in (chrome, growth, kvp, emission, parquet, startup, kineto, sqlite, kernel_view, views, hta)
 }
 
 

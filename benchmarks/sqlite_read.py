@@ -168,6 +168,18 @@ def case(name: str, path: str) -> None:
     print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall} | checks))
 
 
+def pairs(form: str, path: Path, rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the costs of both cases, round by round; the order turns round. Raises: SystemExit where they disagree."""
+    costs: dict[str, list[dict[str, Any]]] = {"ours": [], "fetchmany": []}
+    for number in range(rounds):
+        found = {name: timed(name, path) for name in (list(costs) if number % 2 else list(costs)[::-1])}
+        if len({(one["rows"], one["dur_ns"]) for one in found.values()}) > 1:
+            raise SystemExit(f"{form}: the cases read different rows: {found}")
+        for name, cost in found.items():
+            costs[name].append(cost)
+    return costs
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int)
@@ -187,19 +199,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="tracekit-bench-") as folder:
             path = Path(folder) / f"{form}.sqlite"
             make(form, path, rows)
-            ratios = []
-            for number in range(given.rounds or (2 if given.quick else 5)):
-                order = ("fetchmany", "ours") if number % 2 else ("ours", "fetchmany")
-                found = {name: timed(name, path) for name in order}
-                checks = [(f["rows"], f["dur_ns"]) for f in found.values()]
-                if checks[0] != checks[1]:
-                    raise SystemExit(f"{form}: the cases read different rows: {checks}")
-                ratios.append(found["fetchmany"]["cpu"] / found["ours"]["cpu"])
+            costs = pairs(form, path, given.rounds or (2 if given.quick else 5))
+            ratios = [theirs["cpu"] / mine["cpu"] for mine, theirs in zip(*costs.values(), strict=True)]
+            found = {name: each[-1] for name, each in costs.items()}
             ratio = statistics.median(ratios)
             verdict = "-" if given.quick else "yes" if ratio >= TARGET else "NO"
             met = met and verdict != "NO"
             figures = ", ".join(f"{name} {f['cpu']:.2f} s CPU" for name, f in sorted(found.items()))
-            what = f"{form}, {checks[0][0]:,} rows: fetchmany / ours {ratio:.2f}x ({figures})"
+            what = f"{form}, {found['ours']['rows']:,} rows: fetchmany / ours {ratio:.2f}x ({figures})"
             print(f"{what}, target >= {TARGET}x: {verdict}")
     return 0 if met else 1
 
