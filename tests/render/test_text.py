@@ -85,6 +85,22 @@ def test_columns_that_may_not_be_hidden_and_do_not_fit_become_lines() -> None:
     ]  # fmt: skip
 
 
+def test_titles_take_two_lines_before_rows_become_blocks() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["GPU 0", "GPU 1"]),
+        Column("idle", "Idle", Unit.NS, [5000, 12345678]),
+        Column("comm", "Exposed comm", Unit.NS, [1000, 2000]),
+        Column("copies", "Exposed copies", Unit.NS, [3000, 4000]),
+    )
+    assert TEXT(report_of(*columns), RenderOptions(width=41)).split("\n")[3:-1] == [
+        "              Exposed      Exposed",
+        " Idle (us)  comm (us)  copies (us)  Name",
+        "----------  ---------  -----------  -----",
+        "     5.000      1.000        3.000  GPU 0",
+        "12,345.678      2.000        4.000  GPU 1",
+    ]
+
+
 def test_a_width_below_the_least_is_taken_as_the_least() -> None:
     assert TEXT(sample(), RenderOptions(width=3)) == TEXT(sample(), RenderOptions(width=40))
 

@@ -2,9 +2,9 @@
 
 The first column of text stands last, so that long names push nothing aside; at a limited width it loses its middle to
 "…", and columns of a high priority number are hidden, which a line below the table says. Where even that is not enough
-each row is a block of lines. Without a limit (width 0) names are whole. No line is wider than the limit, which is at
-least 40. Rows of a column "level" have their names indented instead. Views that have nothing to show stand behind the
-others, several of them in one line; a note is said once.
+titles take two lines, and else each row is a block of lines. Without a limit (width 0) names are whole. No line is
+wider than the limit, which is at least 40. Rows of a column "level" have their names indented instead. Views that have
+nothing to show stand behind the others, several of them in one line; a note is said once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _NAME_WIDTH, _NAME_LEAST = 24, 12
 _WORD_WIDTH, _WORD_LEAST = 20, 6
 _BLOCK_TITLE = 12
 _GAP = "  "
+_HANGING = _BLOCK_TITLE + 2 * len(_GAP)
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -60,7 +61,7 @@ def _facts(report: Report, width: int) -> Iterator[str]:
 
 
 def _section(section: Section, said: set[str], width: int, options: RenderOptions) -> Iterator[str]:
-    """Give title, tables, figures and those notes that no earlier section said."""
+    """Give title, tables, findings, figures and those notes that no earlier section said."""
     yield from _styled(wrapped(visible(section.title), width), _BOLD, options)
     for number, table in enumerate(section.tables):
         if number:
@@ -68,6 +69,13 @@ def _section(section: Section, said: set[str], width: int, options: RenderOption
         if table.title != section.title:
             yield from wrapped(visible(table.title), width)
         yield from _table(table, width, options)
+    for finding in section.findings:
+        yield ""
+        yield from _styled(wrapped(_prose.finding_title(finding), width, indent=2), _BOLD, options)
+        for word, text in _prose.finding_lines(finding):
+            yield from wrapped(f"{_GAP}{padded(word, _BLOCK_TITLE, right=False)}{_GAP}{text}", width, indent=_HANGING)
+    if section.findings and section.notes:
+        yield ""
     for figure in section.figures:
         for line in _prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
@@ -89,6 +97,10 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
     hidden: list[Shown] = []
     layout = _layout(columns, width)
     if layout is None:
+        stacked = [_stacked(column) for column in columns]
+        if (layout := _layout(stacked, width)) is not None:
+            columns = stacked
+    if layout is None:
         yield from _blocks(columns, width)
     else:
         kept, widths = layout
@@ -103,7 +115,18 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
 
 
 def _natural(column: Shown) -> int:
-    return max(map(cell_width, [column.title, *column.texts]))
+    return max(map(cell_width, [*column.title.split("\n"), *column.texts]))
+
+
+def _stacked(column: Shown) -> Shown:
+    """Return a column with its title in the two lines that are least wide, where that makes the column narrower."""
+    title = column.title
+    places = [i for i, char in enumerate(title) if char == " "]
+    if not places:
+        return column
+    best = min(places, key=lambda i: max(cell_width(title[:i]), cell_width(title[i + 1 :])))
+    made = replace(column, title=f"{title[:best]}\n{title[best + 1 :]}")
+    return made if _natural(made) < _natural(column) else column
 
 
 def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] | None:
@@ -153,7 +176,10 @@ def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> It
         ]
         return _GAP.join(cells).rstrip()
 
-    yield from _styled([line([c.title for c in columns])], _BOLD, options)
+    titles = [c.title.split("\n") for c in columns]
+    height = max(map(len, titles), default=1)
+    above = [[""] * (height - len(lines)) + lines for lines in titles]
+    yield from _styled([line([lines[i] for lines in above]) for i in range(height)], _BOLD, options)
     yield _GAP.join("-" * room for room in widths)
     for row in zip(*(c.texts for c in columns), strict=True):
         yield line(list(row))
