@@ -121,7 +121,8 @@ def value_of(quantity: Quantity) -> int | float | None:
     of = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts)
     if quantity.measure.startswith("p"):
         return int(of.percentile(int(quantity.measure[1:]))[0])
-    return int(getattr(of, quantity.measure)[0])
+    # The deviation of views is that of the population.
+    return int(getattr(of, "pstd" if quantity.measure == "std" else quantity.measure)[0])
 
 
 def _total(quantity: Quantity, measure: str) -> int:
