@@ -269,10 +269,9 @@ def _apply_rows(
 
 
 def _row(section: str, name: str, of: Grouped, group: int, args: Row) -> Row:
-    std = float(of.std[group])
     spread = {
         "min": int(of.min[group]), "p50": int(of.percentile(50)[group]), "p95": int(of.percentile(95)[group]),
-        "p99": int(of.percentile(99)[group]), "max": int(of.max[group]), "std": None if std != std else round(std),
+        "p99": int(of.percentile(99)[group]), "max": int(of.max[group]), "std": int(of.pstd[group]),
         "avg": int(of.mean[group]),
     }  # fmt: skip
     calls, time = int(of.calls[group]), int(of.total[group])

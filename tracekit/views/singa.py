@@ -171,9 +171,8 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
 
 
 def _spread(of: Any, number: int) -> dict[str, Cell]:
-    std = float(of.std[number])
     found: dict[str, Cell] = {f"p{p}": int(of.percentile(p)[number]) for p in (50, 95, 99)}
-    found |= {"min": int(of.min[number]), "max": int(of.max[number]), "std": None if std != std else round(std)}
+    found |= {"min": int(of.min[number]), "max": int(of.max[number]), "std": int(of.pstd[number])}
     return found
 
 

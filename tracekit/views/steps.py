@@ -12,11 +12,14 @@ numbers are `tracekit.analysis.series.RULE`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.series import RULE, Judged, judge
-from tracekit.analysis.statistics import Grouped, grouped
+from tracekit.analysis.statistics import grouped
 from tracekit.report import Cell, Column, ReportTable, Section, Series
 from tracekit.schema import Kind
 from tracekit.trace import Trace
@@ -37,6 +40,34 @@ _SORTABLE = (
     "owner", "which", "steps", "total", "avg", "std", "min", "p50", "p95", "p99", "max", "busy", "busy_time", "step",
     "name", "start", "time", "gap", "said",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTimes:
+    """The n steps of the view as arrays, by owner and start. For `tracekit compare`, which must count the same steps.
+
+    owner_of_row: shape (rows of EVENTS,), the owner of each, a place in `owners`. owner, starts, durations: shape (n,),
+    ns. busy: None where an owner has no device work. warm_up: shape (n,).
+    """
+
+    owners: tuple[str, ...]
+    owner_of_row: I64
+    owner: I64
+    starts: I64
+    durations: I64
+    busy: tuple[int | None, ...]
+    warm_up: npt.NDArray[np.bool_]
+
+
+def step_times(trace: Trace) -> StepTimes:
+    """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a lacking column."""
+    _groups.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+    warm_up = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+    busy = tuple(_steps.busy_inside(trace, steps))
+    return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
 
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
@@ -100,7 +131,7 @@ def _statistics(steps: Steps, said: list[str], busy: list[int | None], options: 
         Column("which", "Which", Unit.TEXT, [which for _, which, _ in rows], 0),
         Column("steps", "Steps", Unit.COUNT, of.calls.tolist(), 0),
         Column("avg", "Mean", Unit.NS, of.mean.tolist(), 1),
-        Column("std", "Std", Unit.NS, _whole(of), 3),
+        Column("std", "Std", Unit.NS, of.pstd.tolist(), 3),
         Column("min", "Min", Unit.NS, of.min.tolist(), 5),
         Column("p50", "P50", Unit.NS, of.percentile(50).tolist(), 0),
         Column("p95", "P95", Unit.NS, of.percentile(95).tolist(), 2),
@@ -111,10 +142,6 @@ def _statistics(steps: Steps, said: list[str], busy: list[int | None], options: 
     ]
     blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
     return _groups.finish("step_times", "Step times", columns, options, blocks=blocks, top_each=False)
-
-
-def _whole(of: Grouped) -> list[Cell]:
-    return [None if np.isnan(std) else round(std) for std in of.std.tolist()]
 
 
 def _share(busy: list[int | None], total: int) -> float | None:
