@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.source import SQLITE_MAGIC, Source
+
+_XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment")
+"""Names of the planes in an XSpace (tsl/profiler/utils/xplane_schema.cc)."""
 
 
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
@@ -27,25 +32,38 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
 
 
 def _unknown(source: Source, head: Head) -> UnknownFormatError:
-    reason, hint = _why(head)
+    reason, hint = _why(head, source.name)
     return UnknownFormatError(source.name, reason, hint=hint)
 
 
-def _why(head: Head) -> tuple[str, str]:
-    """Return what the input seems to be, and what to do; "" for the general hint."""
+def _why(head: Head, path: str) -> tuple[str, str]:
+    """Return what the input seems to be, and what to do; "" for the general hint. path: as the user named it."""
     data, name = head.data, head.name.lower()
     if not data.strip(b"\0 \t\r\n"):
         return "the file is empty", "was the program killed before the profiler wrote it?"
-    if name.endswith((".nsys-rep", ".qdrep", ".qdstrm")):
-        stem = head.name.rsplit(".", 1)[0]
+    stem, file = shlex.quote(path.rsplit(".", 1)[0]), shlex.quote(path)
+    if name.endswith((".nsys-rep", ".qdrep")):
+        return "Nsight Systems' closed binary report", f"export it: nsys export --type sqlite -o {stem}.sqlite {file}"
+    if name.endswith(".qdstrm"):
         return (
-            "Nsight Systems' closed binary report",
-            f"export it: nsys export --type sqlite -o {stem}.sqlite {head.name}",
+            "Nsight Systems' raw stream, not yet a report",
+            f"import it: QdstrmImporter --input-file {file}; then nsys export --type sqlite -o {stem}.sqlite REPORT",
         )
     if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
-        return "Nsight Compute's closed binary report", f"export it: ncu --import {head.name} --csv > report.csv"
-    if name.endswith(".xplane.pb"):
-        return "a TensorBoard xplane file", "open the trace.json.gz that lies beside it in the same folder"
+        return (
+            "Nsight Compute's closed binary report: counters of single kernels, no timeline",
+            "record a timeline with: nsys profile -o run PROGRAM; nsys export --type sqlite -o run.sqlite run.nsys-rep",
+        )
+    if name.endswith(".xplane.pb") or (data[:1] == b"\x0a" and min(data[1:16], default=9) < 9 and _XPLANE.search(data)):
+        script = (
+            "import sys; from xprof.convert.raw_to_tool_data import xspace_to_tool_data as x; "
+            'print(x(sys.argv[1:], "trace_viewer", {})[0])'
+        )
+        command = f"python -c '{script}' {file} > trace.json"
+        return (
+            "an XSpace (xplane.pb) of TensorFlow's or JAX's profiler",
+            f"open the trace.json.gz beside it; where there is none: pip install xprof; {command}",
+        )
     if data.lstrip().startswith(b"<?xml") and b"<session" in data:
         return (
             "a Visual Profiler session in XML: settings without a timeline",

@@ -1,0 +1,90 @@
+"""What tracekit cannot read is named, with the command that makes something readable of it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import tracekit
+from tracekit.errors import UnknownFormatError
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence, Head
+
+BINARY = bytes(range(256)) * 3
+
+
+def xspace() -> bytes:
+    """An XSpace with a plane of the host, as TensorFlow and JAX write it."""
+    name = b"/host:CPU"
+    plane = b"\x08\x01\x12" + bytes([len(name)]) + name + b"\x22\x06\x08\x01\x12\x02\x08\xff"
+    return b"\x0a" + bytes([len(plane)]) + plane
+
+
+def refused(path: Path, data: bytes) -> UnknownFormatError:
+    path.write_bytes(data)
+    assert not [r for r in READERS.values() if r.sniff(Head(path.name, data, text=b"\0" not in data)) is Confidence.YES]
+    with pytest.raises(UnknownFormatError) as caught:
+        tracekit.read(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["run 1.nsys-rep", "run.qdrep", "RUN.QDREP"])
+def test_a_closed_report_of_nsight_systems_comes_with_its_export(name: str, tmp_path: Path) -> None:
+    err = refused(tmp_path / name, BINARY)
+    assert "Nsight Systems' closed binary report" in str(err)
+    told, _, command = err.hint.partition(": ")
+    stem = str(tmp_path / name).rsplit(".", 1)[0]
+    assert told == "export it"
+    assert shlex.split(command) == ["nsys", "export", "--type", "sqlite", "-o", f"{stem}.sqlite", str(tmp_path / name)]
+
+
+def test_a_raw_stream_must_be_imported_first(tmp_path: Path) -> None:
+    err = refused(tmp_path / "run.qdstrm", BINARY)
+    assert f"QdstrmImporter --input-file {tmp_path / 'run.qdstrm'}" in err.hint
+
+
+def test_a_report_of_nsight_compute_has_no_timeline(tmp_path: Path) -> None:
+    err = refused(tmp_path / "run.ncu-rep", BINARY)
+    assert "no timeline" in str(err)
+    assert "nsys profile" in err.hint
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("name", ["session.nvvp", "unknown"])
+def test_a_session_of_the_visual_profiler_in_xml_is_no_profile(version: str, name: str, tmp_path: Path) -> None:
+    text = (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<session version="{version}"><executable path="a.out"/></session>\n'
+    )
+    err = refused(tmp_path / name, text.encode())
+    assert "without a timeline" in str(err)
+    assert err.hint == "make the profile again with: nvprof -o run.nvprof PROGRAM"
+
+
+@pytest.mark.parametrize("name", ["host.xplane.pb", "unknown"])
+def test_an_xplane_file_comes_with_the_conversion(name: str, tmp_path: Path) -> None:
+    err = refused(tmp_path / name, xspace())
+    assert "xplane.pb" in str(err)
+    assert "trace.json.gz" in err.hint
+    command = shlex.split(err.hint.split("pip install xprof; ")[1])
+    assert command[:2] == ["python", "-c"]
+    compile(command[2], "hint", "exec")
+    assert "xprof.convert.raw_to_tool_data" in command[2]
+    assert command[3:] == [str(tmp_path / name), ">", "trace.json"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"SQLite format 3\0" + b"\0" * 200, "SQLite database without the tables"),
+        (b"PK\x03\x04" + BINARY, "zip archive"),
+        (BINARY, "a binary file"),
+        (b" \n\0", "the file is empty"),
+        (b"\n  Dear diary,\n", "text that begins with 'Dear diary,'"),
+    ],
+)
+def test_what_is_foreign_is_named(data: bytes, reason: str, tmp_path: Path) -> None:
+    err = refused(tmp_path / "x", data)
+    assert reason in str(err)
+    assert err.hint
