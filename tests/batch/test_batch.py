@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from batch_trees import Here, content, put, tree
 from support import sample
+from viewers import chromium_page
 
 from tracekit import archive, batch
 from tracekit.errors import InputError, UsageError
@@ -234,3 +235,56 @@ def test_names_of_files_that_are_no_text_or_markup_do_no_harm(tmp_path: Path) ->
     assert not archive.verify(tmp_path / "out" / "archive").problems
     assert "<script>alert" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1).done == {}
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("width", [1300, 420])
+def test_the_page_opens_without_error_request_or_overflow(done: tuple[Path, Path, batch.Batch], width: int) -> None:
+    seen = chromium_page(done[1] / "index.html", width=width, script=_LOOK)
+    assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)
+    assert seen.value["rows"] == 8
+    assert seen.value["sorted"] == sorted(seen.value["sorted"])
+    assert seen.value["style"]
+
+
+_LOOK = """(() => {
+  const table = document.querySelector("#runs table");
+  table.querySelector("thead button").click();
+  return {rows: table.tBodies[0].rows.length, sorted: [...table.tBodies[0].rows].map((row) => row.cells[0].textContent),
+          style: getComputedStyle(document.body).maxWidth === "1240px"};
+})()"""
+
+
+@pytest.mark.viewer
+def test_a_report_draws_its_timeline_by_the_shared_scripts(done: tuple[Path, Path, batch.Batch]) -> None:
+    page = next(done[1].glob("runs/kineto*/report.html"))
+    seen = chromium_page(page, script="[Bokeh.documents.length, document.querySelectorAll('thead button').length > 0]")
+    assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
+    assert seen.value == [1, True]
+
+
+def test_progress_tells_every_run_and_its_bytes(tmp_path: Path) -> None:
+    root = tree(tmp_path / "tree", 3)
+    told: list[batch.Progress] = []
+    batch.run([root], tmp_path / "out", progress=told.append)
+    assert [(now.done, now.of) for now in told] == [(1, 3), (2, 3), (3, 3)]
+    assert told[-1].bytes_done == told[-1].bytes_of > 0
+
+
+def test_a_file_that_was_a_profile_and_is_none_any_more_fails_its_run(tmp_path: Path) -> None:
+    root, out = tree(tmp_path / "tree", 3), tmp_path / "out"
+    batch.run([root], out)
+    put(root / "recorder" / "2026-01-01" / "rank0.jsonl", b"")
+    made = batch.run([root], out)
+    assert made.done == {"changed": 1}
+    assert "empty" in made.failed[0][1][0]
+
+
+def test_other_runs_keep_their_results_when_other_roots_are_batched_into_the_same_folder(tmp_path: Path) -> None:
+    one, two = tree(tmp_path / "one", 2), tree(tmp_path / "two", 3)
+    batch.run([one], tmp_path / "out")
+    made = batch.run([two], tmp_path / "out")
+    assert made.runs == 3
+    listed = index(tmp_path / "out")
+    assert len(listed["runs"]) == 5
+    assert not any(run["gone"] for run in listed["runs"])
