@@ -56,7 +56,8 @@ def steps(tables: tuple[ReportTable, ...]) -> list[ReportTable]:
 CELLS = (
     "kernel.total", "device.kernel_time", "device.busy_time", "device.utilization", "overview.kernel.total",
     "overview.kernel.union", "overview.kernel.share", "memory_manipulation.total", "kernel.ratio", "kernel.calls",
-    "overview.total", "overview.union", "kernel.p50", "api.total", "device.span",
+    "overview.total", "overview.union", "kernel.p50", "api.total", "device.span", "operator.total", "operator.self",
+    "operator.device_total", "operator.device_self", "operator.device_ratio", "user_defined.self", "user_defined.total",
 )  # fmt: skip
 
 

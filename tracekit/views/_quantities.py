@@ -61,6 +61,8 @@ def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",))
 
     def define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
         every = _groups.kind_mask(trace.events, kinds)
+        if not every.any():
+            return None  # the table is made of totals
         mask = every & where(trace, **{key: row[key] for key in keys if key in row})
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
         if column == "total":

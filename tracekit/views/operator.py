@@ -25,6 +25,7 @@ from tracekit.units import Unit
 from tracekit.views import _groups, _host, _paddle, _ranges
 from tracekit.views._named import from_totals, thread_columns, thread_keys
 from tracekit.views._op_detail import details
+from tracekit.views._quantities_ranges import of_ranges
 from tracekit.views._sources import facts_by_source
 from tracekit.views._totals import both_note
 from tracekit.views.base import View, ViewOptions
@@ -120,5 +121,6 @@ VIEW = View(
     columns=_COLUMNS,
     kinds=_host.KINDS,
     compute=compute,
+    define=of_ranges(_kinds, "operator", ("name",)),
     compat_columns=_paddle.COMPAT["operator"],
 )

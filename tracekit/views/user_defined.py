@@ -13,6 +13,7 @@ from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _groups, _host, _paddle, _ranges
 from tracekit.views._named import from_totals, thread_columns, thread_keys
+from tracekit.views._quantities_ranges import of_ranges
 from tracekit.views._totals import both_note
 from tracekit.views.base import View, ViewOptions
 
@@ -55,5 +56,6 @@ VIEW = View(
     columns=_COLUMNS,
     kinds=_host.KINDS,
     compute=compute,
+    define=of_ranges(lambda _: _KINDS, "user range", ("name", "kind")),
     compat_columns=_paddle.COMPAT["user_defined"],
 )
