@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tracekit.cli import archive, batch, convert, demo, explain, formats, inspect, query, report, summary
+from tracekit.cli import archive, batch, compare, convert, demo, explain, formats, inspect, query, report, summary
 from tracekit.cli._common import guarded, prepare_process, version_option
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app.callback()(version_option)
 
 for _command in (
     convert.convert, summary.summary, report.report, inspect.inspect, explain.explain, query.query,
-    batch.batch, formats.formats, demo.demo,
+    compare.compare, batch.batch, formats.formats, demo.demo,
 ):  # fmt: skip
     app.command(epilog=getattr(_command, "example", None))(guarded(_command))
 app.add_typer(archive.archive)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracekit.trace import Ledger
 
 FILTERS = "Filters"
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_FAILED, EXIT_USAGE, EXIT_GATE, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""`tracekit compare` as a user runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compare_runs import repeats, steps, write
+from support import sample
+from typer.testing import CliRunner, Result
+
+from tracekit import archive
+from tracekit.cli import app
+
+
+def run(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["compare", *map(str, words)], prog_name="tracekit")
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[str, str]:
+    return repeats(tmp_path / "base", 6, count=6), repeats(tmp_path / "new", 6, effect=0.1, seed=3, count=6)
+
+
+def test_help_teaches_by_one_example_with_quotes() -> None:
+    text = run("--help").stdout
+    assert "tracekit compare 'base/*.json' 'new/*.json' --fail-on" in " ".join(text.split("Example:")[1].split())
+
+
+def test_a_violated_rule_is_exit_code_3_and_one_line(sides: tuple[str, str]) -> None:
+    done = run(*sides, "--fail-on", "step.p50 > 3%", "--fail-on", "step.p50 > 50%", code=3)
+    assert "slower: step.mean" in done.stdout
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("violated: step.p50 > 3%: step.p50 ")
+
+
+def test_a_met_rule_is_exit_code_0_and_silent(sides: tuple[str, str]) -> None:
+    assert run(*sides, "--fail-on", "step.p50 > 50%").stderr == ""
+    assert run(*reversed(sides), "--fail-on", "step.p50 > 3%").stderr == ""
+
+
+def test_what_cannot_be_decided_fails_when_strict() -> None:
+    file = sample("kineto/gpu.pt.trace.json")
+    rule = ("--fail-on", "step.p50 > 3%")
+    done = run(file, file, *rule)
+    assert done.stderr.startswith("not enough data: step.p50 > 3%")
+    run(file, file, *rule, "--strict", code=3)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["a.json"], ["a", "b", "c"], [], ["a", "b", "--fail-on", "speed > 3%"], ["a", "b", "--format", "pdf"],
+     ["a", "b", "--min-effect", "x"], ["a", "b", "--min-effect", "3ms"], ["a", "b", "--unit", "h"],
+     ["--history", "a", "--fail-on", "step.p50 > 3%"]],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2_with_a_hint(words: list[str]) -> None:
+    assert "hint: " in run(*words, code=2).stderr
+
+
+def test_too_many_words_advise_quotes() -> None:
+    assert "put a pattern in quotes" in run("a1", "a2", "b1", "b2", code=2).stderr
+
+
+def test_repeats_can_be_named_one_by_one(sides: tuple[str, str]) -> None:
+    base, new = sides
+    named = [f"--base={base}/r0{i}.parquet" for i in range(6)] + [f"--new={new}/r0{i}.parquet" for i in range(6)]
+    assert "by 6 and 6 runs" in run(*named).stdout
+    assert "by 6 and 6 runs" in run(f"{base}/*.parquet", f"{new}/*.parquet").stdout
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [("html", "<!doctype html>"), ("md", "# "), ("json", "{"), ("csv", "")])
+def test_the_suffix_of_the_output_names_the_form(
+    sides: tuple[str, str], tmp_path: Path, suffix: str, begins: str
+) -> None:
+    out = tmp_path / f"out.{suffix}"
+    run(*sides, "-o", out)
+    text = out.read_text(encoding="utf-8")
+    assert text.lower().startswith(begins)
+    assert "gemm_a" in text
+    assert "exists already" in run(*sides, "-o", out, code=1).stderr
+    run(*sides, "-o", out, "--force")
+
+
+def test_an_output_never_replaces_an_input(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", steps(3))
+    assert "is an input itself" in run(file, file, "-o", file, "--force", code=1).stderr
+
+
+def test_a_baseline_and_its_history(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    for number in range(8):
+        path = write(tmp_path / f"{number}.parquet", steps(6, factor=1 + 0.001 * number))
+        archive.add(root, path, run="nightly", date=f"2026-02-{number + 1:02}", tags={"good": "yes"})
+    new = write(tmp_path / "new.parquet", steps(6, factor=1.3))
+    done = run("--baseline", f"{root}:good=yes", new, "--history")
+    assert "History" in done.stdout
+    assert "no change point in 8 runs" in done.stdout
+    assert "8 runs, " in done.stdout
+    alone = run("--baseline", f"{root}:good", "--history").stdout
+    assert "nightly 2026-02-03" in alone
+    assert "NEW is missing" in run("--baseline", f"{root}:good", code=2).stderr
+    assert "no entry has the tag" in run("--baseline", f"{root}:bad", new, code=1).stderr
+
+
+def test_a_bad_file_among_repeats_is_exit_code_1(sides: tuple[str, str], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("nothing", encoding="utf-8")
+    done = run(sides[0], "--new", sides[1], "--new", bad, code=1)
+    assert "bad.json" in done.stderr
+    assert "slower" in done.stdout

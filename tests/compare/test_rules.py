@@ -1,0 +1,76 @@
+"""--fail-on: the grammar, and when a rule is violated, met, or cannot be decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracekit.compare._measure import METRICS, UNKNOWN, Change, parse_metric
+from tracekit.compare._rules import MET, VIOLATED, judge_rule, parse_rule
+from tracekit.errors import UsageError
+
+
+def change(ratio: float | None, low: float | None = None, high: float | None = None, base: float = 1e6) -> Change:
+    new = base if ratio is None else base * (1 + ratio)
+    return Change(parse_metric("step.p50"), base, new, ratio, low, high, "runs", (10, 10), why="too few")
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "op", "threshold", "relative"),
+    [
+        ("step.p50 > 3%", "step.p50", ">", 0.03, True),
+        ("step.p50>3 %", "step.p50", ">", 0.03, True),
+        ("step.mean >= 1.5ms", "step.mean", ">=", 1_500_000, False),
+        ("device.busy < -2us", "device.busy", "<", -2_000, False),
+        ("memory.peak > 100MiB", "memory.peak", ">", 100 << 20, False),
+        ("kernel.calls <= -10", "kernel.calls", "<=", -10, False),
+        ('kernel["gemm<float, 4>(int)"].avg > 5%', 'kernel["gemm<float, 4>(int)"].avg', ">", 0.05, True),
+        ('operator["a > b"].total > 1ms', 'operator["a > b"].total', ">", 1_000_000, False),
+    ],
+)
+def test_the_grammar(text: str, metric: str, op: str, threshold: float, relative: bool) -> None:
+    rule = parse_rule(text)
+    assert (rule.metric.text, rule.op, rule.threshold, rule.relative) == (metric, op, threshold, relative)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "step.p50", "step.p50 > ", "step.p51 > 3%", "> 3%", "step.p50 == 3%", "step.p50 > 3 parsecs", "step.p50 > 3",
+     "step.p50 > 3MiB", "memory.peak > 3ms", "kernel.calls > 3us", 'kernel["x"].speed > 3%', 'gpu["x"].avg > 3%',
+     "step.p50 > nan%", "step.p50 > 1e999999%"],
+)  # fmt: skip
+def test_what_is_no_rule_is_an_error_with_a_hint(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(text)
+    assert caught.value.hint
+
+
+def test_an_unknown_metric_is_answered_with_the_list() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule("step.median > 3%")
+    assert all(name in caught.value.hint for name in METRICS)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "state"),
+    [
+        ("step.p50 > 3%", change(0.05, 0.01, 0.09), VIOLATED),
+        ("step.p50 > 3%", change(0.05, -0.01, 0.11), UNKNOWN),  # it might be no change at all
+        ("step.p50 > 3%", change(0.02, 0.01, 0.03), MET),
+        ("step.p50 > 3%", change(-0.20, -0.3, -0.1), MET),
+        ("step.p50 > 3%", change(0.05), UNKNOWN),
+        ("step.p50 > 3%", change(0.0), UNKNOWN),
+        ("step.p50 > 3%", change(None), UNKNOWN),
+        ("step.p50 > 3%", change(0.03, 0.01, 0.05), MET),
+        ("step.p50 >= 3%", change(0.03, 0.01, 0.05), VIOLATED),
+        ("step.p50 > 10us", change(0.02, 0.01, 0.03), VIOLATED),
+        ("step.p50 > 30us", change(0.02, 0.01, 0.03), MET),
+        ("step.p50 > -5%", change(-0.02, -0.03, -0.01), VIOLATED),  # an improvement of 5 % was asked for
+        ("step.p50 > -5%", change(-0.02, -0.07, 0.03), UNKNOWN),
+        ("step.p50 > -5%", change(-0.08, -0.1, -0.06), MET),
+        ("step.p50 < -3%", change(-0.05, -0.09, -0.01), VIOLATED),
+        ("step.p50 < -3%", change(-0.05, -0.11, 0.01), UNKNOWN),
+        ("step.p50 < -3%", change(0.05, 0.01, 0.09), MET),
+    ],
+)
+def test_what_becomes_of_a_rule(text: str, found: Change, state: str) -> None:
+    assert judge_rule(parse_rule(text), found).state == state

@@ -1,0 +1,266 @@
+"""`compare` on files: repeats, single runs, folders of ranks, archives, totals, odd and empty traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from compare_runs import LAYERS, repeats, steps, write
+from support import sample
+
+from tracekit import archive, compare, pipeline
+from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED
+from tracekit.errors import AllInputsError, InputError, UsageError
+from tracekit.inputs import Failure
+from tracekit.report import Report, ReportTable
+
+
+def table(report: Report, name: str) -> ReportTable:
+    return next(t for section in report.sections for t in section.tables if t.name == name)
+
+
+def column(report: Report, name: str, of: str) -> list[object]:
+    return list(table(report, name).column(of).values)
+
+
+def change(found: compare.Comparison, metric: str) -> compare.Change:
+    return next(c for c in found.changes if c.metric.text == metric)
+
+
+@pytest.mark.parametrize(("effect", "said"), [(0.10, SLOWER), (-0.10, FASTER)])
+def test_repeats_with_a_known_effect(tmp_path: Path, effect: float, said: str) -> None:
+    base = repeats(tmp_path / "base", 8, seed=1, count=6)
+    new = repeats(tmp_path / "new", 8, effect=effect, seed=2, count=6)
+    found = compare.compare(base, new)
+    assert found.verdict == said
+    step = change(found, "step.mean")
+    assert (step.values, step.count) == ("runs", (8, 8))
+    assert step.low is not None
+    assert step.high is not None
+    assert step.low < effect < step.high
+    report = compare.report_of(found)
+    assert sum(column(report, "step_parts", "difference")) == step.difference  # type: ignore[arg-type]
+    device = change(found, "device.total")
+    assert sum(column(report, "device_parts", "difference")) == device.difference  # type: ignore[arg-type]
+
+
+def test_quiet_repeats_are_the_same(tmp_path: Path) -> None:
+    found = compare.compare(
+        repeats(tmp_path / "a", 8, noise=0.004, seed=1, count=6),
+        repeats(tmp_path / "b", 8, noise=0.004, seed=2, count=6),
+    )
+    assert found.verdict == SAME
+
+
+def test_one_run_a_side_is_judged_by_its_steps_and_says_so(tmp_path: Path) -> None:
+    base = write(tmp_path / "a.parquet", steps(30, noise=0.02, seed=1))
+    new = write(tmp_path / "b.parquet", steps(30, noise=0.02, seed=2, factor=1.1))
+    found = compare.compare(base, new)
+    assert found.verdict == SLOWER
+    assert change(found, "step.p50").values == "steps"
+    assert any("know nothing of how runs differ" in note for note in compare.report_of(found).notes)
+
+
+def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
+    base = write(tmp_path / "a.parquet", steps(20, warm_up=1))
+    new = write(tmp_path / "b.parquet", steps(20, warm_up=4))
+    found = compare.compare(base, new)
+    assert (found.verdict, change(found, "step.mean").difference) == (SAME, 0)
+    assert change(found, "kernel.total").difference == 0
+    assert found.sides is not None
+    assert [run.warm_up for run in (*found.sides.base, *found.sides.new)] == [1, 4]
+    assert "new: 4 warm-up steps left out, by the rule of `steps`" in compare.report_of(found).notes
+
+
+def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
+    found = compare.compare(write(tmp_path / "a.parquet", steps(10)), write(tmp_path / "b.parquet", steps(30)))
+    assert change(found, "device.total").difference == 0
+    assert change(found, "kernel.calls").base == change(found, "kernel.calls").new == len(LAYERS)
+
+
+def test_one_step_a_side_is_not_enough(tmp_path: Path) -> None:
+    found = compare.compare(write(tmp_path / "a.parquet", steps(1)), write(tmp_path / "b.parquet", steps(1, factor=2)))
+    assert found.verdict == UNKNOWN
+    assert "1 step of base and 1 of new: 5 of each" in dict(compare.report_of(found).facts)["verdict"]
+
+
+def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
+    base = write(tmp_path / "a.parquet", steps(9, named_steps=False))
+    new = write(tmp_path / "b.parquet", steps(9, named_steps=False, factor=1.5))
+    found = compare.compare(base, new)
+    assert found.main is not None
+    assert found.main.metric.text == "device.total"
+    assert found.verdict == UNKNOWN  # one run each, and nothing within it that repeats
+    assert change(found, "kernel.avg").values == "calls"
+    report = compare.report_of(found)
+    assert sum(column(report, "device_parts", "difference")) == change(found, "device.total").difference  # type: ignore[arg-type]
+
+
+def test_steps_on_one_side_alone_are_told(tmp_path: Path) -> None:
+    found = compare.compare(
+        write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, named_steps=False))
+    )
+    assert change(found, "step.p50").why == "new has none"
+    assert change(found, "device.total").difference == 0
+    assert any("1 of 1 runs of new have no steps" in note for note in found.notes)
+
+
+def test_empty_traces_have_an_answer(tmp_path: Path) -> None:
+    empty, full = write(tmp_path / "a.parquet", []), write(tmp_path / "b.parquet", steps(9))
+    for base, new in ((empty, empty), (empty, full), (full, empty)):
+        found = compare.compare(base, new, rules=["step.p50 > 3%", "kernel.total > 3%"])
+        assert found.verdict == UNKNOWN
+        assert {checked.state for checked in found.checked} == {UNKNOWN}
+        for form in ("text", "json", "markdown", "html", "csv"):
+            assert pipeline.render(compare.report_of(found), form)
+
+
+def test_summaries_of_nvprof_are_compared_by_name() -> None:
+    found = compare.compare(str(sample("nvprof-csv/summary-old.csv")), str(sample("nvprof-csv/summary-new.csv")))
+    assert change(found, "kernel.total").difference == 0
+    report = compare.report_of(found)
+    assert any("totals that the profiler had summed itself" in note for note in found.notes)
+    api = table(report, "totals_0")
+    assert api.title == "API calls"
+    rows = {row[0]: row for row in api.rows()}
+    assert rows["cudaLaunch"][1] == "gone"
+    assert rows["cudaLaunchKernel"][1] == "new"
+
+
+def test_two_formats_are_compared_with_a_warning() -> None:
+    found = compare.compare(str(sample("nvprof-csv/gpu-and-api-trace.csv")), str(sample("kineto/gpu.pt.trace.json")))
+    assert change(found, "kernel.total").difference == 0
+    assert any(note.startswith("different formats: nvprof-csv and kineto") for note in found.notes)
+
+
+def test_memory_is_compared_without_repeats(tmp_path: Path) -> None:
+    base = write(tmp_path / "a.parquet", steps(6, memory=1 << 20))
+    new = write(tmp_path / "b.parquet", steps(6, memory=3 << 20))
+    found = compare.compare(base, new, rules=["memory.peak > 1MiB", "memory.peak > 4MiB"])
+    peak = change(found, "memory.peak")
+    assert (peak.base, peak.new, peak.verdict) == (1 << 20, 3 << 20, "more")
+    assert [checked.state for checked in found.checked] == [VIOLATED, MET]
+
+
+def test_a_folder_of_ranks_is_one_run_and_a_folder_of_repeats_is_several(tmp_path: Path) -> None:
+    for rank in range(3):
+        write(tmp_path / "ranks" / f"rank{rank}.parquet", steps(6, rank=rank))
+    base = write(tmp_path / "base.parquet", steps(6))
+    found = compare.compare(base, str(tmp_path / "ranks"))
+    assert found.sides is not None
+    assert len(found.sides.new) == 1
+    assert found.sides.new[0].owners == 3
+    assert change(found, "step.mean").difference == 0
+    assert change(found, "kernel.calls").difference == 0
+    assert any("one run, since each file in it is of other ranks" in note for note in found.notes)
+    twice = compare.compare(base, repeats(tmp_path / "repeats", 3, count=6))
+    assert twice.sides is not None
+    assert len(twice.sides.new) == 3
+    once = compare.compare(base, str(tmp_path / "repeats"), one_run=True)
+    assert once.sides is not None
+    assert len(once.sides.new) == 1
+
+
+def test_patterns_and_several_words_are_repeats(tmp_path: Path) -> None:
+    folder = repeats(tmp_path / "a", 5, count=6)
+    found = compare.compare(f"{folder}/*.parquet", [f"{folder}/r00.parquet", f"{folder}/r01.parquet"])
+    assert found.sides is not None
+    assert (len(found.sides.base), len(found.sides.new)) == (5, 2)
+
+
+def test_a_bad_file_among_repeats_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+    folder = repeats(tmp_path / "a", 5, count=6)
+    (tmp_path / "bad.json").write_text("not a trace", encoding="utf-8")
+    failures: list[Failure] = []
+    found = compare.compare(folder, [f"{folder}/r00.parquet", str(tmp_path / "bad.json")], failures=failures)
+    assert [Path(failure.name).name for failure in failures] == ["bad.json"]
+    assert found.sides is not None
+    assert len(found.sides.new) == 1
+    with pytest.raises(AllInputsError):
+        compare.compare(folder, [str(tmp_path / "bad.json"), str(tmp_path / "none.json")], failures=[])
+
+
+@pytest.mark.parametrize(("base", "new"), [("nothing/*.json", "x"), ("no-such-file.json", "x"), ("", "x")])
+def test_words_that_name_nothing_are_errors(base: str, new: str, tmp_path: Path) -> None:
+    with pytest.raises((InputError, UsageError)):
+        compare.compare(base, new)
+
+
+def fill(root: Path, levels: list[float], *, tag: str = "branch", noise: float = 0.003) -> None:
+    for number, level in enumerate(levels):
+        path = write(root.parent / "made" / f"{root.name}{number}.parquet",
+                     steps(8, factor=level * (1 + noise * (number * 7 % 5 - 2) + 1e-5 * number)))  # fmt: skip
+        archive.add(root, path, run="nightly", date=f"2026-01-{number + 1:02}", tags={tag: "main"})
+
+
+def test_a_baseline_is_the_entries_of_an_archive_with_a_tag(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 6)
+    new = repeats(tmp_path / "new", 6, effect=0.1, noise=0.003, count=8)
+    for word in (f"{root}:branch=main", f"{root}:branch", f"{root}:run=nightly", str(root)):
+        found = compare.compare(word, new)
+        assert found.sides is not None
+        assert len(found.sides.base) == 6
+        assert found.verdict == SLOWER
+    entry = archive.entries(root)[0]
+    one = compare.compare(f"{root}:{entry.id}", entry.path)
+    assert one.sides is not None
+    assert one.sides.base[0].label == one.sides.new[0].label
+    with pytest.raises(InputError, match="no entry has the tag, run or id other"):
+        compare.compare(f"{root}:other", new)
+    with pytest.raises(InputError, match="not an archive"):
+        compare.compare(f"{tmp_path / 'new'}:branch", new)
+
+
+def test_a_history_shows_where_the_level_changed_and_compares_with_the_last_one(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 8 + [1.2] * 8)
+    found = compare.compare(str(root), history=True)
+    assert found.history is not None
+    assert [place for place, _ in found.history.points] == [8]
+    assert found.history.labels[8].startswith("nightly 2026-01-09")
+    report = compare.report_of(found)
+    assert str(column(report, "history", "said")[8]).startswith("up +19")
+    new = repeats(tmp_path / "new", 6, effect=0.2, noise=0.003, count=8)
+    assert compare.compare(str(root), new).verdict == SLOWER
+    last = compare.compare(str(root), new, history=True)
+    assert last.verdict == SAME
+    assert last.sides is not None
+    assert len(last.sides.base) == 8
+
+
+def test_a_steady_history_has_no_change_point(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 10)
+    found = compare.compare(str(root), history=True)
+    assert found.history is not None
+    assert not found.history.points
+    assert "no change point in 10 runs" in compare.report_of(found).sections[-1].notes
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "csv"])
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, form: str) -> None:
+    base, new = repeats(tmp_path / "a", 5, count=6), repeats(tmp_path / "b", 5, effect=0.1, seed=5, count=6)
+    made = [pipeline.render(compare.report_of(compare.compare(base, new), top=3), form) for _ in range(2)]
+    assert made[0] == made[1]
+
+
+def test_rows_that_are_cut_are_added_up_in_one(tmp_path: Path) -> None:
+    base, new = write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, factor=1.3))
+    found = compare.compare(base, new)
+    for name in ("step_parts", "device_parts", "operator_parts"):
+        cut, whole = (table(compare.report_of(found, top=top), name) for top in (2, 0))
+        assert sum(cut.column("difference").values) == sum(whole.column("difference").values)  # type: ignore[arg-type]
+        assert any("more names)" in str(cell) for cell in cut.column("name").values)
+
+
+def test_json_holds_exact_numbers(tmp_path: Path) -> None:
+    base, new = write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, factor=1.25))
+    text = pipeline.render(compare.report_of(compare.compare(base, new)), "json")
+    found = json.loads(text)
+    tables = {t["name"]: t for section in found["sections"] for t in section["tables"]}
+    names = [c["name"] for c in tables["metrics"]["columns"]]
+    rows = {row[0]: dict(zip(names, row, strict=True)) for row in tables["metrics"]["rows"]}
+    assert rows["step.mean"]["difference"] == round(0.25 * 870_000)
+    assert rows["kernel.total"]["change"] == pytest.approx(0.25, rel=1e-4)

@@ -1,0 +1,143 @@
+"""tracekit compare: two sides of runs, the verdict, and gates on it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import EXIT_GATE, example, finish, output_width, print_error, progress, say
+from tracekit.errors import OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.inputs import Failure
+
+_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".txt": "text"}
+_TOP = 20
+
+
+@example("tracekit compare 'base/*.json' 'new/*.json' --fail-on 'step.p50 > 3%'")
+def compare(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BASE NEW",
+            show_default=False,
+            help="Each a file, a folder of repeats, an archive, ARCHIVE:ID, ARCHIVE:TAG, or a pattern of repeats in "
+            "quotes: 'runs/*.json'.",
+        ),
+    ] = None,
+    base: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of BASE; repeatable.")] = None,
+    new: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of NEW; repeatable.")] = None,
+    baseline: Annotated[
+        str, typer.Option(metavar="ARCHIVE:TAG", help="BASE: entries of an archive, by tag, run=NAME or id.")
+    ] = "",
+    history: Annotated[
+        bool, typer.Option("--history", help="Show the trend and change points of BASE; compare with its last level.")
+    ] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help='Exit code 3 when it is so: "step.p50 > 3%"; repeatable.'),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 3 also where a rule cannot be decided for lack of data.")
+    ] = False,
+    min_effect: Annotated[str, typer.Option(metavar="P%", help="Smaller changes do not count.")] = "1%",
+    same_within: Annotated[
+        str, typer.Option(metavar="P%", help="The verdict is same when the whole interval lies within it.")
+    ] = "3%",
+    one_run: Annotated[bool, typer.Option("--one-run", help="A folder is one run, not repeats.")] = False,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="text, json, markdown, html or csv; else by suffix.")
+    ] = "",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns; else each column has its own.")] = "",
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Names a table, 0 for all; text and markdown: 20 unless said."),
+    ] = None,
+    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess of the inputs' format.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Compare runs: faster, slower or the same, how sure that is, and what the change is made of, to the ns."""
+    from tracekit import compare as comparing
+    from tracekit import pipeline
+    from tracekit.inputs import refuse_inputs
+    from tracekit.render.base import RenderOptions
+    from tracekit.writers.base import new_file
+
+    form = format_ or _BY_SUFFIX.get(Path(output).suffix.lower(), "text")
+    if form not in set(_BY_SUFFIX.values()):
+        raise UsageError(
+            f"--format {form}: no such form", hint=f"one of: {', '.join(sorted(set(_BY_SUFFIX.values())))}"
+        )
+    if unit not in ("", "s", "ms", "us", "ns"):
+        raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+    first, second = _sides(words or [], base or [], new or [], baseline, history=history)
+    limits = comparing.Limits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
+    if output != "-" and Path(output).exists() and not force:
+        raise OutputExistsError(output)
+    refuse_inputs(output, [*first, *second])
+    failures: list[Failure] = []
+    with progress("comparing") as update:
+        found = comparing.compare(
+            first, second, rules=fail_on or (), limits=limits, history=history, format=reader, one_run=one_run,
+            failures=failures, progress=update,
+        )  # fmt: skip
+    if top is None:
+        top = _TOP if form in ("text", "markdown") else 0
+    report = comparing.report_of(found, top=top)
+    width = output_width() if output == "-" else 0
+    text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
+    if output == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        with new_file(Path(output), force=force) as file:
+            file.write(text.encode("utf-8", "replace"))
+    failed = False
+    for checked in found.checked:
+        if checked.state != comparing.MET:
+            say(f"{checked.state}: {checked.rule.text}: {checked.text}")
+            failed |= checked.state == comparing.VIOLATED or strict
+    if failed:
+        for failure in failures:
+            print_error(failure.error)
+        raise typer.Exit(EXIT_GATE)
+    finish(failures)
+
+
+def _sides(
+    words: list[str], base: list[str], new: list[str], baseline: str, *, history: bool
+) -> tuple[list[str], list[str]]:
+    """Return the words of the two sides. Raises: UsageError."""
+    given = [*base, *([baseline] if baseline else [])]
+    rest = list(words)
+    if not given:
+        if not rest:
+            raise UsageError("BASE is missing", hint="tracekit compare BASE NEW")
+        given, rest = rest[:1], rest[1:]
+    if not new and rest:
+        new, rest = rest[:1], rest[1:]
+    if rest:
+        raise UsageError(
+            f"{len(words)} inputs: two sides are compared",
+            hint="put a pattern in quotes, 'runs/*.json', or name repeats with --base and --new",
+        )
+    if not new and not history:
+        raise UsageError("NEW is missing: two sides are compared", hint="tracekit compare BASE NEW")
+    return given, new
+
+
+def _percent(option: str, text: str) -> float:
+    from tracekit.units import split_quantity
+
+    try:
+        number, unit = split_quantity(text)
+    except ValueError:
+        number, unit = None, ""
+    if number is None or unit not in ("%", "") or not 0 <= number <= 100:
+        raise UsageError(f"{option} {text}: not a percentage", hint=f"such as {option} 1%")
+    return float(number) / 100

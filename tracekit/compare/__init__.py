@@ -1,0 +1,174 @@
+"""Compare: two sides of runs; what changed, by how much, how sure that is, and what the change is made of.
+
+`docs/compare.md` has the rules. `compare` gives a Comparison, `report_of` makes the Report that all renderers take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tracekit.analysis.series import ChangePoint, change_points
+from tracekit.compare._history import History, history_of
+from tracekit.compare._inputs import Found, How, find_runs, load
+from tracekit.compare._match import Group, match
+from tracekit.compare._measure import (
+    FASTER,
+    LEAST_VALUES,
+    LEVEL,
+    METRICS,
+    SAME,
+    SLOWER,
+    UNKNOWN,
+    Change,
+    Limits,
+    Sides,
+    measure,
+    parse_metric,
+)
+from tracekit.compare._profile import Profile
+from tracekit.compare._report import Comparison, report_of
+from tracekit.compare._rules import MET, VIOLATED, Checked, Rule, check, parse_rule
+from tracekit.errors import UsageError
+from tracekit.inputs import Failure
+from tracekit.schema import Kind
+
+__all__ = [
+    "FASTER",
+    "LEAST_VALUES",
+    "LEVEL",
+    "MET",
+    "METRICS",
+    "SAME",
+    "SLOWER",
+    "UNKNOWN",
+    "VIOLATED",
+    "Change",
+    "ChangePoint",
+    "Checked",
+    "Comparison",
+    "Group",
+    "History",
+    "Limits",
+    "Rule",
+    "change_points",
+    "compare",
+    "parse_rule",
+    "report_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    profiles: list[Profile]
+    runs: list[Found]
+    notes: list[str]
+
+
+def compare(
+    base: str | Sequence[str], new: str | Sequence[str] = (), *, rules: Sequence[str | Rule] = (),
+    limits: Limits | None = None, history: bool = False, format: str = "", one_run: bool = False,
+    failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
+) -> Comparison:  # fmt: skip
+    """Return the comparison of two sides, each named by words as `tracekit compare` takes them.
+
+    rules: gates, as texts or parsed. history: the base is a series in order of time, looked at for change points; the
+    base of the comparison is what came after the last one. Without `new` the history is all.
+    Raises: TracekitError.
+    """
+    words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
+    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    if not words[1] and not history:
+        raise UsageError("NEW is missing: two sides are compared", hint="tracekit compare BASE NEW")
+    if not words[1] and parsed:
+        raise UsageError(
+            "--fail-on needs NEW: a rule is about a change", hint="tracekit compare BASE NEW --fail-on RULE"
+        )
+    found = [find_runs(side, How(format, one_run)) if side else [] for side in words]
+    total = sum(map(len, found))
+    done = 0
+    sides: list[_Loaded] = []
+    for runs in found:
+        before = done
+
+        def told(share: float, before: int = before, count: int = len(runs)) -> None:
+            if progress is not None:
+                progress((before + share * count) / total)
+
+        sides.append(_Loaded(*load(runs, How(format, one_run, failures, told))) if runs else _Loaded([], [], []))
+        done += len(runs)
+    past = None
+    if history:
+        past = history_of(sides[0].profiles, sides[0].runs)
+        if past.since and sides[1].profiles:
+            sides[0] = replace(sides[0], profiles=sides[0].profiles[past.since :], runs=sides[0].runs[past.since :])
+    if not sides[1].profiles:
+        names = (", ".join(words[0]), "")
+        return Comparison(None, (), None, (), past, tuple(sides[0].notes), names=names)
+    names = (", ".join(words[0]), ", ".join(words[1]))
+    return replace(_compared(sides, parsed, limits or Limits(), past), names=names)
+
+
+def _compared(sides: list[_Loaded], rules: list[Rule], limits: Limits, past: History | None) -> Comparison:
+    base, new = (tuple(side.profiles) for side in sides)
+    by_step = all(run.step_count for run in (*base, *new))
+    names = [{key for run in runs for key in (run.steady if by_step else run.whole)} for runs in (base, new)]
+    signed = [{k: s for run in reversed(runs) for k, s in run.signatures.items()} for runs in (base, new)]
+    groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
+    both = Sides(base, new, tuple(groups), by_step)
+    changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
+    main = _main(both, changes)
+    checked = tuple(check(rule, both, limits) for rule in rules)
+    notes = [note for side in sides for note in side.notes]
+    return Comparison(both, changes, main, checked, past, (*notes, *_notes(both, names)), limits)
+
+
+def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:
+    """Return the change that the verdict is about: of the step, else of device work, else of operators."""
+    runs = (*sides.base, *sides.new)
+    wanted = "step.mean" if sides.by_step else ""
+    if not wanted and all(run.whole for run in runs):
+        wanted = "device.total"
+    if not wanted and all(run.whole_operators for run in runs):
+        wanted = "operator.total"
+    return next((change for change in changes if change.metric.text == wanted), None)
+
+
+def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
+    notes = []
+    formats = [sorted({f for run in runs for f in run.formats}) for runs in (sides.base, sides.new)]
+    if formats[0] != formats[1]:
+        notes.append(
+            f"different formats: {', '.join(formats[0])} and {', '.join(formats[1])}; tools name and time things "
+            "differently, so a difference may be theirs"
+        )
+    for runs, side in ((sides.base, "base"), (sides.new, "new")):
+        lacking = sum(not run.step_count for run in runs)
+        if lacking and any(run.step_count for run in (*sides.base, *sides.new)):
+            notes.append(f"{lacking} of {len(runs)} runs of {side} have no steps: amounts are of whole runs")
+        warm = sum(run.warm_up for run in runs)
+        if warm and sides.by_step:
+            notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} left out, by the rule of `steps`")
+        empty = [run.label for run in runs if not (run.whole or run.whole_operators or run.step_count or run.totals)]
+        if empty:
+            notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
+        if any(run.from_totals for run in runs):
+            notes.append(f"{side}: device work from totals that the profiler had summed itself")
+    if sides.by_step:
+        outside = {k for run in (*sides.base, *sides.new) for k in run.whole} - names[0] - names[1]
+        if outside:
+            notes.append(
+                f"{len(outside):,} {'name' if len(outside) == 1 else 'names'} of device work only in warm-up or "
+                "outside of steps: not compared"
+            )
+    if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
+        notes.append(
+            f"fewer than {LEAST_VALUES} runs a side: intervals are of what happened within the runs, and know nothing "
+            "of how runs differ among themselves"
+        )
+    return notes
+
+
+def _measures(run: Profile) -> bool:
+    """Tell whether a run has something that is measured."""
+    return bool(run.step_count or any(kind == Kind.KERNEL for kind, _ in run.whole))

@@ -1,0 +1,182 @@
+"""What the user calls base and new becomes runs: files, folders, patterns, archives and their entries.
+
+A word is
+* a file or URL: one run;
+* a pattern: each file or folder that it matches is a run;
+* a folder: each file or folder directly in it is a run (repeats), unless each of them is of other ranks than the rest:
+  then they are the ranks of one run. `one_run` says that they are one run in any case;
+* an archive: each entry is a run; ARCHIVE:ID (4 digits of it or more) is one entry, ARCHIVE:KEY=VALUE and ARCHIVE:KEY
+  are the entries with that tag, ARCHIVE:run=NAME those of a run.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracekit import archive, pipeline
+from tracekit.archive import Entry
+from tracekit.compare._profile import COLUMNS, Profile, profile_of
+from tracekit.errors import AllInputsError, InputError, TracekitError, UsageError
+from tracekit.inputs import Failure, expand
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How to read. format: a reader's name, "" for the guess. progress: told the share done."""
+
+    format: str = ""
+    one_run: bool = False
+    failures: list[Failure] | None = None
+    progress: Callable[[float], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One run: its name for people, and its inputs. folder: the folder whose child it is, "" for none."""
+
+    label: str
+    inputs: tuple[str, ...]
+    folder: str = ""
+    entry: Entry | None = None
+
+
+def find_runs(words: Sequence[str], how: How) -> list[Found]:
+    """Return the runs that words name. Raises: TracekitError."""
+    found: list[Found] = []
+    for word in words:
+        found += _of_word(word, how)
+    if not found:
+        raise UsageError("no input is named", hint="tracekit compare BASE NEW")
+    return found
+
+
+def _of_word(word: str, how: How) -> list[Found]:
+    path = Path(word)
+    if not word.strip():
+        raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
+    if path.is_dir():
+        return _of_folder(word, how)
+    if path.exists() or word == "-":
+        return [_of_file(word)]
+    chosen = archive_words(word)
+    if chosen is not None:
+        return [_of_entry(entry) for entry in chosen]
+    if "://" in word:
+        entries = archive.entries(word) if not word.endswith(".parquet") and archive.is_archive(word) else []
+        return [_of_entry(entry) for entry in entries] or [Found(word, (word,))]
+    if any(c in word for c in "*?["):
+        names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
+        if not names:
+            raise InputError(f"{word}: no file matches", hint="is the pattern right?")
+        return [
+            Found(name, tuple(item.name for item in expand(name))) if Path(name).is_dir() else _of_file(name)
+            for name in names
+        ]
+    return [Found(word, (word,))]
+
+
+def _of_file(word: str) -> Found:
+    entry = archive.entry_at(word)
+    return Found(word, (word,)) if entry is None else _of_entry(entry)
+
+
+def _of_entry(entry: Entry) -> Found:
+    return Found(f"{entry.run} {entry.date.isoformat()} {entry.id[:8]}", (entry.path,), entry=entry)
+
+
+def archive_words(word: str) -> list[Entry] | None:
+    """Return the entries of ARCHIVE:SELECTOR; None where the word is no such thing. Raises: InputError for no entry."""
+    for at, char in enumerate(word):
+        root, selector = word[:at], word[at + 1 :]
+        if char != ":" or not selector or selector.startswith("//"):
+            continue
+        if "://" in root:
+            if ":" in selector or not archive.is_archive(root):
+                continue
+        elif not Path(root).is_dir():
+            continue
+        elif not archive.is_archive(root):
+            raise InputError(f"{root}: not an archive", hint="`tracekit archive add` makes one")
+        return select(root, selector)
+    return None
+
+
+def select(root: str, selector: str) -> list[Entry]:
+    """Return the entries of a tag, a run or an id, oldest first; all for no selector. Raises: InputError for none."""
+    if not selector:
+        return archive.entries(root)
+    if found := archive.entries(root, tag=selector):
+        return found
+    key, _, value = selector.partition("=")
+    if key == "run" and (found := archive.entries(root, run=value)):
+        return found
+    try:
+        return [archive.find(root, selector)]
+    except InputError as err:
+        raise InputError(
+            f"{root}: no entry has the tag, run or id {selector}", hint="`tracekit archive list` shows them"
+        ) from err
+
+
+def _of_folder(word: str, how: How) -> list[Found]:
+    if archive.is_archive(word):
+        return [_of_entry(entry) for entry in archive.entries(word)]
+    names = [item.name for item in expand(word)]
+    if how.one_run:
+        return [Found(word, tuple(names))]
+    children: dict[str, list[str]] = {}
+    for name in names:
+        children.setdefault(Path(name).relative_to(word).parts[0], []).append(name)
+    if len(children) == 1:
+        return [Found(word, tuple(names))]
+    return [Found(str(Path(word) / child), tuple(files), folder=word) for child, files in sorted(children.items())]
+
+
+def load(runs: Sequence[Found], how: How) -> tuple[list[Profile], list[Found], list[str]]:
+    """Return the profile of each run that can be read, the runs themselves, and notes on what folders were taken for.
+
+    Raises: TracekitError for a single run that cannot be read, AllInputsError where none can.
+    """
+    failures: list[Failure] = []
+    read: list[tuple[Found, Profile]] = []
+    for number, run in enumerate(runs):
+        try:
+            read.append((run, _profile(run, how)))
+        except TracekitError as err:
+            if len(runs) == 1:
+                raise
+            failures.append(Failure(run.label, err))
+        if how.progress is not None:
+            how.progress((number + 1) / len(runs))
+    if not read:
+        raise AllInputsError(failure.error for failure in failures)
+    if failures and how.failures is None:
+        raise failures[0].error
+    if how.failures is not None:
+        how.failures.extend(failures)
+    out: list[tuple[Found, Profile]] = []
+    notes: list[str] = []
+    for folder in dict.fromkeys(run.folder for run, _ in read):
+        mine = [(run, profile) for run, profile in read if run.folder == folder]
+        if folder and len(mine) > 1:
+            if _are_ranks([profile for _, profile in mine]):
+                whole = Found(folder, tuple(name for run, _ in mine for name in run.inputs))
+                mine = [(whole, _profile(whole, how))]
+                notes.append(f"{folder}: one run, since each file in it is of other ranks")
+            else:
+                notes.append(f"{folder}: {len(mine)} runs, one for each file or folder in it; --one-run joins them")
+        out += mine
+    return [profile for _, profile in out], [run for run, _ in out], notes
+
+
+def _profile(run: Found, how: How) -> Profile:
+    trace = pipeline.read(list(run.inputs), format=how.format, columns=COLUMNS)
+    return profile_of(trace, run.label)
+
+
+def _are_ranks(profiles: Sequence[Profile]) -> bool:
+    ranks = [rank for profile in profiles for rank in profile.ranks]
+    return all(profile.ranks for profile in profiles) and len(set(ranks)) == len(ranks)

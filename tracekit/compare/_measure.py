@@ -1,0 +1,359 @@
+"""Metrics of a run, the difference of two sides with its interval, and the verdict.
+
+**What is a value.** With 5 runs or more on either side each run is one value: its mean, its p50 and so on. Runs differ
+among themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With
+fewer runs the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval
+then knows nothing of how runs differ, and the report says so. Fewer than 5 values on a side give no interval.
+
+**The interval** holds the true change with 96 % probability: `analysis.resample.bootstrap_difference`, relative to the
+base, of the mean over runs. 96 % and not 95 %, so that of two equal sides at most about 3 in 100 are told apart by
+chance, while 10 runs with 2 % of noise still show a change of 3 % in more than 8 of 10 cases.
+
+**The verdict.** "slower" or "faster" ("more", "less" of bytes and counts): the interval excludes zero, and the change
+is at least the minimum effect (1 %). "same": the whole interval lies within 3 %. Else "not enough data".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from tracekit.analysis.resample import bootstrap_difference, statistic
+from tracekit.compare._match import Group
+from tracekit.compare._profile import F64, Amount, Key, Profile
+from tracekit.errors import UsageError
+from tracekit.units import Unit
+
+LEVEL = 0.96
+LEAST_VALUES = 5
+SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
+MORE, LESS = "more", "less"
+
+METRICS: dict[str, tuple[Unit, str]] = {
+    "step.mean": (Unit.NS, "mean time of a step after warm-up"),
+    "step.p50": (Unit.NS, "median of the steps"),
+    "step.p95": (Unit.NS, "95th percentile of the steps"),
+    "step.p99": (Unit.NS, "99th percentile of the steps"),
+    "step.max": (Unit.NS, "longest step after warm-up"),
+    "device.busy": (Unit.NS, "time with work on the device, a step; without steps: of the run"),
+    "device.idle": (Unit.NS, "step time without work on the device"),
+    "device.total": (Unit.NS, "sum of kernels, copies and memsets, a step or a run"),
+    "kernel.total": (Unit.NS, "sum of kernels, a step or a run"),
+    "kernel.avg": (Unit.NS, "mean time of a kernel"),
+    "kernel.calls": (Unit.COUNT, "kernels, a step or a run"),
+    "copy.total": (Unit.NS, "sum of copies and memsets, a step or a run"),
+    "copy.calls": (Unit.COUNT, "copies and memsets, a step or a run"),
+    "operator.total": (Unit.NS, "sum of the self times of operators on the host, a step or a run"),
+    "operator.calls": (Unit.COUNT, "operators called, a step or a run"),
+    "memory.peak": (Unit.BYTES, "most bytes held at once, as the view memory counts them"),
+}
+NAMED = {"kernel": ("total", "avg", "calls"), "copy": ("total", "avg", "calls"), "operator": ("total", "avg", "calls")}
+_NAMED = re.compile(r'(?P<what>\w+)\[\s*"(?P<name>.*)"\s*\]\.(?P<field>\w+)', re.DOTALL)
+_STATISTIC = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "max": "p100"}
+_LEAST_BEYOND = 5
+"""Values that lie beyond a percentile, so that its interval means something: p95 takes 100 steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One of METRICS, or that of a name: what "kernel", name, field "avg". text: as the user writes it."""
+
+    text: str
+    what: str
+    field: str
+    name: str | None
+    unit: Unit
+
+
+def parse_metric(text: str) -> Metric:
+    """Return the metric of "step.p50" or 'kernel["name"].avg'. Raises: UsageError with the list of metrics."""
+    text = text.strip()
+    if text in METRICS:
+        what, _, field = text.partition(".")
+        return Metric(text, what, field, None, METRICS[text][0])
+    found = _NAMED.fullmatch(text)
+    if found and found["what"] in NAMED and found["field"] in NAMED[found["what"]]:
+        unit = Unit.COUNT if found["field"] == "calls" else Unit.NS
+        return Metric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
+    raise UsageError(f"{text}: no such metric", hint=metric_hint())
+
+
+def metric_hint() -> str:
+    """Return the list of metrics in words."""
+    named = ", ".join(f'{what}["NAME"].{"|".join(fields)}' for what, fields in NAMED.items())
+    return f"one of: {', '.join(METRICS)}, {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Two sides. by_step: amounts are of a step after warm-up (all runs have steps), else of a run."""
+
+    base: tuple[Profile, ...]
+    new: tuple[Profile, ...]
+    groups: tuple[Group, ...]
+    by_step: bool
+
+    @property
+    def by_runs(self) -> bool:
+        """Whether there are enough runs for each to be a value."""
+        return min(len(self.base), len(self.new)) >= LEAST_VALUES
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A metric on both sides. base, new: None where a side lacks it. ratio, low, high: new / base - 1.
+
+    values: "runs", "steps", "calls", or "" for no interval; count: of values on either side. why: what is lacking.
+    """
+
+    metric: Metric
+    base: float | None
+    new: float | None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    values: str = ""
+    count: tuple[int, int] = (0, 0)
+    verdict: str = UNKNOWN
+    why: str = ""
+
+    @property
+    def difference(self) -> int | None:
+        """The difference of the rounded values."""
+        if self.base is None or self.new is None:
+            return None
+        return round(self.new) - round(self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a change counts. least: smaller ones are no change; same: within it an interval is "same"."""
+
+    least: float = 0.01
+    same: float = 0.03
+
+
+def measure(sides: Sides, metric: Metric, limits: Limits, *, level: float = LEVEL) -> Change:
+    """Return the change of a metric."""
+    base, new = _keys_of(sides, metric)
+    if metric.what in NAMED and not base and not new:
+        named = "" if metric.name is None else " of this name"
+        return Change(metric, None, None, why=f"neither side has a {metric.what}{named}")
+    return measure_names(sides, metric, base, new, limits, level=level)
+
+
+def measure_names(
+    sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float = LEVEL
+) -> Change:
+    """Return the change of a metric, of these names on either side."""
+    found = _measured(sides, metric, base, new, limits, level=level)
+    return _to_the_ns(sides, found, base, new)
+
+
+def _measured(
+    sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float
+) -> Change:
+    left = [of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
+    right = [of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
+    if metric.field in ("total", "calls"):
+        # A run without any, among runs of its side that have some, took no time for it; it is no lack of data.
+        left, right = ([0.0 if v is None and any(side) else v for v in side] for side in (left, right))
+    known = [[v for v in side if v is not None] for side in (left, right)]
+    for side, found in zip(("base", "new"), known, strict=True):
+        if not found:
+            return Change(metric, _mean(known[0]), _mean(known[1]), why=f"{side} has none")
+    if min(map(len, known)) >= LEAST_VALUES:
+        return changed(metric, "runs", np.array(known[0]), np.array(known[1]), "mean", limits, level=level)
+    pooled = [
+        _units(side, metric, keys, by_step=sides.by_step) for side, keys in ((sides.base, base), (sides.new, new))
+    ]
+    first, second = pooled
+    if first is not None and second is not None and first[0] == second[0]:
+        which = _STATISTIC.get(metric.field, "mean") if metric.what == "step" else "mean"
+        return changed(metric, first[0], first[1], second[1], which, limits, level=level)
+    point = _exact(metric, known)
+    at = (_mean(known[0]), _mean(known[1]))
+    ratio = _ratio(*at)
+    few = _counted(len(known[0]), "runs")
+    why = f"{few} of base and {len(known[1])} of new: {LEAST_VALUES} of each give an interval"
+    if point and ratio is not None:
+        return Change(
+            metric, *at, ratio, ratio, ratio, "runs", (len(known[0]), len(known[1])),
+            verdict(metric, ratio, ratio, ratio, limits),
+        )  # fmt: skip
+    return Change(metric, *at, ratio, why=why)
+
+
+def weights(runs: Sequence[Profile], *, by_step: bool, by_runs: bool) -> list[Fraction]:
+    """Return what a ns of each run counts for: the mean over runs, each divided by its steps, or over all steps."""
+    if not by_step:
+        return [Fraction(1, len(runs))] * len(runs)
+    if by_runs:
+        return [Fraction(1, len(runs) * run.step_count) for run in runs]
+    return [Fraction(1, sum(run.step_count for run in runs))] * len(runs)
+
+
+def _to_the_ns(sides: Sides, change: Change, base: frozenset[Key], new: frozenset[Key]) -> Change:
+    """Return the change with sums and means of steps rounded from their exact values, as parts add up to them."""
+    metric = change.metric
+    if change.base is None or change.new is None or not (metric.text == "step.mean" or metric.field == "total"):
+        return change
+    if metric.text == "step.mean" and not sides.by_step:
+        return change
+    exact = []
+    for runs, keys in ((sides.base, base), (sides.new, new)):
+        whole = Fraction(0)
+        for run, weight in zip(runs, weights(runs, by_step=sides.by_step, by_runs=sides.by_runs), strict=True):
+            amounts = {} if metric.what == "step" else _amounts(run, metric, by_step=sides.by_step)
+            ns = run.step_total if metric.what == "step" else sum(a.total for k, a in amounts.items() if k in keys)
+            whole += weight * ns
+        exact.append(float(round(whole)))
+    return replace(change, base=exact[0], new=exact[1])
+
+
+def _counted(count: int, values: str) -> str:
+    return f"{count:,} {values[:-1] if count == 1 else values}"
+
+
+def _exact(metric: Metric, known: list[list[float]]) -> bool:
+    """Tell whether a metric is no matter of chance: bytes and counts that all runs of a side agree on."""
+    return metric.unit is not Unit.NS and all(len(set(side)) == 1 for side in known)
+
+
+def changed(
+    metric: Metric, values: str, base: F64, new: F64, which: str, limits: Limits, *, level: float = LEVEL
+) -> Change:
+    """Return the change between two samples. which: the statistic, as in `analysis.resample`."""
+    count = (base.size, new.size)
+    if min(count) == 0:
+        return Change(metric, None, None, why="a side has no values")
+    at = (statistic(base, which), statistic(new, which))
+    ratio = _ratio(*at)
+    needed = LEAST_VALUES
+    if which not in ("mean", "p50"):
+        share = float(which[1:]) / 100
+        needed = LEAST_VALUES if share == 0 else round(_LEAST_BEYOND / (1 - share)) if share < 1 else 0
+    if min(count) < needed or not needed:
+        few = f"{_counted(count[0], values)} of base and {count[1]:,} of new: {needed:,} of each give an interval"
+        return Change(metric, *at, ratio, why=few if needed else "a maximum has no interval")
+    if ratio is None:
+        return Change(metric, *at, why="the base is zero")
+    if base.max() == new.max() == base.min() == new.min():
+        low = high = 0.0
+    elif base.min() > 0 and new.min() > 0:
+        found = bootstrap_difference(base, new, which, relative=True, level=level)
+        low, high = found.low, found.high
+    else:
+        found = bootstrap_difference(base, new, which, level=level)
+        low, high = found.low / at[0], found.high / at[0]
+    return Change(metric, *at, ratio, low, high, values, count, verdict(metric, ratio, low, high, limits))
+
+
+def verdict(metric: Metric, ratio: float, low: float, high: float, limits: Limits) -> str:
+    """Return what is to be said of a change with this interval."""
+    words = (SLOWER, FASTER) if metric.unit is Unit.NS else (MORE, LESS)
+    if abs(ratio) >= limits.least and (low > 0 or high < 0):
+        return words[0] if ratio > 0 else words[1]
+    return SAME if -limits.same <= low and high <= limits.same else UNKNOWN
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistic(np.array(values, np.float64), "mean") if values else None
+
+
+def _ratio(base: float | None, new: float | None) -> float | None:
+    if base is None or new is None:
+        return None
+    return new / base - 1 if base > 0 else 0.0 if new == base == 0 else None
+
+
+def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Key]]:
+    """Return the names that a metric is about on either side; what took a name's place counts as the name."""
+    if metric.what == "operator":
+        names = {n for run in (*sides.base, *sides.new) for n in run.whole_operators}
+        wanted = names if metric.name is None else names & {metric.name}
+        both = frozenset(("operator", name) for name in wanted)
+        return both, both
+    kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}.get(metric.what, {"kernel", "memcpy", "memset"})
+    chosen = [group for group in sides.groups if group.kind in kinds]
+    if metric.name is not None:
+        chosen = [g for g in chosen if any(name == metric.name for _, name in (*g.base, *g.new))]
+    return (
+        frozenset(key for group in chosen for key in group.base),
+        frozenset(key for group in chosen for key in group.new),
+    )
+
+
+def _amounts(run: Profile, metric: Metric, *, by_step: bool) -> dict[Key, Amount]:
+    if metric.what == "operator":
+        operators = run.steady_operators if by_step else run.whole_operators
+        return {("operator", name): amount for name, amount in operators.items()}
+    return dict(run.steady if by_step else run.whole)
+
+
+def of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step: bool) -> float | None:
+    """Return the metric of one run, None where it has none. keys: the names that count, None for all."""
+    if metric.what == "step":
+        return statistic(run.steps, _STATISTIC[metric.field]) if run.steps.size else None
+    if metric.what == "memory":
+        return None if run.peak is None else float(run.peak)
+    if metric.text in ("device.busy", "device.idle"):
+        if by_step:
+            if run.busy is None or not run.busy.size:
+                return None
+            of = run.busy if metric.field == "busy" else run.steps - run.busy
+            return float(of.mean())
+        return None if metric.field == "idle" or run.whole_busy is None else float(run.whole_busy)
+    amounts = _amounts(run, metric, by_step=by_step)
+    if not amounts:
+        return None
+    found = [amount for key, amount in amounts.items() if keys is None or key in keys]
+    calls, total = sum(a.calls for a in found), sum(a.total for a in found)
+    if metric.field == "avg":
+        return total / calls if calls else None
+    return (calls if metric.field == "calls" else total) / (run.step_count if by_step else 1)
+
+
+def _units(side: Sequence[Profile], metric: Metric, keys: frozenset[Key], *, by_step: bool) -> tuple[str, F64] | None:
+    """Return the values within the runs of a side: steps, or calls; None where there are none."""
+    if by_step or metric.what == "step":
+        parts = [_by_step(run, metric, keys) for run in side if run.steps.size]
+        known = [part for part in parts if part is not None]
+        return ("steps", np.concatenate(known)) if known and len(known) == len(parts) else None
+    if metric.what in ("kernel", "copy") and metric.field == "avg":
+        calls = []
+        for run in side:
+            wanted = np.array([key in keys for key in run.keys], np.bool_)
+            key, durations = run.durations
+            if run.from_totals or not key.size:
+                return None
+            calls.append(durations[wanted[key]].astype(np.float64))
+        return "calls", np.concatenate(calls)
+    return None
+
+
+def _by_step(run: Profile, metric: Metric, keys: frozenset[Key]) -> F64 | None:
+    if metric.what == "step":
+        return run.steps
+    if metric.text in ("device.busy", "device.idle"):
+        if run.busy is None:
+            return None
+        return run.busy if metric.field == "busy" else run.steps - run.busy
+    if metric.what not in ("device", "kernel", "copy") or not run.steady:
+        return None
+    wanted = np.array([key in keys for key in run.keys], np.bool_)
+    chosen = wanted[run.by_step.key] if wanted.size else np.zeros(0, np.bool_)
+    n = run.steps.size
+    place = run.by_step.place[chosen]
+    calls = np.bincount(place, weights=run.by_step.calls[chosen], minlength=n)
+    ns = np.bincount(place, weights=run.by_step.ns[chosen], minlength=n)
+    if metric.field == "avg":
+        some = calls > 0
+        found: F64 = ns[some] / calls[some]
+        return found
+    chosen_values: F64 = (calls if metric.field == "calls" else ns).astype(np.float64)
+    return chosen_values

@@ -1,0 +1,86 @@
+"""Parts of a change that add up to it exactly, in integer ns.
+
+A figure of a side is a mean over runs or steps, so a fraction of ns. The parts are rounded so that they add up to the
+rounded whole: each is the difference of two rounded sums, of all names up to it and of all before it. A part is less
+than 1 ns off its exact value, and a name that took no time has 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import TypeVar
+
+from tracekit.compare._match import Group
+from tracekit.compare._measure import Sides, weights
+from tracekit.compare._profile import Profile
+
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One group of names. base, new: ns, a step or a run. group: None for the rest."""
+
+    label: str
+    group: Group | None
+    base: int
+    new: int
+
+    @property
+    def difference(self) -> int:
+        """New less base."""
+        return self.new - self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """rows: largest difference first, the rest last. base, new: what they add up to."""
+
+    rows: tuple[Part, ...]
+    base: int
+    new: int
+
+
+def rounded(parts: Sequence[Fraction]) -> list[int]:
+    """Return whole numbers that add up to the rounded sum, each less than 1 off.
+
+    >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
+    [0, 1, 0]
+    """
+    scale = lcm(*(part.denominator for part in parts)) if parts else 1
+    done, before, out = 0, 0, []
+    for part in parts:
+        done += part.numerator * (scale // part.denominator)
+        now = round(Fraction(done, scale))
+        out.append(now - before)
+        before = now
+    return out
+
+
+def split(
+    sides: Sides, groups: Sequence[Group], ns: Callable[[Profile], Mapping[tuple[str, str], int]],
+    rest: tuple[str, Callable[[Profile], int]] | None = None,
+) -> Parts:  # fmt: skip
+    """Return the parts by group. ns: the integer ns of each name of a run. rest: a label, and its ns."""
+    columns: list[list[int]] = []
+    for runs, names in (
+        (sides.base, [group.base for group in groups]),
+        (sides.new, [group.new for group in groups]),
+    ):
+        share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
+        exact = [Fraction(0)] * (len(groups) + (rest is not None))
+        for run, weight in zip(runs, share, strict=True):
+            amounts = ns(run)
+            for place, keys in enumerate(names):
+                exact[place] += weight * sum(amounts.get(key, 0) for key in keys)
+            if rest is not None:
+                exact[-1] += weight * rest[1](run)
+        columns.append(rounded(exact))
+    rows = [Part(group.label, group, base, new) for group, base, new in zip(groups, *columns, strict=False)]
+    rows.sort(key=lambda part: (-abs(part.difference), -part.base, part.label))
+    if rest is not None:
+        rows.append(Part(rest[0], None, columns[0][-1], columns[1][-1]))
+    return Parts(tuple(rows), sum(columns[0]), sum(columns[1]))

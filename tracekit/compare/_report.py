@@ -1,0 +1,365 @@
+"""Comparison -> Report: verdict, rules, metrics, the parts of the change, what was matched, the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracekit._version import __version__
+from tracekit.compare import _parts
+from tracekit.compare._history import History, section_of
+from tracekit.compare._match import Group
+from tracekit.compare._measure import (
+    LEVEL,
+    METRICS,
+    UNKNOWN,
+    Change,
+    Limits,
+    Metric,
+    Sides,
+    measure_names,
+    weights,
+)
+from tracekit.compare._parts import Part, Parts
+from tracekit.compare._profile import Amount, Profile
+from tracekit.compare._rules import Checked, describe, percent
+from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.units import Unit, format_span
+
+LEAST_SHARE = 0.01
+"""Names of less than this share of the time get no interval of their own."""
+_TOTAL = Metric("total", "device", "total", None, Unit.NS)
+IDLE = "(no device work)"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """sides: None where there is a history alone. changes: one for each of METRICS. main: what the verdict is about."""
+
+    sides: Sides | None
+    changes: tuple[Change, ...]
+    main: Change | None
+    checked: tuple[Checked, ...]
+    history: History | None
+    notes: tuple[str, ...]
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    names: tuple[str, str] = ("", "")
+
+    @property
+    def verdict(self) -> str:
+        """Return "slower", "faster", "same" or "not enough data"."""
+        return self.main.verdict if self.main is not None else UNKNOWN
+
+
+def report_of(of: Comparison, *, top: int = 0) -> Report:
+    """Return the report. top: rows of names a table; those left out are one row, so that sums stay whole."""
+    sections: list[Section] = []
+    facts: list[tuple[str, str]] = []
+    ledgers: list[dict[str, object]] = []
+    notes = list(of.notes)
+    title = "Comparison"
+    if of.sides is not None:
+        title = f"{of.names[0]} against {of.names[1]}"
+        facts = [("verdict", _verdict(of)), ("base", _said(of.sides.base)), ("new", _said(of.sides.new))]
+        sections = _sections(of, of.sides, top)
+        for run in (*of.sides.base, *of.sides.new):
+            ledgers += [ledger.to_json() for ledger in run.ledgers]
+            notes += [f"{run.label}: {note}" for ledger in run.ledgers for note in ledger.notes.values()]
+        notes.append(
+            f"intervals hold the true change with {LEVEL:.0%} probability (bootstrap); changes below "
+            f"{100 * of.limits.least:g} % do not count; same: within {100 * of.limits.same:g} %"
+        )
+    if of.history is not None:
+        sections.append(section_of(of.history))
+        if of.history.since and of.sides is not None:
+            notes.append(
+                f"base: the runs since the last change of level, from {of.history.labels[of.history.since]} on"
+            )
+    return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), tuple(dict.fromkeys(notes)))
+
+
+def _verdict(of: Comparison) -> str:
+    if of.main is None:
+        return f"{UNKNOWN}: there are neither steps nor device work nor operators in all runs of both sides"
+    why = f" ({of.main.why})" if of.main.why else ""
+    if of.verdict == UNKNOWN and not why:
+        why = f": a change of more than {100 * of.limits.same:g} % cannot be told from none; more runs are needed"
+    return f"{of.verdict}: {describe(of.main)}{why}"
+
+
+def _said(runs: Sequence[Profile]) -> str:
+    steps = sum(run.step_count for run in runs)
+    count = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
+    return f"{count}{f', {steps:,} steps after warm-up' if steps else ', no steps'}: {', '.join(_few(runs))}"
+
+
+def _few(runs: Sequence[Profile]) -> list[str]:
+    return [run.label for run in runs[:3]] + ([f"{len(runs) - 3:,} more"] if len(runs) > 3 else [])
+
+
+def _sections(of: Comparison, sides: Sides, top: int) -> list[Section]:
+    per = "a step after warm-up" if sides.by_step else "a run"
+    out = []
+    if of.checked:
+        out.append(Section("compare", "Rules", (_rules(of.checked),)))
+    out.append(_metrics(of))
+    if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
+        out.append(_step_section(sides, top))
+    if sides.groups:
+        out.append(_device_section(sides, of.limits, top, per))
+    out += _operator_sections(sides, top, per)
+    out += _total_sections(sides, top)
+    matched = [group for group in sides.groups if group.how != "same"]
+    if matched:
+        out.append(_matches(matched))
+    out.append(_runs(sides))
+    return out
+
+
+def _rules(checked: Sequence[Checked]) -> ReportTable:
+    columns = (
+        Column("rule", "Rule", Unit.TEXT, [each.rule.text for each in checked], 0),
+        Column("state", "State", Unit.TEXT, [each.state for each in checked], 0),
+        Column("change", "Change", Unit.RATIO, [each.change.ratio for each in checked], 0),
+        Column("text", "Why", Unit.TEXT, [each.text for each in checked], 1),
+    )
+    return ReportTable("rules", "Rules", columns)
+
+
+def _metrics(of: Comparison) -> Section:
+    tables, lacking = [], []
+    for unit, name, title in (
+        (Unit.NS, "metrics", "Times"), (Unit.BYTES, "memory", "Memory"), (Unit.COUNT, "counts", "Counts")
+    ):  # fmt: skip
+        chosen = [c for c in of.changes if c.metric.unit is unit]
+        lacking += [c.metric.text for c in chosen if c.base is None and c.new is None]
+        chosen = [c for c in chosen if c.base is not None or c.new is not None]
+        if chosen:
+            tables.append(_metric_table(name, title, unit, chosen))
+    notes = []
+    whys: dict[str, list[str]] = {}
+    for c in of.changes:
+        if c.why and (c.base is not None or c.new is not None):
+            whys.setdefault(c.why, []).append(c.metric.text)
+    notes += [f"{', '.join(metrics)}: {why}" for why, metrics in whys.items()]
+    if lacking:
+        notes.append(f"neither side has: {', '.join(lacking)}")
+    return Section("compare", "Metrics", tuple(tables), notes=tuple(notes))
+
+
+def _metric_table(name: str, title: str, unit: Unit, changes: Sequence[Change]) -> ReportTable:
+    shown = Unit.NUMBER if unit is Unit.COUNT else unit
+
+    def cell(value: float | None) -> Cell:
+        if value is None:
+            return None
+        return round(value, 3) if unit is Unit.COUNT else round(value)
+
+    differences = [
+        None if c.base is None or c.new is None else cell(c.new - c.base) if unit is Unit.COUNT else c.difference
+        for c in changes
+    ]
+    columns = (
+        Column("metric", "Metric", Unit.TEXT, [c.metric.text for c in changes], 0),
+        Column("base", "Base", shown, [cell(c.base) for c in changes], 0),
+        Column("new", "New", shown, [cell(c.new) for c in changes], 0),
+        Column("difference", "Difference", shown, differences, 1),
+        *_change_columns(changes),
+        Column("values", "By", Unit.TEXT, [_by(c) for c in changes], 3),
+        Column("meaning", "Meaning", Unit.TEXT, [METRICS[c.metric.text][1] for c in changes], 5),
+    )
+    return ReportTable(name, title, columns)
+
+
+def _by(change: Change) -> str | None:
+    return f"{change.count[0]:,} and {change.count[1]:,} {change.values}" if change.values else None
+
+
+def _change_columns(changes: Sequence[Change | None]) -> tuple[Column, ...]:
+    return (
+        Column("change", "Change", Unit.RATIO, [c.ratio if c else None for c in changes], 0),
+        Column("low", "Low", Unit.RATIO, [c.low if c else None for c in changes], 2),
+        Column("high", "High", Unit.RATIO, [c.high if c else None for c in changes], 2),
+        Column("verdict", "Verdict", Unit.TEXT, [c.verdict if c else None for c in changes], 0),
+    )
+
+
+def _cut(parts: Parts, top: int) -> tuple[list[Part], int]:
+    """Return the rows to show, those left out added up in one, and how many these are."""
+    named = [part for part in parts.rows if part.group is not None]
+    rest = [part for part in parts.rows if part.group is None]
+    if not top or len(named) <= top:
+        return [*named, *rest], 0
+    out = named[top:]
+    others = Part(f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out))
+    return [*named[:top], others, *rest], len(out)
+
+
+def _part_columns(parts: Sequence[Part], whole: Parts) -> tuple[Column, ...]:
+    change = whole.new - whole.base
+    return (
+        Column("name", "Name", Unit.TEXT, [part.label for part in parts], 0),
+        Column("match", "Match", Unit.TEXT, [part.group.how if part.group else None for part in parts], 1),
+        Column("base", "Base", Unit.NS, [part.base for part in parts], 0),
+        Column("new", "New", Unit.NS, [part.new for part in parts], 0),
+        Column("difference", "Difference", Unit.NS, [part.difference for part in parts], 0),
+        Column("share", "Of the change", Unit.RATIO,
+               [part.difference / change if change else None for part in parts], 3),
+    )  # fmt: skip
+
+
+def _adds_up(what: str, whole: Parts) -> str:
+    difference = whole.new - whole.base
+    sign = "+" if difference > 0 else ""
+    ratio = f" ({percent(whole.new / whole.base - 1)})" if whole.base > 0 else ""
+    return (
+        f"{what}: {format_span(whole.base)} -> {format_span(whole.new)}, {sign}{format_span(difference)}{ratio}; "
+        "the rows add up to it exactly"
+    )
+
+
+def step_parts(sides: Sides) -> Parts:
+    """Return the parts of the mean step: device work by name, and the time without any."""
+    return _parts.split(
+        sides, sides.groups, lambda run: {key: amount.charged for key, amount in run.steady.items()},
+        (IDLE, lambda run: run.step_total - sum(amount.charged for amount in run.steady.values())),
+    )  # fmt: skip
+
+
+def device_parts(sides: Sides) -> Parts:
+    """Return the parts of the device time of a step, or of a run: by name."""
+    return _parts.split(
+        sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
+    )
+
+
+def _step_section(sides: Sides, top: int) -> Section:
+    whole = step_parts(sides)
+    rows, _ = _cut(whole, top)
+    notes = (
+        _adds_up("mean step", whole),
+        "time in which several pieces of device work ran counts for the one that began first",
+    )
+    table = ReportTable("step_parts", "Step time by name", _part_columns(rows, whole))
+    return Section("compare", "What the step is made of", (table,), notes=notes)
+
+
+def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section:
+    whole = device_parts(sides)
+    rows, _ = _cut(whole, top)
+    large = [
+        part for part in whole.rows
+        if part.group and part.group.base and part.group.new
+        and (part.base >= LEAST_SHARE * whole.base or part.new >= LEAST_SHARE * whole.new) and part.base
+    ]  # fmt: skip
+    # Each name is a question of its own: together they may be wrong as seldom as one (Bonferroni).
+    level = 1 - (1 - LEVEL) / max(1, len(large))
+    found = {
+        part.group: measure_names(
+            sides, _TOTAL, frozenset(part.group.base), frozenset(part.group.new), limits, level=level
+        )
+        for part in large if part.group is not None
+    }  # fmt: skip
+    changes = [found.get(part.group) if part.group else None for part in rows]
+    calls = [_calls(sides, part.group) for part in rows]
+    first, second, *others = _part_columns(rows, whole)
+    columns = (
+        first,
+        Column("kind", "Kind", Unit.TEXT, [part.group.kind if part.group else None for part in rows], 4),
+        second,
+        Column("base_calls", "Base calls", Unit.NUMBER, [before for before, _ in calls], 4),
+        Column("new_calls", "New calls", Unit.NUMBER, [after for _, after in calls], 4),
+        *others,
+        *_change_columns(changes),
+    )
+    notes = [_adds_up(f"device time of {per}", whole)]
+    if large:
+        notes.append(f"intervals of names: {len(large)} together are as sure as one alone; names below 1 % have none")
+    title = "Device time by name"
+    return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
+
+
+def _calls(sides: Sides, group: Group | None) -> tuple[float | None, float | None]:
+    if group is None:
+        return None, None
+    out = []
+    for runs, keys in ((sides.base, group.base), (sides.new, group.new)):
+        share = weights(runs, by_step=sides.by_step, by_runs=sides.by_runs)
+        none = Amount(0, 0)
+        calls = sum(
+            weight * sum((run.steady if sides.by_step else run.whole).get(key, none).calls for key in keys)
+            for run, weight in zip(runs, share, strict=True)
+        )
+        out.append(round(float(calls), 3))
+    return out[0], out[1]
+
+
+def _named_groups(base: set[str], new: set[str], kind: str) -> list[Group]:
+    groups = []
+    for name in sorted(base | new):
+        key = (kind, name)
+        how = "same" if name in base and name in new else "gone" if name in base else "new"
+        groups.append(Group((key,) if name in base else (), (key,) if name in new else (), how))
+    return groups
+
+
+def _operator_sections(sides: Sides, top: int, per: str) -> list[Section]:
+    def of(run: Profile) -> dict[tuple[str, str], int]:
+        found = run.steady_operators if sides.by_step else run.whole_operators
+        return {("operator", name): amount.total for name, amount in found.items()}
+
+    names = [{key[1] for run in runs for key in of(run)} for runs in (sides.base, sides.new)]
+    if not names[0] and not names[1]:
+        return []
+    whole = _parts.split(sides, _named_groups(names[0], names[1], "operator"), of)
+    rows, _ = _cut(whole, top)
+    title = "Operators by self time"
+    table = ReportTable("operator_parts", title, _part_columns(rows, whole))
+    notes = (_adds_up(f"self time of operators, {per}", whole), "host time: calls that wait or launch are left out")
+    return [Section("compare", title, (table,), notes=notes)]
+
+
+def _total_sections(sides: Sides, top: int) -> list[Section]:
+    """Return the tables that profilers had summed themselves, each by itself: a section may repeat another's time."""
+    runs = (*sides.base, *sides.new)
+    if any(not run.totals for run in runs):
+        return []
+    plain = Sides(sides.base, sides.new, (), by_step=False)
+    tables, notes = [], []
+    for number, section in enumerate(sorted({section for run in runs for section, _ in run.totals})):
+        names = [{n for run in side for s, n in run.totals if s == section} for side in (sides.base, sides.new)]
+
+        def of(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
+            return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
+
+        whole = _parts.split(plain, _named_groups(names[0], names[1], section), of)
+        rows, _ = _cut(whole, top)
+        tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
+        notes.append(_adds_up(section, whole))
+    return [Section("compare", "Tables of the profiler", tuple(tables), notes=tuple(notes))]
+
+
+def _matches(groups: Sequence[Group]) -> Section:
+    columns = (
+        Column("match", "Match", Unit.TEXT, [group.how for group in groups], 0),
+        Column("base", "Base", Unit.TEXT, [" + ".join(n for _, n in group.base) or None for group in groups], 0),
+        Column("new", "New", Unit.TEXT, [" + ".join(n for _, n in group.new) or None for group in groups], 0),
+        Column("why", "What agrees", Unit.TEXT, [group.why or None for group in groups], 1),
+    )
+    return Section("compare", "Names of one side alone", (ReportTable("matches", "Matches", columns),))
+
+
+def _runs(sides: Sides) -> Section:
+    runs = [("base", run) for run in sides.base] + [("new", run) for run in sides.new]
+    columns = (
+        Column("side", "Side", Unit.TEXT, [side for side, _ in runs], 0),
+        Column("run", "Run", Unit.TEXT, [run.label for _, run in runs], 0),
+        Column("format", "Format", Unit.TEXT, [", ".join(run.formats) for _, run in runs], 4),
+        Column("steps", "Steps", Unit.COUNT, [run.step_count for _, run in runs], 1),
+        Column("warm_up", "Warm-up", Unit.COUNT, [run.warm_up for _, run in runs], 2),
+        Column("step", "Mean step", Unit.NS,
+               [round(run.step_total / run.step_count) if run.step_count else None for _, run in runs], 1),
+        Column("device", "Device time, whole run", Unit.NS,
+               [sum(a.total for a in run.whole.values()) if run.whole else None for _, run in runs], 2),
+    )  # fmt: skip
+    return Section("compare", "Runs", (ReportTable("runs", "Runs", columns),))

@@ -1,0 +1,129 @@
+"""Rules of --fail-on: METRIC OP THRESHOLD, such as "step.p50 > 3%".
+
+The threshold is held against the change, new less base: in percent of the base, or in the metric's own unit (ns to s,
+B to TiB, plain numbers for counts). A rule is
+
+* "violated" where the change is beyond the threshold and its whole interval lies beyond no change at all (beyond the
+  threshold itself where that asks for an improvement: "step.p50 > -5%" wants 5 % less);
+* "met" where the change is not beyond the threshold;
+* "not enough data" where there is no interval, or the change is beyond the threshold but might be none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tracekit.compare._measure import UNKNOWN, Change, Limits, Metric, Sides, measure, metric_hint, parse_metric
+from tracekit.errors import UsageError
+from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, Unit, format_bytes, format_span, split_quantity, to_bytes, to_ns
+
+VIOLATED, MET = "violated", "met"
+_RULE = re.compile(r'(?P<metric>.*\S)\s*(?P<op>>=|<=|>|<)\s*(?P<threshold>[^<>="\]]+)', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. threshold: a ratio (0.03) where relative, else ns, bytes or a count."""
+
+    text: str
+    metric: Metric
+    op: str
+    threshold: float
+    relative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of a rule: state "violated", "met" or "not enough data", with a sentence."""
+
+    rule: Rule
+    state: str
+    text: str
+    change: Change
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule of a text. Raises: UsageError, with the grammar or the list of metrics."""
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"--fail-on {text!r}: not a rule",
+            hint=f'METRIC > THRESHOLD, such as "step.p50 > 3%"; METRIC: {metric_hint()}',
+        )
+    metric = parse_metric(found["metric"])
+    try:
+        number, unit = split_quantity(found["threshold"])
+        binary = unit.replace("iB", "B")
+        if unit == "%":
+            return Rule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
+        if metric.unit is Unit.NS and unit in TIME_EXPONENT:
+            return Rule(text.strip(), metric, found["op"], to_ns(number, unit), relative=False)
+        if metric.unit is Unit.BYTES and binary in BYTE_FACTOR:
+            return Rule(text.strip(), metric, found["op"], to_bytes(number, binary), relative=False)
+        if metric.unit is Unit.COUNT and not unit:
+            return Rule(text.strip(), metric, found["op"], float(number), relative=False)
+    except ValueError:
+        pass
+    units = {Unit.NS: "ns, us, ms or s", Unit.BYTES: "B, KiB, MiB or GiB", Unit.COUNT: "a plain number"}
+    raise UsageError(
+        f"--fail-on {text!r}: no threshold for {metric.text}", hint=f"a change in %, or in {units[metric.unit]}"
+    )
+
+
+def check(rule: Rule, sides: Sides, limits: Limits) -> Checked:
+    """Return what becomes of a rule."""
+    change = measure(sides, rule.metric, limits)
+    return judge_rule(rule, change)
+
+
+def judge_rule(rule: Rule, change: Change) -> Checked:
+    """Return what becomes of a rule with this change."""
+    if change.ratio is None or change.base is None or change.new is None:
+        return Checked(rule, UNKNOWN, change.why or "nothing to compare", change)
+    said = describe(change)
+    if change.low is None or change.high is None:
+        return Checked(rule, UNKNOWN, f"{said}; {change.why}", change)
+    scale = 1.0 if rule.relative else change.base
+    value, low, high = ((x * scale) for x in (change.ratio, change.low, change.high))
+    if not rule.relative:
+        value = change.new - change.base
+    up = rule.op.startswith(">")
+    sign = 1 if up else -1
+    beyond = sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
+    if not beyond:
+        return Checked(rule, MET, said, change)
+    nearest = low if up else high
+    floor = min(0.0, sign * rule.threshold)
+    proven = sign * nearest > floor or (change.low == change.high == change.ratio)
+    if proven:
+        return Checked(rule, VIOLATED, said, change)
+    return Checked(rule, UNKNOWN, f"{said}: it might be no change", change)
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio with its sign in percent: "+3.00 %"."""
+    return f"{100 * ratio:+.2f} %"
+
+
+def amount(value: float, unit: Unit) -> str:
+    """Return a figure of a metric with its unit."""
+    if unit is Unit.NS:
+        return format_span(round(value))
+    return format_bytes(round(value)) if unit is Unit.BYTES else f"{round(value, 3):,}".removesuffix(".0")
+
+
+def describe(change: Change) -> str:
+    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96 % interval +9.10 % to +12.30 %, by 10 and 10 runs)"."""
+    if change.base is None or change.new is None:
+        return f"{change.metric.text}: {change.why}"
+    unit = change.metric.unit
+    text = f"{change.metric.text} {amount(change.base, unit)} -> {amount(change.new, unit)}"
+    if change.ratio is not None:
+        text += f", {percent(change.ratio)}"
+    if change.low is None or change.high is None:
+        return text
+    counts = f"{change.count[0]:,} and {change.count[1]:,} {change.values}"
+    if change.low == change.high:
+        return f"{text} (the same in each, by {counts})"
+    return f"{text} (96 % interval {percent(change.low)} to {percent(change.high)}, by {counts})"

@@ -1,0 +1,117 @@
+"""Signatures: what is known of a kernel beside its name, to find it again under another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.kernel_class import KernelClass, classify
+from tracekit.compare._work import NO_NAME, Work, host_kinds, kind_mask
+from tracekit.trace import Trace, text_codes
+
+_SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_WORD = re.compile(r"[a-z]{3,}")
+_DULL = frozenset(
+    {"void", "float", "double", "half", "int", "const", "kernel", "triton", "poi", "red", "per", "fused", "native",
+     "cuda", "device", "std", "array", "char", "bool", "long", "unsigned", "ampere", "volta", "sm", "hopper", "turing"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """operator: the range that launched most of the calls; shape: grid and block of most; "" and () where unknown.
+
+    bare: the name without template arguments, parameters and numbers. words: those of the name that say something.
+    """
+
+    operator: str
+    shape: tuple[int, ...]
+    kernel_class: KernelClass
+    bare: str
+    words: frozenset[str]
+
+
+def bare_name(name: str) -> str:
+    """Return the name without template arguments, parameters, numbers and a leading "void".
+
+    >>> bare_name("void at::native::add_kernel<float, 4>(int, float*)"), bare_name("triton_poi_fused_add_12")
+    ('at::native::add_kernel', 'triton_poi_fused_add')
+    """
+    text, depth = [], 0
+    for char in name[:4096]:
+        if char in "<(":
+            depth += 1
+        elif char in ">)":
+            depth = max(0, depth - 1)
+        elif not depth:
+            text.append(char)
+    bare = "".join(text).removeprefix("void ").strip()
+    return re.sub(r"[_\W]*\d+[xX]?\d*", "", bare).strip("_ ") or bare or name[:4096]
+
+
+def _most(codes: I64, values: I64, count: int) -> I64:
+    """Return for each of `count` codes the value of most of its rows, the lowest of equally many; -1 for none."""
+    found = np.full(count, -1, np.int64)
+    if codes.size:
+        width = int(values.max()) + 1
+        pairs, times = np.unique(codes * width + values, return_counts=True)
+        order = np.lexsort((-pairs, times))
+        found[pairs[order] // width] = pairs[order] % width
+    return found
+
+
+def signatures(trace: Trace, work: Work) -> Mapping[tuple[str, str], Signature]:
+    """Return the signature of each name of device work."""
+    if not work.rows.size:
+        return {}
+    operators = _operators(trace, work)
+    shapes = _shapes(trace, work)
+    classes = classify([name for _, name in work.keys])
+    found = {}
+    for place, key in enumerate(work.keys):
+        name = key[1] if key[1] != NO_NAME else ""
+        words = frozenset(_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:4096]).lower())) - _DULL
+        found[key] = Signature(operators[place], shapes[place], classes[place], bare_name(name), words)
+    return found
+
+
+def _operators(trace: Trace, work: Work) -> list[str]:
+    """Return for each name the innermost range on the thread of the launch, of most of its calls."""
+    events = trace.events
+    known = work.launch >= 0
+    ranges = np.flatnonzero(
+        kind_mask(trace, host_kinds()) & events.column("dur_ns").is_valid().to_numpy()
+        & events.column("tid").is_valid().to_numpy()
+    )  # fmt: skip
+    out = [""] * len(work.keys)
+    if not known.any() or not ranges.size:
+        return out
+    lane = np.zeros(events.num_rows, np.int64)
+    for column in ("source", "pid", "tid"):
+        values = events.column(column).fill_null(-1).to_numpy()
+        lane = np.unique(
+            np.column_stack((lane, np.unique(values, return_inverse=True)[1])), axis=0, return_inverse=True
+        )[1].reshape(-1)
+    starts = events.column("ts_ns").to_numpy()
+    ends = starts + np.maximum(events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    calls = work.launch[known]
+    at = innermost(lane[ranges], starts[ranges], ends[ranges], lane[calls], starts[calls])
+    codes, names = text_codes(events.column("name"))
+    inside = at >= 0
+    of_call = codes[ranges[at[inside]]]
+    named = of_call >= 0
+    best = _most(work.key[known][inside][named], of_call[named], len(work.keys))
+    return [names[code] if code >= 0 else "" for code in best.tolist()]
+
+
+def _shapes(trace: Trace, work: Work) -> list[tuple[int, ...]]:
+    table = np.column_stack([trace.events.column(c).fill_null(-1).to_numpy()[work.rows] for c in _SHAPE])
+    distinct, code = np.unique(table, axis=0, return_inverse=True)
+    known = table[:, 0] >= 0
+    best = _most(work.key[known], code.reshape(-1)[known].astype(np.int64), len(work.keys))
+    return [tuple(distinct[c].tolist()) if c >= 0 else () for c in best.tolist()]
