@@ -40,7 +40,8 @@ def test_each_defined_cell_is_what_its_quantity_comes_to(path: Path) -> None:
     for name, view in VIEWS.items():
         if view.define is None:
             continue
-        for table in pipeline.view(trace, name).tables[:1]:
+        tables = pipeline.view(trace, name).tables
+        for table in tables if name == "steps" else tables[:1]:
             for i in range(min(len(table), 12)):
                 row = {c.name: c.values[i] for c in table.columns}
                 for column, cell in row.items():
@@ -58,6 +59,8 @@ CELLS = (
     "overview.kernel.union", "overview.kernel.share", "memory_manipulation.total", "kernel.ratio", "kernel.calls",
     "overview.total", "overview.union", "kernel.p50", "api.total", "device.span", "operator.total", "operator.self",
     "operator.device_total", "operator.device_self", "operator.device_ratio", "user_defined.self", "user_defined.total",
+    "breakdown.compute", "breakdown.exposed_copies", "breakdown.idle", "breakdown.overlap_share", "breakdown.span",
+    "steps.total", "steps.busy_time", "steps.busy", "steps.p95", "model.ProfileStep.total", "model.Forward.ratio",
 )  # fmt: skip
 
 
@@ -99,6 +102,23 @@ def test_a_sum_and_a_union_differ_by_what_ran_at_once(tmp_path: Path) -> None:
     assert ranges.rows() == [[40, 60, 2, "a", "b"]]
 
 
+def test_the_parts_of_a_device_of_a_real_shape_are_told_apart() -> None:
+    trace = trace_of(sample("kineto/gpu.pt.trace.json"))
+    made = explain(trace, "breakdown.exposed_copies", "memory_manipulation.total").sections[0]
+    (table,) = steps(made.tables)
+    assert (
+        table.column("time").values[0] == pipeline.view(trace, "breakdown").tables[0].column("exposed_copies").values[0]
+    )
+    assert (
+        table.column("step").values[1:-1]
+        == [
+            "time that only memory_manipulation.total covers",
+            "overlaps, counted more than once by memory_manipulation.total",
+        ][: len(table) - 2]
+    )
+    assert "time in which a copy or memset ran and no kernel did" in made.notes[0]
+
+
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
@@ -112,3 +132,9 @@ def test_a_sum_and_a_union_differ_by_what_ran_at_once(tmp_path: Path) -> None:
 def test_a_cell_that_does_not_exist_is_named(cell: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         explain(trace_of(GPU), cell, "kernel.total")
+
+
+def test_a_cell_that_has_a_meaning_in_a_row_alone_says_so() -> None:
+    with pytest.raises(UsageError) as caught:
+        explain(trace_of(sample("kineto/cpu.pt.trace.json")), "model.total", "kernel.total")
+    assert caught.value.hint == "its rows have one each: name one, model.ROW.total"

@@ -86,12 +86,17 @@ def _cell(trace: Trace, address: str) -> _Cell:
         row = _row(table, address, row_text)
     quantity = define(trace, ViewOptions(), row, column) if define else None
     if quantity is None:
-        able = ", ".join(name for name, each in VIEWS.items() if each.define)
-        raise UsageError(
-            f"{address}: there is no definition by time ranges to explain it with", hint=f"views that have some: {able}"
-        )
+        hint = f"views that have some: {', '.join(name for name, each in VIEWS.items() if each.define)}"
+        if define and not row_text and any(define(trace, ViewOptions(), each, column) for each in _rows(table)):
+            hint = f"its rows have one each: name one, {view}.ROW.{column}"
+        raise UsageError(f"{address}: there is no definition by time ranges to explain it with", hint=hint)
     unit = table.column(column).unit
     return _Cell(address, row[column] if row else value_of(quantity), unit, quantity)
+
+
+def _rows(table: ReportTable) -> list[Mapping[str, Cell]]:
+    """Return the first rows of a table, as the cells of each by the name of its column."""
+    return [{c.name: c.values[i] for c in table.columns} for i in range(min(len(table), _SHOWN))]
 
 
 def _row(table: ReportTable, address: str, text: str) -> Mapping[str, Cell]:

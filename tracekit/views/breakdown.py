@@ -19,21 +19,23 @@ that window is, `_step_windows` says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64, Ranges, coverage, merge, union
+from tracekit.analysis.intervals import I64, Ranges, coverage, difference, gaps, intersection, merge, union
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import _devices, _groups, _launches, _step_windows, _totals
+from tracekit.views._clocks import by_clock
 from tracekit.views._devices import Device, Devices
 from tracekit.views._kernel_classes import communicates
-from tracekit.views.base import View, ViewOptions
+from tracekit.views._quantities import ratio
+from tracekit.views.base import Quantity, View, ViewOptions
 
 _TITLE = "Breakdown of device time"
 _COLUMNS = _devices.COLUMNS | _launches.COLUMNS | _step_windows.COLUMNS
@@ -225,4 +227,81 @@ def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
     return tuple(bars)
 
 
-VIEW = View(name="breakdown", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | {Kind.STEP}, compute=compute)
+_WORDS = {
+    "span": "first start to last end of all rows of the input, host rows too",
+    "compute": "time in which a kernel that does not communicate ran",
+    "exposed_comm": "time in which a collective ran and no other kernel did",
+    "exposed_copies": "time in which a copy or memset ran and no kernel did",
+    "idle": "the span less the time in which a kernel, copy or memset ran",
+    "communication": "time in which a collective ran",
+    "overlap": "time in which a collective and another kernel ran",
+    "active": "first start to last end of the device's own work",
+    "idle_active": "first start to last end of the device's own work, less the time in which any of it ran",
+}
+
+
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define the cells of the table of devices; those of the steps have none."""
+    if "step" in row or (row and row.get(column) is None):
+        return None
+    devices = _devices.find(trace)
+    identity = devices.identity(list(devices.devices))
+    mine = [
+        i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
+    ]
+    work = _work(devices)
+
+    def part(name: str) -> Quantity:
+        pieces = [_pieces(name, devices.devices[i], work[i]) for i in mine]
+        starts, ends = (np.concatenate([np.zeros(0, np.int64), *of]) for of in zip(*pieces, strict=True))
+        number = np.repeat(np.array(mine, np.int64), [of[0].size for of in pieces])
+        at = [_running(devices, devices.devices[i], of[0]) for i, of in zip(mine, pieces, strict=True)]
+        rows = np.concatenate([np.zeros(0, np.int64), *at]) if name not in _NO_ROW else np.full(starts.size, -1)
+        first = np.array([devices.rows[device.index[0]] for device in devices.devices])
+        return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(trace).codes[first[number]])
+
+    if column in _WORDS:
+        return part(column)
+    over, under = (column.removesuffix("_share"), "communication" if column == "overlap_share" else "span")
+    if over == column or over not in _WORDS:
+        return None
+    return ratio(part(over), part(under), f"{_WORDS[over]} / {_WORDS[under]}")
+
+
+_NO_ROW = ("span", "idle", "active", "idle_active")
+
+
+def _pieces(name: str, device: Device, work: _Work) -> Ranges:
+    """Return the pieces of time, merged, that make a part of a device's span."""
+    low, high = int(work.busy[0][0]), int(work.busy[1][-1])
+    if name in ("span", "active"):
+        begin, end = (device.begin, device.end) if name == "span" else (low, high)
+        return np.array([begin]), np.array([end])
+    if name in ("idle", "idle_active"):
+        return gaps(work.busy, device.begin, device.end) if name == "idle" else gaps(work.busy, low, high)
+    if name == "overlap":
+        return intersection(work.communication, work.compute)
+    if name in ("exposed_comm", "exposed_copies"):
+        exposed = (work.kernels, work.compute) if name == "exposed_comm" else (work.busy, work.kernels)
+        return difference(*exposed)
+    return work.compute if name == "compute" else work.communication
+
+
+def _running(devices: Devices, device: Device, at: I64) -> I64:
+    """Return for each time a row of the device's work that runs then; there is one."""
+    starts, ends = devices.starts[device.index], devices.ends[device.index]
+    order = np.argsort(starts, kind="stable")
+    last = np.maximum.accumulate(ends[order])
+    longest = np.maximum.accumulate(np.where(ends[order] == last, np.arange(order.size), 0))
+    found: I64 = devices.rows[device.index[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
+    return found
+
+
+VIEW = View(
+    name="breakdown",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=DEVICE_WORK | {Kind.STEP},
+    compute=compute,
+    define=_define,
+)

@@ -14,7 +14,7 @@ launched in steps. Each rank is a block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +27,9 @@ from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import _groups, _host, _owners, _paddle
 from tracekit.views._named import from_totals
+from tracekit.views._quantities import STATISTICS, quantity, ratio, span
 from tracekit.views._totals import both_note
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import Quantity, View, ViewOptions
 
 PHASES = {
     Kind.DATALOADER: "Dataloader", Kind.FORWARD: "Forward", Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization",
@@ -244,11 +245,46 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
     ]
 
 
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define times of steps and phases; Others, which may be below zero, is what is left of them and no time itself."""
+    if not row or row.get(column) is None or row["name"] == OTHERS:
+        return None
+    host, owners = _host.host(trace), _owners.find(trace)
+    picked = _groups.pick(trace, _KINDS)
+    found = _outermost(trace, host, owners, picked)
+    of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[found.owner]
+    mine = of_owner & (found.kind == _NAMES.index(str(row["name"])))
+    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask[found.rows[mine]] = True
+    who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
+    if column == "calls":
+        return quantity(trace, mask, "count", f"number of {who}")
+    if column in STATISTICS:
+        measure = "mean" if column == "avg" else column
+        return quantity(trace, mask, measure, f"{measure} of the durations of {who}")
+    if column not in ("total", "ratio"):
+        return None
+    part = quantity(trace, mask, "sum", f"sum of the durations of {who}")
+    if column == "total":
+        return part
+    steps = of_owner & (found.kind == 0)
+    if not steps.any():
+        rows = np.flatnonzero(of_owner)
+        mask = np.isin(owners.codes, found.owner[rows])
+        whole = span(trace, owners.codes, mask, "first start to last end of all rows")
+    else:
+        mask = np.zeros(trace.events.num_rows, np.bool_)
+        mask[found.rows[steps]] = True
+        whole = quantity(trace, mask, "union", "time in steps, on any thread", lanes=owners.codes)
+    return ratio(part, whole, f"{part.words} / {whole.words}")
+
+
 VIEW = View(
     name="model",
     title=_TITLE,
     columns=_COLUMNS,
     kinds=_host.KINDS,
     compute=compute,
+    define=_define,
     compat_columns=_paddle.COMPAT["model"],
 )

@@ -12,6 +12,7 @@ numbers are `tracekit.analysis.series.RULE`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,15 @@ from tracekit.analysis.intervals import I64
 from tracekit.analysis.series import RULE, Judged, judge
 from tracekit.analysis.statistics import grouped
 from tracekit.report import Cell, Column, ReportTable, Section, Series
-from tracekit.schema import Kind
+from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import _groups, _owners, _steps
+from tracekit.views._clocks import by_clock
+from tracekit.views._quantities import STATISTICS, quantity, ratio
 from tracekit.views._sources import spans, synthetic_sources
 from tracekit.views._steps import HINT, Steps
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import Quantity, View, ViewOptions
 
 NAMED = 5
 """Outliers that a note names."""
@@ -152,10 +155,8 @@ def _share(busy: list[int | None], total: int) -> float | None:
 def _every(trace: Trace, steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions) -> ReportTable:
     events = trace.events
     names = events.column("name").take(steps.rows).to_pylist()
-    numbers = events.column("step").take(steps.rows).to_pylist()
-    length = np.maximum(events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    start = events.column("ts_ns").to_numpy()
-    first, _ = spans(steps.owners.codes, len(steps.owners), start, start + length)
+    numbers = _numbers(trace, steps)
+    first, _ = _spans(trace, steps.owners)
     ends = steps.starts + steps.durations
     follows = np.flatnonzero(steps.owner[1:] == steps.owner[:-1]) + 1
     gap: list[Cell] = [None] * ends.size
@@ -180,6 +181,18 @@ def _every(trace: Trace, steps: Steps, said: list[str], busy: list[int | None], 
         columns = [column for column in columns if column.name not in ("busy", "busy_time")]
     blocks: list[tuple[Cell, ...]] = list(zip(steps.owner.tolist(), range(len(times)), strict=True))
     return _groups.finish("steps", "Each step", columns, options, blocks=blocks, top_each=False)
+
+
+def _spans(trace: Trace, owners: _owners.Owners) -> tuple[I64, I64]:
+    """Return first start and last end of all rows of each owner."""
+    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start = trace.events.column("ts_ns").to_numpy()
+    return spans(owners.codes, len(owners), start, start + length)
+
+
+def _numbers(trace: Trace, steps: Steps) -> list[Cell]:
+    numbers: list[Cell] = trace.events.column("step").take(steps.rows).to_pylist()
+    return numbers
 
 
 def _label(trace: Trace, steps: Steps, place: int) -> str:
@@ -223,4 +236,62 @@ def _judgement(trace: Trace, steps: Steps, owner: int, of: Judged) -> list[str]:
     return notes
 
 
-VIEW = View(name="steps", title=_TITLE, columns=_COLUMNS, kinds=frozenset({Kind.STEP}), compute=compute)
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define the cells of both tables."""
+    if row and row.get(column) is None:
+        return None
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    mine = np.ones(steps.rows.size, np.bool_)
+    if "owner" in row:
+        mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
+    if row.get("which") in ("after warm-up", "warm-up"):
+        judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+        warm = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+        mine &= warm == (row["which"] == "warm-up")
+    if "start" in row:  # the table of each step
+        first = _spans(trace, owners)[0]
+        mine &= (steps.starts - first[steps.owner] == row["start"]) & (steps.durations == row.get("time"))
+        mine &= np.array([cell == row.get("step") for cell in _numbers(trace, steps)], np.bool_)
+        mine &= np.arange(mine.size) == np.argmax(mine)
+    which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
+    one = f"step {row['step']}" if row.get("step") is not None else "the step" if "start" in row else f"the {which}"
+    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask[steps.rows[mine]] = True
+    times = quantity(trace, mask, "sum", f"sum of the durations of {one}")
+    if column in ("total", "time"):
+        return times
+    if column == "steps":
+        return quantity(trace, mask, "count", f"number of {which}")
+    if column in STATISTICS:
+        measure = "mean" if column == "avg" else column
+        return quantity(trace, mask, measure, f"{measure} of the durations of {one}")
+    if column in ("busy", "busy_time"):
+        return _busy_quantity(trace, steps, np.flatnonzero(mine), times, column, one)
+    return None
+
+
+def _busy_quantity(trace: Trace, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
+    """at: places of the steps. A lane is a step: what runs on in the next one counts in both."""
+    work = _groups.pick(trace, DEVICE_WORK)
+    owner = steps.owners.codes[work.rows]
+    if not np.isin(steps.owner[at], owner).all():
+        return None
+    pieces = []
+    for place in at.tolist():
+        begin = int(steps.starts[place])
+        end = begin + int(steps.durations[place])
+        inside = np.flatnonzero(
+            (owner == steps.owner[place]) & (work.starts < end) & (work.starts + work.durations > begin)
+        )
+        low = np.maximum(work.starts[inside], begin)
+        high = np.minimum(work.starts[inside] + work.durations[inside], end)
+        pieces.append((work.rows[inside], low, high, np.full(inside.size, place)))
+    none = (np.zeros(0, np.int64),) * 4
+    found, starts, ends, lanes = (np.concatenate(of) for of in zip(none, *pieces, strict=True))
+    words = f"time with at least one kernel, copy or memset within {one}"
+    busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(trace).codes[found])
+    return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
+
+
+VIEW = View(name="steps", title=_TITLE, columns=_COLUMNS, kinds=frozenset({Kind.STEP}), compute=compute, define=_define)
