@@ -154,9 +154,10 @@ def profile_file() -> bytes:
         else:
             name = {MEMCPY: _copy(event), MEMSET: "MEMSET"}.get(event.kind, event.name)
             size = None if event.kind == KERNEL else message((1, event.bytes))
+            # Paddle gives a kernel the name of the operator that launched it, where it knows that; its own is a detail.
+            name, detail = ("conv2d", name) if event.kind == KERNEL else (name, None)
             events.append(message(
-                (1, name), *times, (5, event.device or 0), (6, event.stream or 0), (7, size), (8, 1),
-                (9, "conv2d" if event.kind == KERNEL else None),
+                (1, name), *times, (5, event.device or 0), (6, event.stream or 0), (7, size), (8, 1), (9, detail),
             ))  # fmt: skip
     first, last = EPOCH_NS + run[0].start, EPOCH_NS + max(event.end for event in run)
     for number, (name, block) in enumerate(

@@ -190,3 +190,30 @@ def test_no_damage_brings_anything_but_our_own_errors(
     except TracekitError:
         return
     assert found["events"] >= found["ledger"]["kept"]
+
+
+def test_a_kernel_that_paddle_named_by_its_operator_has_its_own_name_back(tmp_path: Path) -> None:
+    """DeviceTracer::GenProfile writes the operator as the name, and what ran as detail; both come back."""
+    times = {"start_ns": 10**18, "end_ns": 10**18 + 5, "device_id": 0, "sub_device_id": 7, "type": 1}
+    path = written(
+        tmp_path,
+        {"name": b"conv2d", "detail_info": b"_Z4gemmi", **times},
+        {"name": b"fetch", "detail_info": b"MEMCPY_DtoH", "memcopy": {"bytes": 8}, **times},
+        {"name": b"gemm", **times},
+    )
+    rows = {row["name"]: row for row in rows_of(path)}
+    assert {name: (row["kind"], row["args"]) for name, row in rows.items()} == {
+        "gemm(int)": ("kernel", '{"operator":"conv2d"}'),
+        "MEMCPY_DtoH": ("memcpy", '{"operator":"fetch"}'),
+        "gemm": ("kernel", None),
+    }
+    back = CLASSES["Profile"].FromString(_copied(path, tmp_path).read_bytes())
+    assert [(event.name, event.detail_info) for event in back.events] == [
+        (b"conv2d", b"gemm(int)"), (b"fetch", b"MEMCPY_DtoH"), (b"gemm", b""),
+    ]  # fmt: skip
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    target = folder / "copy.prof"
+    tracekit.convert(path, target, to="fluid-pb")
+    return target

@@ -306,12 +306,12 @@ def test_gpu_time_is_of_the_ranges_around_the_launch() -> None:
     assert {r["name"]: r["gpu_time"] for r in dicts(VIEW.compute(of, ViewOptions()))} == {"mul": 30, "mul/compute": 10}
 
 
-@pytest.mark.parametrize("by", ["name", "detail_info"])
+@pytest.mark.parametrize("by", ["name", "operator"])
 def test_device_work_of_a_profile_goes_to_the_ranges_of_its_name_in_order(by: str) -> None:
     """fluid's profile names device work by the range that launched it; the k-th share is that of the k-th range."""
 
     def kernel(begin: int, ns: int) -> Row:
-        named = {"name": "mul/compute"} if by == "name" else {"args": '{"detail_info":"mul/compute"}', "name": "gemm"}
+        named = {"name": "mul/compute"} if by == "name" else {"args": '{"operator":"mul/compute"}', "name": "gemm"}
         return {"ts_ns": begin, "dur_ns": ns, "kind": "kernel", "device": 0, **named}
 
     ranges = [host(name, 100 * n + at, 100 * n + 50) for n in (0, 1) for at, name in ((0, "mul"), (1, "mul/compute"))]

@@ -13,7 +13,8 @@ depth of the block there, kept in `args` where it is not 0; -1 marks calls of th
 `driver`. Files older than the field `type` have -1 for every host event and a device otherwise. A name with a slash
 (`mul/compute`) is a part of an operator: `operator_inner`; blocks and executors are `user_range_native`, all else is
 `operator`, since the file does not tell an operator from a range of the user's. Events of a device: kernels, and
-copies where there is a size or the name says so.
+copies where there is a size or the name says so. Where Paddle knew which operator launched one, `detail_info` is the
+kernel's name and the event's own name the operator's (`operator` in `args`); else the event has the kernel's name.
 
 An allocation becomes two rows, of its bytes when it is made and of minus its bytes when it is freed; `allocation` in
 their `args` is the record's number, `alloc_in` and `free_in` say where. The file's own start and end are garbage in
@@ -185,6 +186,10 @@ class _Reading:
         else:
             if number != 1:
                 args["type"] = number
+            if event.detail_info:
+                # DeviceTracer::GenProfile: the name is then that of the operator that launched it, the detail its own.
+                args["operator"], name = plain(name, self.ledger), event.detail_info
+                del args["detail_info"]
             kind, direction = _device_kind(name, size)
             lane = (None, event.device_id if event.HasField("device_id") else None, sub)
         self.ledger.kept += 1

@@ -211,17 +211,17 @@ def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> i
 
 
 def _details(events: pa.Table, work: I64) -> list[Any]:
-    """Return `detail_info` of each row's args, None where there is none."""
+    """Return the operator that each row's args name, None where there is none."""
     key = key_of(pa.table({"args": events.column("args").take(pa.array(work))}), "args", np.arange(len(work)))
     found = [_detail(text) for text in key.labels]
     return [found[code] for code in key.codes.tolist()]
 
 
 def _detail(text: Cell) -> Any:
-    if not isinstance(text, str) or '"detail_info"' not in text:
+    if not isinstance(text, str) or '"operator"' not in text:
         return None
     try:
         args = json.loads(text)
     except ValueError:
         return None
-    return args.get("detail_info") if isinstance(args, dict) else None
+    return args.get("operator") if isinstance(args, dict) else None

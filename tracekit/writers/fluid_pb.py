@@ -106,6 +106,8 @@ def _batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
                     event.sub_device_id = stream
                 if size is not None:
                     event.memcopy.bytes = max(size, 0)
+                if isinstance(operator := members.get("operator"), str):
+                    event.name, event.detail_info = operator.encode(), event.name
             else:
                 block = members.get("block")
                 event.type = 0
@@ -113,9 +115,9 @@ def _batch(out: BinaryIO, batch: pa.RecordBatch, state: _State) -> None:
                 if tid is not None:
                     event.sub_device_id = tid
             detail = members.get("detail_info")
-            if isinstance(detail, str):
+            if isinstance(detail, str) and not event.detail_info:
                 event.detail_info = detail.encode()
-            if members.keys() - {"block", "detail_info", "type"}:
+            if members.keys() - {"block", "detail_info", "operator", "type"}:
                 state.lost.add("args")
             state.processes.add((source, pid))
             state.saw(start, event.end_ns)
