@@ -85,6 +85,10 @@ def compare(
             "--fail-on needs NEW: a rule is about a change", hint="tracekit compare BASE NEW --fail-on RULE"
         )
     found = [find_runs(side, How(format, one_run)) if side else [] for side in words]
+    twice = {run.entry.path for run in found[1] if run.entry}
+    if len(words[0]) == 1 and any(run.entry and run.entry.path not in twice for run in found[0]):
+        # A new entry may carry the tag of the baseline already: it is not held against itself.
+        found[0] = [run for run in found[0] if not run.entry or run.entry.path not in twice]
     total = sum(map(len, found))
     done = 0
     sides: list[_Loaded] = []

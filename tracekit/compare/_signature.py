@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import KernelClass, classify
-from tracekit.compare._work import NO_NAME, Work, host_kinds, kind_mask
+from tracekit.compare._work import NO_NAME, Work, codes_of, host_kinds, kind_mask
 from tracekit.trace import Trace, text_codes
 
 _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
@@ -30,7 +31,7 @@ class Signature:
     """
 
     operator: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     kernel_class: KernelClass
     bare: str
     words: frozenset[str]
@@ -91,16 +92,11 @@ def _operators(trace: Trace, work: Work) -> list[str]:
     out = [""] * len(work.keys)
     if not known.any() or not ranges.size:
         return out
-    lane = np.zeros(events.num_rows, np.int64)
-    for column in ("source", "pid", "tid"):
-        values = events.column(column).fill_null(-1).to_numpy()
-        lane = np.unique(
-            np.column_stack((lane, np.unique(values, return_inverse=True)[1])), axis=0, return_inverse=True
-        )[1].reshape(-1)
+    calls = work.launch[known]
+    lane = codes_of(trace, np.concatenate((ranges, calls)), ("source", "pid", "tid"))
     starts = events.column("ts_ns").to_numpy()
     ends = starts + np.maximum(events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    calls = work.launch[known]
-    at = innermost(lane[ranges], starts[ranges], ends[ranges], lane[calls], starts[calls])
+    at = innermost(lane[: ranges.size], starts[ranges], ends[ranges], lane[ranges.size :], starts[calls])
     codes, names = text_codes(events.column("name"))
     inside = at >= 0
     of_call = codes[ranges[at[inside]]]
@@ -109,9 +105,12 @@ def _operators(trace: Trace, work: Work) -> list[str]:
     return [names[code] if code >= 0 else "" for code in best.tolist()]
 
 
-def _shapes(trace: Trace, work: Work) -> list[tuple[int, ...]]:
-    table = np.column_stack([trace.events.column(c).fill_null(-1).to_numpy()[work.rows] for c in _SHAPE])
-    distinct, code = np.unique(table, axis=0, return_inverse=True)
-    known = table[:, 0] >= 0
-    best = _most(work.key[known], code.reshape(-1)[known].astype(np.int64), len(work.keys))
-    return [tuple(distinct[c].tolist()) if c >= 0 else () for c in best.tolist()]
+def _shapes(trace: Trace, work: Work) -> list[tuple[int | None, ...]]:
+    code = codes_of(trace, work.rows, _SHAPE)
+    known = trace.events.column("grid_x").is_valid().to_numpy()[work.rows]
+    best = _most(work.key[known], code[known], len(work.keys))
+    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = work.rows[::-1]
+    rows = pa.array(first[np.maximum(best, 0)])
+    shapes = zip(*(trace.events.column(c).take(rows).to_pylist() for c in _SHAPE), strict=True)
+    return [tuple(shape) if known else () for shape, known in zip(shapes, (best >= 0).tolist(), strict=True)]

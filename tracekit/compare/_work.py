@@ -90,11 +90,11 @@ def find_work(trace: Trace, steps: StepTimes) -> Work:
         rank[of_owner] = number
         own = np.flatnonzero(steps.owner_of_row[rows] == owner)
         charged[own] = _charges(starts[rows[own]], starts[rows[own]] + durations[own], first, length)
-    device = _lanes(trace, rows, ("source", "rank", "pid", "device"))
+    device = codes_of(trace, rows, ("source", "rank", "pid", "device"))
     union = union_length_by(device, int(device.max(initial=-1)) + 1, starts[rows], starts[rows] + durations)
     return Work(
         rows, keys, key, durations, launch, place[rows], rank[rows], charged,
-        _lanes(trace, rows, ("source", "rank", "pid", "device", "context", "stream")), np.flatnonzero(place >= 0),
+        codes_of(trace, rows, ("source", "rank", "pid", "device", "context", "stream")), np.flatnonzero(place >= 0),
         sum(union.tolist()),
     )  # fmt: skip
 
@@ -134,17 +134,26 @@ def _launches(trace: Trace, rows: I64) -> I64:
     return np.append(calls, -1)[found.launch]
 
 
-def _lanes(trace: Trace, rows: I64, columns: tuple[str, ...]) -> I64:
-    """Return a number for each piece, the same for the same values of the columns."""
-    code = np.zeros(rows.size, np.int64)
+def codes_of(trace: Trace, rows: I64, columns: tuple[str, ...]) -> I64:
+    """Return shape (n,): a number from 0 for each row, the same for the same values of the columns."""
+    code, size = np.zeros(rows.size, np.int64), 1
     for column in columns:
-        values = trace.events.column(column).combine_chunks()
-        if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
-        own = values.take(pa.array(rows)).dictionary_encode()
-        labels = own.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        code = np.unique(code * (len(own.dictionary) + 1) + labels, return_inverse=True)[1].astype(np.int64)
-    return code
+        own = trace.events.column(column).take(pa.array(rows)).dictionary_encode().combine_chunks()
+        if isinstance(own, pa.ChunkedArray):
+            own = own.chunk(0) if own.num_chunks else pa.nulls(0, pa.int64()).dictionary_encode()
+        width = len(own.dictionary) + 1
+        if width == 1 or (width == 2 and not own.null_count):
+            continue
+        if size * width >= 1 << 62:
+            found, code = np.unique(code, return_inverse=True)
+            size = found.size
+        code = code * width + own.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1
+        size *= width
+    if size > max(4 * rows.size, 1 << 16):
+        return np.unique(code, return_inverse=True)[1].astype(np.int64, copy=False)
+    dense = np.cumsum(np.bincount(code, minlength=size) > 0) - 1
+    lanes: I64 = dense[code]
+    return lanes
 
 
 def _charges(starts: I64, ends: I64, first: I64, length: I64) -> I64:
