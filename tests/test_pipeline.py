@@ -183,3 +183,17 @@ def test_an_upstreams_tables_are_shown_unasked_for_its_own_formats_alone() -> No
     theano = tracekit.read(next(sample("theano").glob("*.txt")))
     assert "theano" in [section.view for section in pipeline.summary(theano).sections]
     assert pipeline.views_of("", ["all"]) == pipeline.TABLE_VIEWS
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(devices=frozenset({99})), "the filters left out 137 records: nothing is left to show"),
+        (Selection(kinds=frozenset({"memset"})), 'what "this trace has none" says is of the others alone'),
+    ],
+)
+def test_a_report_says_that_a_filter_is_why_there_is_nothing(selection: Selection, words: str) -> None:
+    trace = tracekit.read(sample("nvprof-csv/gpu-and-api-trace.csv"), selection=selection)
+    assert any(words in note for note in pipeline.summary(trace).notes)
+    whole = tracekit.read(sample("nvprof-csv/gpu-and-api-trace.csv"))
+    assert not any("filters" in note for note in pipeline.summary(whole).notes)

@@ -239,3 +239,24 @@ class TestTotals:
                 trace(totals=tuple({**r, "kind": "runtime"} for r in rows), run=run), ViewOptions(thread_sep=True)
             ).notes
         )
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        ("Total", "total"),
+        ("totl", "total"),
+        ("device-total", "device_total"),
+        ("-P99", "p99"),
+        ("-", None),
+        ("x", None),
+    ],
+)
+def test_a_key_of_sort_that_is_no_column_gets_one_sentence_and_what_looks_like_it(key: str, first: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        KERNEL(trace({"name": "a", "dur_ns": 1}), ViewOptions(sorted_by=key))
+    assert str(caught.value) == f"--sort {key}: no such column"
+    hint = caught.value.hint
+    assert hint.endswith("one of: name, calls, total, avg, min, max, p50, p95, p99, std, ratio")
+    assert hint.startswith(first or "one of: name")
+    assert len(hint) < 160

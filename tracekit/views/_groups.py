@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import compress
 
 import numpy as np
@@ -249,11 +250,12 @@ def sort_key(options: ViewOptions, columns: Collection[str]) -> tuple[str, bool]
 def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
     """Raise UsageError where the key of --sort is a column of no table here; `columns` are those of this view."""
     key, _ = sort_key(options, columns)
-    if key and key not in columns and key not in SORT_KEYS:
-        others = [name for name in SORT_KEYS if name not in columns]
-        raise UsageError(
-            f"--sort {key}: no such column", hint=f"one of: {', '.join(columns)}; of other views: {', '.join(others)}"
-        )
+    if key in columns or key in SORT_KEYS or not options.sorted_by:
+        return
+    # The hint names what looks like it, of any view, and the columns of this one: all of all views would be a page.
+    near = get_close_matches(key.lower(), sorted({*columns, *SORT_KEYS}), 3)
+    perhaps = f"{' or '.join(near)}? " if near else ""
+    raise UsageError(f"--sort {options.sorted_by}: no such column", hint=f"{perhaps}one of: {', '.join(columns)}")
 
 
 def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list[str]:
