@@ -130,6 +130,37 @@ Figure = Timeline | Bar | Series
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """A cell of another view's table that a finding rests on. cell: "VIEW.ROW.COLUMN"."""
+
+    cell: str
+    value: Cell
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, and what mending it can bring at most.
+
+    claim: one sentence with numbers. events: ids of the first events that it is about. ceiling_ns: the most that the
+    window (of `share`, 0..1) would be shorter. confidence: "high", "medium" or "low", for the reason `because`.
+    advice: what to do. check: what to look at after the change. owner: the rank or input, "" where there is one alone.
+    """
+
+    rule: str
+    owner: str
+    claim: str
+    evidence: tuple[Evidence, ...]
+    events: tuple[int, ...]
+    ceiling_ns: int
+    share: float
+    confidence: str
+    because: str
+    advice: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """What one view has to say. Nothing to show is a section without tables, with a note that says why."""
 
@@ -138,6 +169,7 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def to_pandas(self, table: str = "") -> pandas.DataFrame:
         """Return the table of that name, or the first one, as a DataFrame; an empty one when the view has no table.

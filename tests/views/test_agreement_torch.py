@@ -22,7 +22,9 @@ from tracekit.trace import text_codes
 from tracekit.views import _gaps, _groups
 
 RUNS = ("plain", "sched1", "ddp_rank0", "ddp_rank1")
-HOST = {Kind.OPERATOR, Kind.PYTHON_OP, Kind.USER_RANGE, Kind.STEP, Kind.COMMUNICATION}
+HOST = {
+    Kind.OPERATOR, Kind.PYTHON_OP, Kind.USER_RANGE, Kind.STEP, Kind.COMMUNICATION, Kind.DATALOADER, Kind.OPTIMIZER,
+}  # fmt: skip
 
 pytestmark = pytest.mark.corpus
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,6 +38,8 @@ def summary(
     ] = "",
 ) -> None:
     """Print tables: by kind, device, kernel, copy and API call. Times are exact; every record is accounted for."""
+    from dataclasses import replace
+
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.render.base import RenderOptions
@@ -48,7 +50,7 @@ def summary(
     failures: list[Failure] = []
     views = pipeline.views_of(compat, view or ())
     words = reading.words()
-    numbers = _view_numbers(words["options"])
+    numbers, thresholds = _view_numbers(words["options"]), _thresholds(words["options"])
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(
             reading.inputs, columns=pipeline.columns_of(views, compat), demangle=reading.demangle, failures=failures,
@@ -57,6 +59,7 @@ def summary(
     if top is None:
         top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
     options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat, **numbers)
+    options = replace(options, thresholds=thresholds)
     made = pipeline.summary(trace, views=view or (), options=options)
     text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
     sys.stdout.write(text)
@@ -66,7 +69,7 @@ def summary(
     finish(failures)
 
 
-def _view_numbers(options: dict[str, str]) -> dict[str, int]:
+def _view_numbers(options: dict[str, str]) -> dict[str, Any]:
     """Take the options of single views out of those of formats. Raises: UsageError for a value that is no count."""
     from tracekit.errors import UsageError
     from tracekit.views.base import VIEW_NUMBERS
@@ -76,3 +79,19 @@ def _view_numbers(options: dict[str, str]) -> dict[str, int]:
         if not (text.isascii() and text.isdigit() and len(text) < 19):
             raise UsageError(f"--option {key}={text}: not a count", hint=f"such as --option {key}=20")
     return {key: int(text) for key, text in found.items()}
+
+
+def _thresholds(options: dict[str, str]) -> dict[str, float]:
+    """Take the thresholds of findings out of those of formats. Raises: UsageError for a value that is no number."""
+    from tracekit.errors import UsageError
+    from tracekit.views.findings import THRESHOLDS, chosen
+
+    found = {key: options.pop(key) for key in THRESHOLDS if key in options}
+    numbers = {}
+    for key, text in found.items():
+        try:
+            numbers[key] = float(text)
+        except ValueError as err:
+            raise UsageError(f"--option {key}={text}: not a number", hint=THRESHOLDS[key].meaning) from err
+    chosen(numbers)
+    return numbers

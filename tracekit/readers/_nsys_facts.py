@@ -56,9 +56,16 @@ def facts_of(ctx: Context) -> dict[str, Any]:
     system = {name: value for name, value in db.small("TARGET_INFO_SYSTEM_ENV", "name", "value") if value}
     facts |= {key: str(system[name]) for key, name in _SYSTEM.items() if name in system}
     run.origin_ns = _origin(ctx, meta)
-    for device, name in db.small("TARGET_INFO_GPU", "id", "name"):
+    properties = []
+    for device, name, count, major in db.small("TARGET_INFO_GPU", "id", "name", "smCount", "computeMajor"):
         if isinstance(device, int) and name:
             run.devices[(source, device)] = str(name)
+        if isinstance(device, int) and isinstance(count, int):
+            # Kineto's words, so that views ask one question of all formats.
+            found = {"id": device, "name": name, "numSms": count, "computeMajor": major}
+            properties.append({key: value for key, value in found.items() if isinstance(value, int | str)})
+    if properties:
+        facts["deviceProperties"] = properties
     defaults = db.small("TARGET_INFO_CUDA_NULL_STREAM", "deviceId", "streamId")
     defaults += db.small("TARGET_INFO_CUDA_CONTEXT_INFO", "deviceId", "nullStreamId")
     for device, stream in defaults:

@@ -13,6 +13,7 @@ objects.
 |---|---|
 | cpu_op, Operator | operator |
 | user_annotation | user_range; "ProfilerStep#n": step n; "nccl:..." and the like: communication |
+| these and cpu_op | "enumerate(DataLoader)#...": dataloader; "Optimizer.step#...": optimizer |
 | python_function | python_op |
 | cuda_runtime, cuda_driver, mtia_runtime, ... | runtime, driver |
 | kernel; gpu_memcpy; gpu_memset; cuda_sync | kernel; memcpy; memset; sync |
@@ -60,6 +61,8 @@ from tracekit.trace import Ledger
 NAME = KINETO
 
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
+_PHASES = (("enumerate(DataLoader)#", Kind.DATALOADER), ("Optimizer.step#", Kind.OPTIMIZER))
+"""Ranges that torch itself puts around loading and optimizing (torch/utils/data/dataloader.py, torch/optim)."""
 _COMMUNICATION = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl):")
 _COPY = re.compile(r"Memcpy (\w+)")
 _DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": "DtoD"}
@@ -137,6 +140,8 @@ class _Kineto:
                 build.consts["step"] = int(step[1])
             elif _COMMUNICATION.match(name):
                 kind = Kind.COMMUNICATION
+        if kind in (Kind.USER_RANGE, Kind.OPERATOR):  # torch before 1.9 gives them the cat of operators
+            kind = next((phase for start, phase in _PHASES if name.startswith(start)), kind)
         elif cat == "mtia_ccp_events" and "direction" in event.args:
             kind = Kind.MEMCPY
             if (direction := _DMA.get(event.arg("direction") or "")) is not None:

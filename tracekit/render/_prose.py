@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracekit.render._cells import visible
 from tracekit.render._series import series_lines
-from tracekit.report import Bar, Figure, ReportTable, Section, Series
-from tracekit.units import Unit, format_bytes, format_ratio, format_span
+from tracekit.report import Bar, Cell, Evidence, Figure, Finding, ReportTable, Section, Series
+from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
 
 LEDGERS_SHOWN = 4
 _COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
@@ -124,6 +125,42 @@ def figure_lines(figure: Figure) -> list[str]:
     lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
     line = f"a timeline of {len(figure.start_ns):,} of {figure.total:,} rectangles on {lanes}: the html report draws it"
     return [line, *([visible(figure.thinning)] if figure.thinning else [])]
+
+
+def finding_title(finding: Finding) -> str:
+    """Return what a finding is, whose, and what it says: "data loading: ..."."""
+    whose = f" ({visible(finding.owner)})" if finding.owner else ""
+    return f"{finding.rule}{whose}: {visible(finding.claim)}"
+
+
+def finding_lines(finding: Finding) -> list[tuple[str, str]]:
+    """Return what stands below a finding's title: (word, text)."""
+    share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
+    lines = [
+        ("won at most", f"{format_span(finding.ceiling_ns)} ({share} %)"),
+        ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
+    ]
+    if finding.evidence:
+        lines.append(("evidence", "; ".join(_evidence(each) for each in finding.evidence)))
+    if finding.events:
+        lines.append(("events", f"{', '.join(map(str, finding.events))} (the first)"))
+    return [*lines, ("do", visible(finding.advice)), ("check", visible(finding.check))]
+
+
+def _evidence(each: Evidence) -> str:
+    return f"{visible(each.cell)} = {_value(each.value, each.unit)}"
+
+
+def _value(value: Cell, unit: Unit) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    if isinstance(value, str) or unit in (Unit.TEXT, Unit.ID):
+        return visible(str(value))
+    if unit is Unit.RATIO:
+        return f"{format_ratio(value)} %"
+    if unit is Unit.BYTES_PER_S:
+        return format_rate(value)
+    return _amount(value, unit) if isinstance(value, int) else f"{value:,}"
 
 
 def _amount(value: int, unit: Unit) -> str:

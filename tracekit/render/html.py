@@ -70,7 +70,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One section of the page."""
+    """One section of the page. claims, of findings: title, and (word, text) below it."""
 
     title: str
     anchor: str
@@ -78,6 +78,7 @@ class Part:
     drawings: tuple[Drawing, ...]
     charts: tuple[Chart, ...]
     sheets: tuple[Sheet, ...]
+    claims: tuple[tuple[str, list[tuple[str, str]]], ...]
     notes: tuple[str, ...]
 
 
@@ -169,7 +170,8 @@ def _add(page: _Page, section: Section, options: RenderOptions, *, telling: bool
             drawings.append(_drawing(figure, page.drawings))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     sheets = tuple(sheet(table, options.time_unit) for table in section.tables)
-    page.parts.append(Part(title, visible(section.view), bars, tuple(drawings), charts, sheets, notes))
+    claims = tuple((_prose.finding_title(each), _prose.finding_lines(each)) for each in section.findings)
+    page.parts.append(Part(title, visible(section.view), bars, tuple(drawings), charts, sheets, claims, notes))
 
 
 def _bar(bar: Bar) -> BarBox:

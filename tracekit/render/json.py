@@ -1,8 +1,10 @@
 """json: the public form of a report, changed only with the version.
 
 `{"tracekit": VERSION, "sections": [{"view", "tables": [{"name", "columns": [{"name", "unit"}], "rows": [[...]]}],
-"notes": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a float that is no
-number. Rows that --top left out are a note. Characters that a terminal would obey stand as \\u escapes. Figures are
+"notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
+float that is no number. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
+"value", "unit"}], "events": [ids], "ceiling_ns", "share", "confidence", "because", "advice", "check"}.
+Rows that --top left out are a note. Characters that a terminal would obey stand as \\u escapes. Figures are
 drawings and stand in the html report alone.
 """
 
@@ -15,7 +17,7 @@ from typing import Any
 from tracekit.render._cells import finite
 from tracekit.render._prose import omitted_line
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.report import Report, ReportTable, Section
+from tracekit.report import Finding, Report, ReportTable, Section
 
 # All of these can stand in a JSON text only within strings, where the escape means the same.
 _UNSAFE = re.compile(
@@ -35,7 +37,18 @@ def _section(section: Section) -> str:
     tables = _array([_table(table) for table in section.tables], 4)
     left_out = [f"{table.name}: {line}" for table in section.tables if (line := omitted_line(table))]
     notes = _dumps([*section.notes, *left_out])
-    return f'{{"view": {_dumps(section.view)}, "tables": {tables},\n   "notes": {notes}}}'
+    found = _array([_dumps(_finding(finding)) for finding in section.findings], 4)
+    more = f',\n   "findings": {found}' if section.findings else ""
+    return f'{{"view": {_dumps(section.view)}, "tables": {tables},\n   "notes": {notes}{more}}}'
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    evidence = [{"cell": e.cell, "value": finite(e.value), "unit": str(e.unit)} for e in finding.evidence]
+    return {
+        "rule": finding.rule, "owner": finding.owner, "claim": finding.claim, "evidence": evidence,
+        "events": list(finding.events), "ceiling_ns": finding.ceiling_ns, "share": finite(finding.share),
+        "confidence": finding.confidence, "because": finding.because, "advice": finding.advice, "check": finding.check,
+    }  # fmt: skip
 
 
 def _table(table: ReportTable) -> str:

@@ -40,6 +40,9 @@ def _section(section: Section, options: RenderOptions) -> Iterator[str]:
         if table.title != section.title:
             yield from ("", f"### {plain(table.title)}")
         yield from ("", *_table(table, options))
+    for finding in section.findings:
+        yield from ("", f"**{plain(_prose.finding_title(finding))}**", "")
+        yield from (f"- {word}: {plain(text)}" for word, text in _prose.finding_lines(finding))
     notes = [line for figure in section.figures for line in _prose.figure_lines(figure)]
     notes += [line for table in section.tables if (line := _prose.omitted_line(table))]
     notes += section.notes

@@ -8,6 +8,7 @@ from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
     "timeline",
+    "findings",
     "overview",
     "steps",
     "critical_path",
@@ -45,6 +46,7 @@ UPSTREAMS: dict[str, frozenset[str]] = {
 """Views that are the tables of one upstream, and its formats: only these are shown so without being asked."""
 
 SUMMARY: tuple[str, ...] = (
+    "findings",
     "overview",
     "steps",
     "device",

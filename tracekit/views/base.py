@@ -21,6 +21,7 @@ class ViewOptions:
     Of single views, None for the view's own default (`summary --option n_apply=20`): n_ops, n_apply: rows that theano
     shows of its tables. min_memory_size: bytes of the outputs of a node that its memory table shows. verbosity: 1, 2 or
     3 of singa. iterations, skip_iterations: those that a SINGA profile is an average of, and those that it left out.
+    thresholds: values of findings' rules other than the defaults; keys are those of `_findings_thresholds.THRESHOLDS`.
     """
 
     sorted_by: str = ""
@@ -34,6 +35,7 @@ class ViewOptions:
     verbosity: int | None = None
     iterations: int | None = None
     skip_iterations: int | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
 
 VIEW_NUMBERS = ("n_ops", "n_apply", "min_memory_size", "verbosity", "iterations", "skip_iterations")

@@ -15,14 +15,9 @@ collectives (kernels that wait inside a collective look busy).
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.clocks import Clocks, align
+from tracekit.analysis.clocks import Clocks
 from tracekit.analysis.intervals import I64, union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -32,10 +27,9 @@ from tracekit.units import Unit, format_span
 from tracekit.views import _collectives, _groups, _meetings, _owners, _steps
 from tracekit.views._meetings import Mask, Meetings
 from tracekit.views._sources import synthetic_sources
+from tracekit.views._stragglers import Skews, clocks_of, on_one_clock, skews_of, stragglers
 from tracekit.views.base import View, ViewOptions
 
-CHANCE = 0.01
-LEAST_LATE = 5
 SHOWN = 10
 """Collectives of the largest skew that are listed, unless --top says another number."""
 
@@ -46,23 +40,6 @@ _SORTABLE = (
     "skew_p50", "skew_p95", "skew_max", "skew", "transfer_p50", "transfer", "waiting", "number", "start", "latest",
     "offset", "drift_ppm", "uncertainty", "measure", "mean", "min", "max", "imbalance", "most",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Skews:
-    """Of each meeting, shape (m,), ns on one clock. sure: the skew is larger than what the clocks leave open.
-
-    late: how long the last came after the one before it. waits: of each row of the meetings, shape (n,).
-    """
-
-    first: I64
-    skew: I64
-    transfer: I64
-    latest: I64
-    late: I64
-    sure: Mask
-    judged: Mask
-    waits: I64
 
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
@@ -79,20 +56,20 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         needs = f"needs several ranks (inputs or processes); this trace has {what}"
         return Section(VIEW.name, _TITLE, notes=(needs, *_groups.option_notes(options)))
     every = _meetings.find(trace, owners)
-    clocks = _clocks(owners, every)
-    met = _meetings.only(every, _on_one_clock(owners, every, clocks))
+    clocks = clocks_of(owners, every)
+    met = _meetings.only(every, on_one_clock(owners, every, clocks))
     tables = [_balance(trace, owners, present, steps, work, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
         notes.append(f"{_groups.plural('collective', strangers)} left out: the clocks could not be brought in line")
     if met.count:
-        skews = _skews(met, clocks)
+        skews = skews_of(met, clocks)
         tables = [
             _by_rank(owners, met, skews, options), _by_name(met, skews, options),
             _largest(owners, met, skews, options), _of_clocks(owners, met, clocks, options), *tables,
         ]  # fmt: skip
         notes += _clock_notes(owners, met, clocks)
-        notes += _stragglers(owners, met, skews)
+        notes += _straggler_notes(owners, met, skews)
     else:
         notes.append("no collective was found in two ranks: there is no skew to tell")
     notes += _left_out(met)
@@ -102,43 +79,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _clocks(owners: _owners.Owners, met: Meetings) -> Clocks:
-    tells = met.together[met.meeting]
-    return align(met.meeting[tells], met.owner[tells], met.ends[tells], len(owners))
-
-
-def _each(met: Meetings, values: npt.NDArray[Any], how: np.ufunc) -> npt.NDArray[Any]:
-    """Return one value for each meeting of those of its rows."""
-    if not met.count:
-        return values[:0]
-    found: npt.NDArray[Any] = how.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
-    return found
-
-
-def _on_one_clock(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> Mask:
-    """Tell which meetings have all their rows on clocks that were brought in line, or on one and the same clock."""
-    clock = np.array(owners.clocks, np.int64)[met.owner]
-    same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
-    return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)
-
-
-def _skews(met: Meetings, clocks: Clocks) -> _Skews:
-    starts, ends = clocks.corrected(met.owner, met.starts), clocks.corrected(met.owner, met.ends)
-    order = np.lexsort((starts, met.meeting))
-    bounds = np.searchsorted(met.meeting[order], np.arange(met.count + 1))
-    first, last = order[bounds[:-1]], order[bounds[1:] - 1]
-    before_last = order[bounds[1:] - 2]
-    end = _each(met, ends, np.maximum)
-    unsure = clocks.uncertainty[met.owner]
-    judged = _each(met, clocks.known[met.owner], np.logical_and)
-    late = starts[last] - starts[before_last]
-    return _Skews(
-        starts[first], starts[last] - starts[first], np.maximum(end - starts[last], 0), met.owner[last], late,
-        judged & (late > unsure[last] + unsure[before_last]), judged, starts[last][met.meeting] - starts,
-    )  # fmt: skip
-
-
-def _by_rank(owners: _owners.Owners, met: Meetings, skews: _Skews, options: ViewOptions) -> ReportTable:
+def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
     count = len(owners)
     waits = grouped(met.owner, count, skews.waits)
     late = grouped(skews.latest[skews.sure], count, skews.late[skews.sure])
@@ -161,7 +102,7 @@ def _some(calls: int, value: int) -> int | None:
     return int(value) if calls else None
 
 
-def _by_name(met: Meetings, skews: _Skews, options: ViewOptions) -> ReportTable:
+def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
     skew = grouped(met.kind, len(met.names), skews.skew)
     transfer = grouped(met.kind, len(met.names), skews.transfer)
     both = (skew.total + transfer.total).tolist()
@@ -182,7 +123,7 @@ def _by_name(met: Meetings, skews: _Skews, options: ViewOptions) -> ReportTable:
     return _groups.finish("collectives", "Skew and transfer", columns, options, own_order="skew")
 
 
-def _largest(owners: _owners.Owners, met: Meetings, skews: _Skews, options: ViewOptions) -> ReportTable:
+def _largest(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
     shown = np.lexsort((np.arange(met.count), -skews.skew))[: options.top or SHOWN]
     begin = int(skews.first.min())
     columns = [
@@ -271,44 +212,18 @@ def _clock_notes(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> list[
     return notes
 
 
-def _stragglers(owners: _owners.Owners, met: Meetings, skews: _Skews) -> list[str]:
+def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[str]:
     if not skews.judged.any():
         return []
     late = int(np.count_nonzero(skews.sure))
     if not late:
         return ["no skew is larger than what the clocks leave open: no straggler can be named"]
-    came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
-    here = np.unique(met.owner).tolist()
-    sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
-    in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
-    notes = []
-    for o in sorted(here, key=lambda each: (-came[each], each)):
-        mine = skews.sure & (skews.latest == o)
-        trials = int(in_sure[o])
-        if came[o] < LEAST_LATE:
-            continue
-        # The chance to be last by accident is that of the smallest meeting that it was in.
-        share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
-        if _tail(int(came[o]), trials, share) * len(here) > CHANCE:
-            continue
-        by = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
-        notes.append(
-            f"straggler: {owners.labels[o]} came last in {int(came[o]):,} of {trials:,} collectives whose last one is "
-            f"known, by {format_span(int(by.percentile(50)[0]))} (median), {format_span(int(by.total[0]))} in all"
-        )
+    notes = [
+        f"straggler: {owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
+        f"one is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
+        for each in stragglers(owners, met, skews)
+    ]
     return notes or [f"nobody came last more often than chance, in {late:,} collectives whose last one is known"]
-
-
-def _tail(least: int, trials: int, share: float) -> float:
-    """Return the chance of `least` or more of so many trials."""
-    if share >= 1:
-        return 1.0
-    logs = [
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(share) + (trials - k) * math.log1p(-share)
-        for k in range(least, trials + 1)
-    ]  # fmt: skip
-    return min(1.0, sum(map(math.exp, logs)))
 
 
 def _left_out(met: Meetings) -> list[str]:

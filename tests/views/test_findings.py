@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paddle_case import AFTER, write_case_study
+from strategies import traces
+from support import SAMPLES, corpus_root
+from typer.testing import CliRunner
+from views.hosts import call, op, work
+from views.tables import Row, dicts, trace
+from views.test_ranks import collective
+
+from tracekit.cli import app
+from tracekit.errors import TracekitError, UsageError
+from tracekit.pipeline import read, render, report_of, summary, view
+from tracekit.render._cells import cell_width
+from tracekit.render.base import RenderOptions
+from tracekit.report import Finding, Section
+from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.views import SUMMARY, VIEWS
+from tracekit.views.base import ViewOptions
+from tracekit.views.findings import THRESHOLDS
+
+FINDINGS = VIEWS["findings"].compute
+US = 1000
+MS = 1_000_000
+
+
+def found(made: Trace, rule: str, **thresholds: float) -> list[Finding]:
+    section = FINDINGS(made, ViewOptions(thresholds=thresholds))
+    return [each for each in section.findings if each.rule == rule]
+
+
+def one(made: Trace, rule: str, **thresholds: float) -> Finding:
+    (finding,) = found(made, rule, **thresholds)
+    return finding
+
+
+def step(number: int, start: int, end: int) -> Row:
+    return op(f"ProfileStep#{number}", start, end, "step", step=number)
+
+
+def with_devices(made: Trace, **properties: Any) -> Trace:
+    facts = {"deviceProperties": [{"id": 0, **properties}]}
+    run = Run(origin_ns=0, sources=[SourceFacts("a.json", "kineto", facts=facts)])
+    return replace(made, run=run)
+
+
+# The case study of the seed: 11 steps, single-threaded loading, then num_workers=4.
+
+
+def test_the_case_study_finds_data_loading_and_its_ceiling(tmp_path: Path) -> None:
+    made = read(write_case_study(tmp_path / "before.json"))
+    finding = one(made, "data loading")
+    assert "49.11 %" in finding.claim
+    assert finding.claim.startswith("Heavily input-bound")
+    # The loader's 144.088 ms all lie on the thread that takes the steps, and nothing runs behind them.
+    assert finding.ceiling_ns == 144_088_000
+    assert finding.share == pytest.approx(0.4911, abs=1e-4)
+    assert finding.confidence == "high"
+    model = {row["name"]: row for row in dicts(view(made, "model"))}
+    told = {each.cell: each.value for each in finding.evidence}
+    assert told["model.Dataloader.ratio"] == model["Dataloader"]["ratio"]
+    assert told["model.ProfileStep.total"] == model["ProfileStep"]["total"] == 293_390_000
+    kinds = dict(zip(made.events["event_id"].to_pylist(), made.events["kind"].to_pylist(), strict=True))
+    assert [kinds[each] for each in finding.events] == ["dataloader"] * 5
+
+
+def test_after_num_workers_the_finding_is_gone(tmp_path: Path) -> None:
+    made = read(write_case_study(tmp_path / "after.json", AFTER))
+    section = FINDINGS(made, ViewOptions())
+    assert section.findings == ()
+    assert section.notes[0].startswith("nothing found; looked for: data loading, ")
+    assert "warm-up" in section.notes[0]
+    assert section.notes[1].startswith("not tried: ")
+
+
+def test_a_threshold_that_is_set_counts(tmp_path: Path) -> None:
+    after = read(write_case_study(tmp_path / "after.json", AFTER))
+    finding = one(after, "data loading", data_loading_share=0.018)
+    assert finding.claim.startswith("Input-bound: data loading takes 1.82 %")
+    before = read(write_case_study(tmp_path / "before.json"))
+    assert not found(before, "data loading", data_loading_share=0.5)
+    assert found(before, "data loading", data_loading_share=0.5, least_share=0.0) == []
+
+
+def test_loading_that_hides_behind_the_device_is_no_finding() -> None:
+    """Half of each step is loading, but the device works all the time: nothing can be won."""
+    rows: list[Row] = []
+    for i in range(30):
+        at = i * 100 * US
+        rows += [
+            step(i, at, at + 100 * US), op("loader", at, at + 50 * US, "dataloader"),
+            call(i, at + 60 * US, at + 61 * US), work("gemm", i, at + 61 * US, at + 161 * US),
+        ]  # fmt: skip
+    made = trace(*rows)
+    assert not found(made, "data loading")
+
+
+def test_a_loader_of_another_thread_is_no_finding() -> None:
+    rows = [step(i, i * 100 * US, (i + 1) * 100 * US) for i in range(6)]
+    rows += [op("worker", i * 100 * US, i * 100 * US + 90 * US, "dataloader", tid=99) for i in range(6)]
+    section = FINDINGS(trace(*rows), ViewOptions())
+    assert not section.findings
+    assert any("on no thread that steps or launches" in note for note in section.notes)
+
+
+# The other rules, each with a trace that has the fault, and one in which the same rows do no harm.
+
+
+def syncing(wait: int, sleep: int) -> Trace:
+    """Each round launches a kernel, waits for it, and then works on the host."""
+    rows: list[Row] = []
+    at = 0
+    for i in range(10):
+        launched = at + 10 * US
+        done = launched + wait
+        rows += [
+            call(i, at, launched), work("gemm", i, launched, done),
+            op("cudaStreamSynchronize", launched, done + US, "runtime", correlation=100 + i),
+            op("aten::add", done + US, done + US + sleep),
+        ]  # fmt: skip
+        at = done + US + sleep
+    return trace(*rows)
+
+
+def test_synchronization_that_keeps_the_device_waiting() -> None:
+    made = syncing(100 * US, 80 * US)
+    finding = one(made, "needless synchronization")
+    assert "10 calls" in finding.claim
+    assert "cudaStreamSynchronize" in finding.claim
+    api = {row["name"]: row for row in dicts(view(made, "api"))}
+    assert ("api.cudaStreamSynchronize.total", api["cudaStreamSynchronize"]["total"]) in [
+        (each.cell, each.value) for each in finding.evidence
+    ]
+    # Host (10 + 80 us a round) and device (100 us a round) could overlap but for the first launch: never more than the
+    # time in the calls.
+    assert 0 < finding.ceiling_ns <= api["cudaStreamSynchronize"]["total"]
+    whole = 10 * 191 * US
+    assert whole - finding.ceiling_ns >= 10 * 100 * US
+
+
+def test_a_wait_at_the_end_wins_nothing() -> None:
+    rows = [call(i, i * 10 * US, i * 10 * US + US) for i in range(20)]
+    rows += [work("gemm", i, US + i * 50 * US, US + (i + 1) * 50 * US) for i in range(20)]
+    rows.append(op("cudaDeviceSynchronize", 200 * US, 1001 * US, "runtime", correlation=99))
+    assert not found(trace(*rows), "needless synchronization")
+
+
+def launching(kernel: int, count: int = 200) -> Trace:
+    """An operator of 20 us launches each kernel, in a call of 5 us at its end."""
+    rows: list[Row] = []
+    free = 0
+    for i in range(count):
+        at = i * 20 * US
+        begin = max(at + 20 * US, free)
+        free = begin + kernel
+        rows += [
+            op("aten::add", at, at + 20 * US), call(i, at + 15 * US, at + 20 * US), work("add", i, begin, free),
+        ]  # fmt: skip
+    return trace(*rows)
+
+
+def test_short_kernels_are_launch_bound() -> None:
+    made = launching(4 * US)
+    finding = one(made, "launch-bound")
+    assert "100.00 % of 200 kernels" in finding.claim
+    # Without launching and operators the kernels alone are left: 200 x 4 us of 4,004 us.
+    assert finding.ceiling_ns == 4004 * US - 800 * US
+    assert not found(made, "launch-bound", launch_idle_share=0.9)
+
+
+def test_long_kernels_are_not() -> None:
+    assert not found(launching(40 * US), "launch-bound")
+
+
+def test_fewer_blocks_than_multiprocessors() -> None:
+    grid = {"grid_x": 27, "grid_y": 1, "grid_z": 1}
+    rows = [call(i, i * 2 * US, i * 2 * US + US) for i in range(30)]
+    rows += [work("small", i, (i + 1) * 100 * US, (i + 2) * 100 * US, **grid) for i in range(30)]
+    made = trace(*rows)
+    assert any("does not tell how many multiprocessors" in n for n in FINDINGS(made, ViewOptions()).notes)
+    finding = one(with_devices(made, numSms=108), "little parallelism")
+    # A quarter of the device works: three quarters of the kernels' time.
+    assert finding.ceiling_ns == 3000 * US * 3 // 4
+    assert not found(with_devices(made, numSms=27), "little parallelism")
+
+
+def test_one_kernel_that_takes_most_of_the_path() -> None:
+    rows = [call(i, i * US, i * US + 500) for i in range(4)]
+    rows += [work(name, i, 10 * US + i * 50 * US, 60 * US + i * 50 * US) for i, name in enumerate(["big"] * 3 + ["no"])]
+    made = trace(*rows)
+    finding = one(made, "expensive kernel", kernel_share=0.3)
+    assert finding.claim.startswith("One kernel, big, takes 150.0 us in 3 calls")
+    assert finding.confidence == "low"
+    assert finding.ceiling_ns == 150 * US
+    assert not found(made, "expensive kernel", kernel_share=0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("volta_sgemm_128x64_nn", True), ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n", True),
+        ("cudnn::cnn::implicit_convolve_sgemm<float, 1024>", True), ("maxwell_scudnn_128x32_relu_small_nn_v1", True),
+        ("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_nn", False), ("volta_s884gemm_fp16_64x64", False),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128", False), ("ampere_s1688gemm_fp32_256x64", False),
+        ("vectorized_elementwise_kernel", False), ("volta_fp16_sgemm_fp16_128x128", False),
+    ],
+)  # fmt: skip
+def test_fp32_products_by_their_names(name: str, told: bool) -> None:
+    rows = [call(0, 0, US), work(name, 0, 2 * US, 100 * US)]
+    finding = found(trace(*rows), "fp32 arithmetic")
+    assert bool(finding) == told
+    if finding:
+        assert finding[0].confidence == "low"
+        assert not found(with_devices(trace(*rows), numSms=10, computeMajor=6), "fp32 arithmetic")
+
+
+def copies(name: str, size: int, count: int = 40) -> Trace:
+    rows: list[Row] = []
+    for i in range(count):
+        at = i * 100 * US
+        rows += [
+            op("cudaMemcpyAsync", at, at + 60 * US, "runtime", correlation=i),
+            work(name, i, at + 10 * US, at + 50 * US, "memcpy", bytes=size, copy_kind="HtoD"),
+        ]  # fmt: skip
+    return trace(*rows)
+
+
+def test_pageable_copies() -> None:
+    finding = one(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), "pageable copies")
+    assert "40 copies" in finding.claim
+    assert f"{40 << 20:,} bytes" in finding.claim
+    assert finding.ceiling_ns > 40 * 40 * US
+    assert not found(copies("Memcpy HtoD (Pinned -> Device)", 1 << 20), "pageable copies")
+    assert any("which kind of memory" in n for n in FINDINGS(copies("Memcpy", 1 << 20), ViewOptions()).notes)
+
+
+def test_memory_that_the_args_name_is_pageable_too() -> None:
+    args = json.dumps({"src_mem_type": "Pageable", "dst_mem_type": "Device"})
+    row = {"kind": "memcpy", "name": "[CUDA memcpy HtoD]", "dur_ns": 50 * US, "bytes": 1 << 20, "device": 0}
+    finding = one(trace({**row, "args": args}), "pageable copies")
+    assert finding.confidence == "low"  # no host calls: no critical path
+    assert "no host calls are in the trace" in finding.because
+    assert finding.ceiling_ns == 50 * US
+
+
+def test_tiny_copies() -> None:
+    made = copies("Memcpy DtoH (Device -> Pageable)", 4)
+    finding = one(made, "tiny copies")
+    assert finding.claim.startswith("40 copies of less than 16,384 bytes")
+    assert not found(made, "pageable copies")
+    assert not found(made, "tiny copies", tiny_copies=41)
+    assert not found(made, "tiny copies", tiny_copy_bytes=4)
+
+
+def talking(overlap: bool) -> Trace:
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
+    rows: list[Row] = []
+    for i in range(10):
+        at, called = i * MS + 100 * US, i * 4 * US
+        begin = at + (4 if overlap else 600) * US
+        rows += [
+            call(2 * i, called, called + US), work("gemm", 2 * i, at, at + (1000 if overlap else 600) * US),
+            call(2 * i + 1, called + 2 * US, called + 3 * US),
+            work(nccl, 2 * i + 1, begin, begin + 400 * US, stream=2 if overlap else 1),
+        ]  # fmt: skip
+    return trace(*rows)
+
+
+def test_exposed_communication() -> None:
+    made = talking(overlap=False)
+    finding = one(made, "exposed communication")
+    breakdown = dicts(view(made, "breakdown"))[0]
+    assert {each.cell.rpartition(".")[2]: each.value for each in finding.evidence} == {
+        key: breakdown[key] for key in ("exposed_comm", "exposed_comm_share", "overlap_share")
+    }
+    assert 0 < finding.ceiling_ns <= breakdown["exposed_comm"]
+    assert not found(talking(overlap=True), "exposed communication")
+
+
+def late(by: int) -> Trace:
+    """Four ranks, of which rank 2 comes late to each of 30 collectives."""
+    rows: list[Row] = []
+    end = 0
+    for i in range(30):
+        begin = end + 20 * US
+        starts = [begin + (by if rank == 2 else 0) for rank in range(4)]
+        end = max(starts) + 100 * US
+        for rank, start in enumerate(starts):
+            own = {"pid": rank, "rank": rank, "source": rank}
+            rows += [
+                call(i, start - 5 * US, start, **own), collective(rank, start, end + rank, pid=rank, correlation=i),
+                op("cudaStreamSynchronize", start, end + rank, "runtime", correlation=100 + i, **own),
+            ]  # fmt: skip
+    return trace(*rows)
+
+
+def test_a_straggler() -> None:
+    finding = one(late(200 * US), "straggler")
+    assert finding.owner == "rank 2"
+    assert finding.claim.startswith("rank 2 comes last in 30 of 30 collectives (100.00 %)")
+    assert finding.confidence == "high"
+    told = {each.cell: each.value for each in finding.evidence}
+    assert told["ranks.rank 2.last"] == 30
+    assert 0 < finding.ceiling_ns <= told["ranks.rank 2.late"]  # type: ignore[operator]
+    assert not found(late(0), "straggler")
+
+
+def test_warm_up() -> None:
+    times = [50, 10, 11, 10, 9, 10, 10, 11]
+    rows, at = [], 0
+    for i, ms in enumerate(times):
+        rows.append(step(i, at, at + ms * MS))
+        at += ms * MS
+    finding = one(trace(*rows), "warm-up")
+    assert finding.ceiling_ns == 40 * MS
+    assert "one-time" in finding.claim
+    assert not found(trace(*rows), "warm-up", warm_up_share=0.4)
+    assert not found(trace(*rows[1:]), "warm-up")
+
+
+# What holds for all findings.
+
+
+def test_the_largest_ceiling_stands_first_and_the_table_agrees() -> None:
+    section = FINDINGS(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), ViewOptions())
+    ceilings = [each.ceiling_ns for each in section.findings]
+    assert len(ceilings) > 1
+    assert ceilings == sorted(ceilings, reverse=True)
+    assert [row["won"] for row in dicts(section)] == ceilings
+    assert [row["rule"] for row in dicts(section)] == [each.rule for each in section.findings]
+    top = FINDINGS(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), ViewOptions(top=1, sorted_by="-won"))
+    assert [each.ceiling_ns for each in top.findings] == [min(ceilings)]
+
+
+def sound(section: Section) -> None:
+    for each in section.findings:
+        assert each.ceiling_ns > 0
+        assert 0 < each.share <= 1
+        assert each.confidence in ("high", "medium", "low")
+        assert all((each.claim, each.because, each.advice, each.check))
+    assert section.findings or section.notes
+
+
+@settings(max_examples=60)
+@given(made=traces(), least=st.sampled_from([0.0, 0.01]))
+def test_any_trace_is_judged_and_no_ceiling_exceeds_its_window(made: Trace, least: float) -> None:
+    nothing = dict.fromkeys(THRESHOLDS, 0.0) | {"least_share": least, "tiny_copy_bytes": 1e6}
+    for thresholds in ({}, nothing):
+        try:
+            section = FINDINGS(made, ViewOptions(thresholds=thresholds))
+        except TracekitError:  # times that add up to more than int64 holds
+            continue
+        for each in section.findings:
+            assert 0 <= each.share <= 1.0001, each
+        for form in ("text", "json", "markdown", "html", "csv"):
+            assert render(report_of(made, [section]), form, RenderOptions(width=80))
+
+
+FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith((".", "_")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_every_sample_is_judged(path: Path) -> None:
+    try:
+        made = read(path)
+    except TracekitError:
+        pytest.skip("a sample that is no trace by itself")
+    sound(FINDINGS(made, ViewOptions()))
+
+
+CORPUS = sorted(p for p in (corpus_root() / "kineto").glob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda p: p.name)
+def test_real_traces_of_torch_are_judged(path: Path) -> None:
+    sound(FINDINGS(read(path), ViewOptions()))
+
+
+def test_every_form_says_all_of_a_finding(tmp_path: Path) -> None:
+    made = read(write_case_study(tmp_path / "before.json"))
+    report = summary(made, views=["findings"])
+    (finding,) = report.sections[0].findings
+    (section,) = json.loads(render(report, "json", RenderOptions()))["sections"]
+    (told,) = section["findings"]
+    assert told["ceiling_ns"] == finding.ceiling_ns
+    assert told["events"] == list(finding.events)
+    assert {each["cell"]: each["value"] for each in told["evidence"]}["model.Dataloader.total"] == 144_088_000
+    assert set(told) == set(Finding.__slots__)
+    text = render(report, "text", RenderOptions(width=80))
+    assert all(cell_width(line) <= 80 for line in text.splitlines())
+    flat = " ".join(text.split())
+    for words in (finding.claim, finding.because, finding.advice, finding.check, "won at most 144.088 ms (49.11 %)"):
+        assert words in flat
+    html = render(report, "html", RenderOptions())
+    markdown = render(report, "markdown", RenderOptions())
+    for words in ("Heavily input-bound", "model.Dataloader.total", "144.088 ms", "num"):
+        assert words in html
+        assert words in markdown or words.replace("_", "\\_") in markdown
+    rows = render(report, "csv", RenderOptions()).splitlines()
+    assert rows[0] == "view,table,won_ns,share,confidence,rule"
+    assert rows[1].startswith("findings,findings,144088000,0.49")
+
+
+def test_findings_stand_first_in_a_summary() -> None:
+    assert SUMMARY[0] == "findings"
+    assert list(VIEWS)[:2] == ["timeline", "findings"]
+
+
+def test_an_unknown_threshold_and_a_bad_value_are_told() -> None:
+    with pytest.raises(UsageError, match="no such threshold"):
+        FINDINGS(trace({"dur_ns": 1}), ViewOptions(thresholds={"no": 1.0}))
+    for value in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="not a number of 0 or more"):
+            FINDINGS(trace({"dur_ns": 1}), ViewOptions(thresholds={"sync_share": value}))
+
+
+def test_a_threshold_of_the_command_line(tmp_path: Path) -> None:
+    path = write_case_study(tmp_path / "before.json")
+    run = CliRunner().invoke
+    found = run(app, ["summary", str(path), "--view", "findings"])
+    assert "data loading" in found.stdout
+    assert "Heavily" in found.stdout
+    gone = run(app, ["summary", str(path), "--view", "findings", "--option", "data_loading_share=0.6"])
+    assert gone.exit_code == 0
+    assert "Heavily" not in gone.stdout
+    assert "nothing found" in gone.stdout
+    wrong = run(app, ["summary", str(path), "--view", "findings", "--option", "data_loading_share=much"])
+    assert wrong.exit_code != 0
+
+
+def test_every_threshold_is_documented() -> None:
+    text = (SAMPLES.parent / "docs" / "findings.md").read_text(encoding="utf-8")
+    for key, threshold in THRESHOLDS.items():
+        assert f"| `{key}` | {threshold.default:g} |" in text, key
