@@ -123,3 +123,22 @@ def test_ids_that_are_text_or_too_large_become_small_integers() -> None:
     assert numbers[0] == numbers[3] != numbers[2]
     assert numbers[1] == 7
     assert run.ids == {("tid", 3, numbers[0]): "main", ("tid", 3, numbers[2]): str(1 << 70)}
+
+
+@pytest.mark.parametrize("span", [5, 200, 1 << 40, (1 << 63) - 1])
+def test_rows_of_a_trace_stand_as_a_stable_sort_by_start_and_longest_puts_them(span: int) -> None:
+    made = np.random.default_rng(span)
+    ts = made.integers(-(span // 2), span // 2, 500)
+    dur = made.integers(-3, 4, 500)
+    known = dur > -2
+    kinds = ["kernel"] * 500
+    batch = event_batch(500, {
+        "ts_ns": ts, "dur_ns": pa.array(dur, mask=~known), "event_id": np.arange(500), "kind": pa.array(kinds),
+        "source": 0,
+    })  # fmt: skip
+    trace = Trace(pa.Table.from_batches([batch.slice(0, 100), batch.slice(100)]))
+    wanted = np.lexsort((-np.where(known, dur, -1), ts))
+    assert trace.events["event_id"].to_pylist() == wanted.tolist()
+    assert trace.events["ts_ns"].to_pylist() == ts[wanted].tolist()
+    assert {column.num_chunks for column in trace.events.columns} == {1}
+    assert trace.events["args"].null_count == 500
