@@ -24,6 +24,10 @@ def column(report: Report, name: str, of: str) -> list[object]:
     return list(table(report, name).column(of).values)
 
 
+def notes_of(found: compare.Comparison) -> list[str]:
+    return [note for section in compare.report_of(found).sections for note in section.notes]
+
+
 def change(found: compare.Comparison, metric: str) -> compare.Change:
     return next(c for c in found.changes if c.metric.text == metric)
 
@@ -59,7 +63,7 @@ def test_one_run_a_side_is_judged_by_its_steps_and_says_so(tmp_path: Path) -> No
     found = compare.compare(base, new)
     assert found.verdict == SLOWER
     assert change(found, "step.p50").values == "steps"
-    assert any("know nothing of how runs differ" in note for note in compare.report_of(found).notes)
+    assert any("know nothing of how runs differ" in note for note in notes_of(found))
 
 
 def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
@@ -70,7 +74,7 @@ def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
     assert change(found, "kernel.total").difference == 0
     assert found.sides is not None
     assert [run.warm_up for run in (*found.sides.base, *found.sides.new)] == [1, 4]
-    assert "new: 4 warm-up steps left out, by the rule of `steps`" in compare.report_of(found).notes
+    assert "new: 4 warm-up steps left out, by the rule of `steps`" in notes_of(found)
 
 
 def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
@@ -121,11 +125,20 @@ def test_summaries_of_nvprof_are_compared_by_name() -> None:
     assert change(found, "kernel.total").difference == 0
     report = compare.report_of(found)
     assert any("totals that the profiler had summed itself" in note for note in found.notes)
-    api = table(report, "totals_0")
-    assert api.title == "API calls"
+    api = table(report, "api_parts")
     rows = {row[0]: row for row in api.rows()}
     assert rows["cudaLaunch"][1] == "gone"
     assert rows["cudaLaunchKernel"][1] == "new"
+
+
+def test_tables_of_a_profiler_are_compared_each_by_itself() -> None:
+    file = str(sample("theano/theano-1.0.5.txt"))
+    found = compare.compare(file, file)
+    titles = [t.title for section in compare.report_of(found).sections for t in section.tables]
+    assert {"Class", "Ops", "Apply"} <= set(titles)
+    assert found.verdict == UNKNOWN
+    other = compare.compare(file, str(sample("kineto/gpu.pt.trace.json")))
+    assert any("not in all runs, and not compared: " in note and "Apply" in note for note in other.notes)
 
 
 def test_two_formats_are_compared_with_a_warning() -> None:
@@ -263,4 +276,5 @@ def test_json_holds_exact_numbers(tmp_path: Path) -> None:
     names = [c["name"] for c in tables["metrics"]["columns"]]
     rows = {row[0]: dict(zip(names, row, strict=True)) for row in tables["metrics"]["rows"]}
     assert rows["step.mean"]["difference"] == round(0.25 * 870_000)
+    assert tables["verdict"]["rows"][0][0] == SLOWER
     assert rows["kernel.total"]["change"] == pytest.approx(0.25, rel=1e-4)

@@ -133,7 +133,7 @@ def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:
     wanted = "step.mean" if sides.by_step else ""
     if not wanted and all(run.whole for run in runs):
         wanted = "device.total"
-    if not wanted and all(run.whole_operators for run in runs):
+    if not wanted and all(any(kind == "operator" for kind, _ in run.whole_host) for run in runs):
         wanted = "operator.total"
     return next((change for change in changes if change.metric.text == wanted), None)
 
@@ -153,11 +153,15 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
         warm = sum(run.warm_up for run in runs)
         if warm and sides.by_step:
             notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} left out, by the rule of `steps`")
-        empty = [run.label for run in runs if not (run.whole or run.whole_operators or run.step_count or run.totals)]
+        empty = [run.label for run in runs if not (run.whole or run.whole_host or run.step_count or run.totals)]
         if empty:
             notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
         if any(run.from_totals for run in runs):
             notes.append(f"{side}: device work from totals that the profiler had summed itself")
+    sections = [{section for run in runs for section, _ in run.totals} for runs in (sides.base, sides.new)]
+    if not all(run.totals for run in (*sides.base, *sides.new)) and (sections[0] or sections[1]):
+        alone = ", ".join(sorted(sections[0] | sections[1]))
+        notes.append(f"tables that the profiler had summed itself are not in all runs, and not compared: {alone}")
     if sides.by_step:
         outside = {k for run in (*sides.base, *sides.new) for k in run.whole} - names[0] - names[1]
         if outside:

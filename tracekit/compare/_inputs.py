@@ -12,6 +12,7 @@ A word is
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from tracekit.archive import Entry
 from tracekit.compare._profile import COLUMNS, Profile, profile_of
 from tracekit.errors import AllInputsError, InputError, TracekitError, UsageError
 from tracekit.inputs import Failure, expand
+
+_PORT = re.compile(r"\d+(/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ def _of_word(word: str, how: How) -> list[Found]:
     if chosen is not None:
         return [_of_entry(entry) for entry in chosen]
     if "://" in word:
-        entries = archive.entries(word) if not word.endswith(".parquet") and archive.is_archive(word) else []
+        is_file = "." in word.rpartition("/")[2]
+        entries = archive.entries(word) if not is_file and archive.is_archive(word) else []
         return [_of_entry(entry) for entry in entries] or [Found(word, (word,))]
     if any(c in word for c in "*?["):
         names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
@@ -94,7 +98,8 @@ def archive_words(word: str) -> list[Entry] | None:
         if char != ":" or not selector or selector.startswith("//"):
             continue
         if "://" in root:
-            if ":" in selector or not archive.is_archive(root):
+            # s3://host:9000/path has a port, and no selector.
+            if _PORT.match(selector) or ":" in selector or not archive.is_archive(root):
                 continue
         elif not Path(root).is_dir():
             continue

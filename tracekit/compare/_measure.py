@@ -5,8 +5,8 @@ among themselves (clocks, neighbours, placement), so this is the only interval t
 fewer runs the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval
 then knows nothing of how runs differ, and the report says so. Fewer than 5 values on a side give no interval.
 
-**The interval** holds the true change with 96 % probability: `analysis.resample.bootstrap_difference`, relative to the
-base, of the mean over runs. 96 % and not 95 %, so that of two equal sides at most about 3 in 100 are told apart by
+**The interval** holds the true change with 96.5 % probability: `analysis.resample.bootstrap_difference`, relative to
+the base, of the mean over runs. Not 95 %, so that of two equal sides fewer than 4 in 100 are told apart by
 chance, while 10 runs with 2 % of noise still show a change of 3 % in more than 8 of 10 cases.
 
 **The verdict.** "slower" or "faster" ("more", "less" of bytes and counts): the interval excludes zero, and the change
@@ -28,7 +28,7 @@ from tracekit.compare._profile import F64, Amount, Key, Profile
 from tracekit.errors import UsageError
 from tracekit.units import Unit
 
-LEVEL = 0.96
+LEVEL = 0.965
 LEAST_VALUES = 5
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
 MORE, LESS = "more", "less"
@@ -49,9 +49,12 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "copy.calls": (Unit.COUNT, "copies and memsets, a step or a run"),
     "operator.total": (Unit.NS, "sum of the self times of operators on the host, a step or a run"),
     "operator.calls": (Unit.COUNT, "operators called, a step or a run"),
+    "api.total": (Unit.NS, "sum of the calls of the CUDA runtime and driver, waits included, a step or a run"),
+    "api.calls": (Unit.COUNT, "calls of the CUDA runtime and driver, a step or a run"),
     "memory.peak": (Unit.BYTES, "most bytes held at once, as the view memory counts them"),
 }
-NAMED = {"kernel": ("total", "avg", "calls"), "copy": ("total", "avg", "calls"), "operator": ("total", "avg", "calls")}
+NAMED = dict.fromkeys(("kernel", "copy", "operator", "api"), ("total", "avg", "calls"))
+HOST = ("operator", "api")
 _NAMED = re.compile(r'(?P<what>\w+)\[\s*"(?P<name>.*)"\s*\]\.(?P<field>\w+)', re.DOTALL)
 _STATISTIC = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "max": "p100"}
 _LEAST_BEYOND = 5
@@ -273,10 +276,9 @@ def _ratio(base: float | None, new: float | None) -> float | None:
 
 def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Key]]:
     """Return the names that a metric is about on either side; what took a name's place counts as the name."""
-    if metric.what == "operator":
-        names = {n for run in (*sides.base, *sides.new) for n in run.whole_operators}
-        wanted = names if metric.name is None else names & {metric.name}
-        both = frozenset(("operator", name) for name in wanted)
+    if metric.what in HOST:
+        names = {key for run in (*sides.base, *sides.new) for key in run.whole_host if key[0] == metric.what}
+        both = frozenset(key for key in names if metric.name in (None, key[1]))
         return both, both
     kinds = {"kernel": {"kernel"}, "copy": {"memcpy", "memset"}}.get(metric.what, {"kernel", "memcpy", "memset"})
     chosen = [group for group in sides.groups if group.kind in kinds]
@@ -289,9 +291,9 @@ def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Ke
 
 
 def _amounts(run: Profile, metric: Metric, *, by_step: bool) -> dict[Key, Amount]:
-    if metric.what == "operator":
-        operators = run.steady_operators if by_step else run.whole_operators
-        return {("operator", name): amount for name, amount in operators.items()}
+    if metric.what in HOST:
+        host = run.steady_host if by_step else run.whole_host
+        return {key: amount for key, amount in host.items() if key[0] == metric.what}
     return dict(run.steady if by_step else run.whole)
 
 

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from tracekit import pipeline
 from tracekit.compare._signature import Signature, signatures
-from tracekit.compare._work import Work, find_work
+from tracekit.compare._work import NO_NAME, Work, find_work
 from tracekit.report import Section
-from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Trace
 from tracekit.views.base import ViewOptions
 from tracekit.views.steps import StepTimes, step_times
@@ -31,11 +31,12 @@ F64 = npt.NDArray[np.float64]
 Key = tuple[str, str]
 """Kind and name of device work."""
 
-COLUMNS = pipeline.columns_of(["steps", "operator", "memory"]) | {
+COLUMNS = pipeline.columns_of(["steps", "operator", "api", "memory"]) | {
     "name", "kind", "source", "rank", "pid", "tid", "device", "context", "stream", "correlation",
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
 }  # fmt: skip
 _HOST = ViewOptions(op_detail=False)
+_ELSEWHERE = DEVICE_WORK | API_CALLS | {Kind.SYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Profile:
     after warm-up of all ranks together, and their ns. warm_up: how many were left out.
     whole, steady: amounts by name, over the run and in steps after warm-up. by_step: of steady. keys: names by place.
     durations: of each piece of device work (place in keys, ns), of a run without steps.
-    whole_operators, steady_operators: calls and self time of operators. whole_busy: union by device, None for none.
+    whole_host, steady_host: by ("operator", name) calls and self time, by ("api", name) calls and total.
+    whole_busy: union by device, None for none.
     totals: (section, name) -> amount, of tables that the profiler had summed. peak: bytes of memory held at most.
     """
 
@@ -85,8 +87,8 @@ class Profile:
     steady: Mapping[Key, Amount]
     by_step: ByStep
     durations: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-    whole_operators: Mapping[str, Amount]
-    steady_operators: Mapping[str, Amount]
+    whole_host: Mapping[Key, Amount]
+    steady_host: Mapping[Key, Amount]
     whole_busy: int | None
     totals: Mapping[tuple[str, str], Amount]
     from_totals: bool
@@ -125,8 +127,8 @@ def profile_of(trace: Trace, label: str) -> Profile:
         steady=steady,
         by_step=_by_step(work, counts, shared=places > 0),
         durations=(work.key, work.durations) if not counts else (np.zeros(0, np.int64), np.zeros(0, np.int64)),
-        whole_operators=_operators(trace),
-        steady_operators=_operators(_only(trace, work.steady_rows)) if counts else {},
+        whole_host=_host(trace),
+        steady_host=_host(_only(trace, work.steady_rows)) if counts else {},
         whole_busy=work.busy if work.rows.size else None,
         totals=_by_section(totals),
         from_totals=from_totals,
@@ -174,15 +176,24 @@ def _only(trace: Trace, rows: npt.NDArray[np.int64]) -> Trace:
     return Trace(trace.events.take(rows), trace.totals.slice(0, 0), trace.run)
 
 
-def _operators(trace: Trace) -> dict[str, Amount]:
-    """Return calls and self time of operators by name: self times add up, totals count nested operators twice."""
-    table = _table(pipeline.view(trace, "operator", _HOST), "operators")
-    if table is None or "self" not in table:
-        return {}
-    found: dict[str, Amount] = {}
-    for name, calls, own in zip(table["name"], table["calls"], table["self"], strict=True):
-        if own is not None and calls is not None:
-            found[str(name)] = Amount(int(calls), int(own))
+def _host(trace: Trace) -> dict[Key, Amount]:
+    """Return operators by self time (self times add up, totals count nested operators twice) and calls of the API."""
+    found: dict[Key, Amount] = {}
+    for kind, view, name, value in (
+        ("operator", "operator", "operators", "self"),
+        ("api", "api", "api_calls", "total"),
+    ):
+        table = _table(pipeline.view(trace, view, _HOST), name)
+        if table is None or value not in table:
+            continue
+        ranges = table.get("range", [None] * len(table["name"]))  # nvprof sums calls up by NVTX range once more
+        whole = any(r is None for r in ranges)
+        for label, calls, ns, of_range in zip(table["name"], table["calls"], table[value], ranges, strict=True):
+            if ns is None or calls is None or (whole and of_range is not None):
+                continue
+            key = (kind, NO_NAME if label is None else str(label))
+            old = found.get(key, Amount(0, 0))
+            found[key] = Amount(old.calls + int(calls), old.total + int(ns))
     return found
 
 
@@ -215,7 +226,7 @@ def _totals(trace: Trace) -> Total:
         if row["total_ns"] is None or row["section"] == "header":
             continue
         section = " · ".join(filter(None, (row["section"], _range(row["args"]))))
-        key = (section, row["kind"] or "other", row["name"] or "(no name)")
+        key = (section, row["kind"] or "other", row["name"] or NO_NAME)
         old = found.get(key, Amount(0, 0))
         found[key] = Amount(old.calls + (row["calls"] or 0), old.total + row["total_ns"])
     return found
@@ -245,8 +256,11 @@ def _device_totals(totals: Total) -> dict[Key, Amount]:
 
 
 def _by_section(totals: Total) -> dict[tuple[str, str], Amount]:
+    """Return what is compared table by table: device work and calls of the API are compared by name as of events."""
     found: dict[tuple[str, str], Amount] = {}
     for (section, kind, name), amount in totals.items():
+        if kind in _ELSEWHERE:
+            continue
         key = (section or str(Kind(kind)), name)
         old = found.get(key, Amount(0, 0))
         found[key] = Amount(old.calls + amount.calls, old.total + amount.total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracekit._version import __version__
 from tracekit.compare import _parts
@@ -30,6 +30,13 @@ LEAST_SHARE = 0.01
 """Names of less than this share of the time get no interval of their own."""
 _TOTAL = Metric("total", "device", "total", None, Unit.NS)
 IDLE = "(no device work)"
+_HOST_WORDS = {
+    "operator": (
+        "Operators by self time",
+        "self time of operators on the host, without the calls that launch and wait",
+    ),
+    "api": ("API calls", "time of API calls"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ def report_of(of: Comparison, *, top: int = 0) -> Report:
     sections: list[Section] = []
     facts: list[tuple[str, str]] = []
     ledgers: list[dict[str, object]] = []
-    notes = list(of.notes)
+    notes: list[str] = []
     title = "Comparison"
     if of.sides is not None:
         title = f"{of.names[0]} against {of.names[1]}"
@@ -65,16 +72,9 @@ def report_of(of: Comparison, *, top: int = 0) -> Report:
         for run in (*of.sides.base, *of.sides.new):
             ledgers += [ledger.to_json() for ledger in run.ledgers]
             notes += [f"{run.label}: {note}" for ledger in run.ledgers for note in ledger.notes.values()]
-        notes.append(
-            f"intervals hold the true change with {LEVEL:.0%} probability (bootstrap); changes below "
-            f"{100 * of.limits.least:g} % do not count; same: within {100 * of.limits.same:g} %"
-        )
     if of.history is not None:
-        sections.append(section_of(of.history))
-        if of.history.since and of.sides is not None:
-            notes.append(
-                f"base: the runs since the last change of level, from {of.history.labels[of.history.since]} on"
-            )
+        past = section_of(of.history)
+        sections.append(past if of.sides is not None else replace(past, notes=(*past.notes, *of.notes)))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), tuple(dict.fromkeys(notes)))
 
 
@@ -99,7 +99,7 @@ def _few(runs: Sequence[Profile]) -> list[str]:
 
 def _sections(of: Comparison, sides: Sides, top: int) -> list[Section]:
     per = "a step after warm-up" if sides.by_step else "a run"
-    out = []
+    out = [_verdict_section(of, sides)]
     if of.checked:
         out.append(Section("compare", "Rules", (_rules(of.checked),)))
     out.append(_metrics(of))
@@ -107,13 +107,36 @@ def _sections(of: Comparison, sides: Sides, top: int) -> list[Section]:
         out.append(_step_section(sides, top))
     if sides.groups:
         out.append(_device_section(sides, of.limits, top, per))
-    out += _operator_sections(sides, top, per)
+    for kind in _HOST_WORDS:
+        out += _host_sections(sides, top, per, kind)
     out += _total_sections(sides, top)
     matched = [group for group in sides.groups if group.how != "same"]
     if matched:
         out.append(_matches(matched))
     out.append(_runs(sides))
     return out
+
+
+def _verdict_section(of: Comparison, sides: Sides) -> Section:
+    notes = list(of.notes)
+    if of.history is not None and of.history.since:
+        notes.append(f"base: the runs since the last change of level, from {of.history.labels[of.history.since]} on")
+    notes.append(
+        f"intervals hold the true change with {100 * LEVEL:g} % probability (bootstrap); changes below "
+        f"{100 * of.limits.least:g} % do not count; same: within {100 * of.limits.same:g} %"
+    )
+    found = of.main
+    columns = (
+        Column("verdict", "Verdict", Unit.TEXT, [of.verdict], 0),
+        Column("metric", "Metric", Unit.TEXT, [found.metric.text if found else None], 0),
+        Column("base_runs", "Base runs", Unit.COUNT, [len(sides.base)], 2),
+        Column("new_runs", "New runs", Unit.COUNT, [len(sides.new)], 2),
+        Column("difference", "Difference", Unit.NS, [found.difference if found else None], 1),
+        *_change_columns([found])[:-1],
+        Column("values", "By", Unit.TEXT, [_by(found) if found else None], 3),
+        Column("why", "Why", Unit.TEXT, [found.why or None if found else "nothing that both sides have"], 4),
+    )
+    return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
 
 
 def _rules(checked: Sequence[Checked]) -> ReportTable:
@@ -303,20 +326,19 @@ def _named_groups(base: set[str], new: set[str], kind: str) -> list[Group]:
     return groups
 
 
-def _operator_sections(sides: Sides, top: int, per: str) -> list[Section]:
+def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]:
     def of(run: Profile) -> dict[tuple[str, str], int]:
-        found = run.steady_operators if sides.by_step else run.whole_operators
-        return {("operator", name): amount.total for name, amount in found.items()}
+        found = run.steady_host if sides.by_step else run.whole_host
+        return {key: amount.total for key, amount in found.items() if key[0] == kind}
 
     names = [{key[1] for run in runs for key in of(run)} for runs in (sides.base, sides.new)]
     if not names[0] and not names[1]:
         return []
-    whole = _parts.split(sides, _named_groups(names[0], names[1], "operator"), of)
+    whole = _parts.split(sides, _named_groups(names[0], names[1], kind), of)
     rows, _ = _cut(whole, top)
-    title = "Operators by self time"
-    table = ReportTable("operator_parts", title, _part_columns(rows, whole))
-    notes = (_adds_up(f"self time of operators, {per}", whole), "host time: calls that wait or launch are left out")
-    return [Section("compare", title, (table,), notes=notes)]
+    title, what = _HOST_WORDS[kind]
+    table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
+    return [Section("compare", title, (table,), notes=(_adds_up(f"{what}, {per}", whole),))]
 
 
 def _total_sections(sides: Sides, top: int) -> list[Section]:

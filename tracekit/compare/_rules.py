@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tracekit.compare._measure import UNKNOWN, Change, Limits, Metric, Sides, measure, metric_hint, parse_metric
+from tracekit.compare._measure import LEVEL, UNKNOWN, Change, Limits, Metric, Sides, measure, metric_hint, parse_metric
 from tracekit.errors import UsageError
 from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, Unit, format_bytes, format_span, split_quantity, to_bytes, to_ns
 
@@ -114,7 +114,7 @@ def amount(value: float, unit: Unit) -> str:
 
 
 def describe(change: Change) -> str:
-    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96 % interval +9.10 % to +12.30 %, by 10 and 10 runs)"."""
+    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96.5 % interval +9.10 % to +12.30 %, by 10 and 10 runs)"."""
     if change.base is None or change.new is None:
         return f"{change.metric.text}: {change.why}"
     unit = change.metric.unit
@@ -126,4 +126,4 @@ def describe(change: Change) -> str:
     counts = f"{change.count[0]:,} and {change.count[1]:,} {change.values}"
     if change.low == change.high:
         return f"{text} (the same in each, by {counts})"
-    return f"{text} (96 % interval {percent(change.low)} to {percent(change.high)}, by {counts})"
+    return f"{text} ({100 * LEVEL:g} % interval {percent(change.low)} to {percent(change.high)}, by {counts})"
