@@ -288,3 +288,19 @@ def test_other_runs_keep_their_results_when_other_roots_are_batched_into_the_sam
     listed = index(tmp_path / "out")
     assert len(listed["runs"]) == 5
     assert not any(run["gone"] for run in listed["runs"])
+
+
+def test_a_run_of_more_files_than_a_process_may_open_is_read(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")  # not on Windows
+    data = sample("recorder-log/rank0.jsonl").read_bytes()
+    for rank in range(60):
+        put(tmp_path / "tree" / "job" / f"rank{rank:03}.jsonl", data)
+    opened = len(list(Path("/dev/fd").iterdir()))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 30, before[1]))
+    try:
+        made = batch.run([tmp_path / "tree"], tmp_path / "out", archive="")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert (made.runs, made.failed, made.partial) == (1, (), ())
+    assert len(index(tmp_path / "out")["runs"][0]["sources"]) == 60

@@ -54,6 +54,12 @@ def test_a_worker_that_dies_costs_its_run_alone_and_is_tried_again_by_the_next_b
     assert content(out) == content(tmp_path / "clean")
 
 
+def wait_for_results(out: Path, count: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 120
+    while len(list(out.glob("runs/*/result.json"))) < count and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def test_kills_at_random_moments_leave_nothing_and_change_nothing(
     whole: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -61,10 +67,11 @@ def test_kills_at_random_moments_leave_nothing_and_change_nothing(
     out = tmp_path / "out"
     moments = random.Random(int.from_bytes(tmp_path.name.encode()[-4:]))
     killed = 0
-    for _ in range(3):
+    for results in (0, 2, 6):  # before anything is done, and while workers are at it
         process = started(root, "-o", out, "--jobs", "2")
+        wait_for_results(out, results, process)
         try:
-            finished(process, timeout=moments.uniform(1.5, 5.0))
+            finished(process, timeout=moments.uniform(0.01, 0.7))
         except subprocess.TimeoutExpired:
             process.kill()
             finished(process)
@@ -80,9 +87,7 @@ def test_ctrl_c_stops_cleanly_and_keeps_what_is_done(whole: tuple[Path, dict[str
     root, expected = whole
     out = tmp_path / "out"
     process = started(root, "-o", out, "--jobs", "2")
-    end = time.monotonic() + 120
-    while not list(out.glob("runs/*/result.json")) and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_for_results(out, 1, process)
     process.send_signal(signal.SIGINT)
     code, said = finished(process)
     assert code == 130

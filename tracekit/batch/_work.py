@@ -69,12 +69,27 @@ def work(task: Task) -> Outcome:
     """
     if (error := stranger(task.work, task.version, task.tool)) is not None:
         return Outcome(task.key, "", "failed", error)
+    _allow_many_files(len(task.files))
     try:
         made = Path(tempfile.mkdtemp(prefix="run-", dir=task.work))
         made.chmod(0o777 & ~_umask())
         return _done(task, made)
     except OSError as err:
         return Outcome(task.key, "", "failed", f"{err.filename or 'the system'}: {err.strerror or err}")
+
+
+def _allow_many_files(count: int) -> None:
+    """Raise the soft limit of open files where a run has many: all its files are open at once."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * count + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, soft), hard))
 
 
 def stranger(work_folder: str, version: str, tool: str) -> str | None:
@@ -238,10 +253,7 @@ def _result(task: Task, made: Path, outcome: _Made, marks: Sequence[str]) -> dic
         "inside": task.inside,
         "status": status,
         "again": outcome.again,
-        "reasons": [
-            {"file": path, "reason": text.replace(f"{made}/", "")}  # its name is another one each time
-            for path, text in outcome.reasons
-        ],
+        "reasons": [{"file": path, "reason": _lasting(text, made, task)} for path, text in outcome.reasons],
         "date": date,
         "date_from": date_from,
         "start_ns": _start(trace) if good else None,
@@ -264,6 +276,11 @@ def _result(task: Task, made: Path, outcome: _Made, marks: Sequence[str]) -> dic
         if entry
         else None,
     }  # fmt: skip
+
+
+def _lasting(text: str, made: Path, task: Task) -> str:
+    """Return a reason without the folders of this one batch."""
+    return text.replace(f"{made}/", "").replace(f"{task.work}/", "")
 
 
 def _records(ledgers: Sequence[Ledger]) -> dict[str, Any]:
