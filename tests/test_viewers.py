@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import viewers
-from viewers import chromium_page, perfetto
+from viewers import chromium_page, one_browser, perfetto
 
 pytestmark = pytest.mark.viewer
 
@@ -215,6 +215,31 @@ def test_no_browser_process_is_left_behind(tmp_path: Path, monkeypatch: pytest.M
             return
         time.sleep(0.1)
     pytest.fail(f"still running: {sorted(family & processes().keys())}")
+
+
+def test_pages_that_share_a_browser_share_nothing_else_and_it_ends_with_them(tmp_path: Path) -> None:
+    bad = (
+        "<!DOCTYPE html><title>x</title><script>console.error('a'); document.cookie = 'a=1'; throw Error('b')</script>"
+    )
+
+    def ours() -> set[int]:
+        return {pid for pid, (parent, name) in processes().items() if parent == os.getpid() and name != "ps"}
+
+    before = ours()
+    with one_browser():
+        first = chromium_page(page(tmp_path, bad), settle=0.1)
+        assert len(ours() - before) == 1
+        assert (len(first.console), len(first.page_errors)) == (1, 1)
+        good = chromium_page(page(tmp_path, PAGE), settle=0.1, width=700, script="[innerWidth, document.cookie]")
+        assert (good.console, good.page_errors, good.value) == ([], [], [700, ""])
+        with pytest.raises(RuntimeError, match="no table"):
+            chromium_page(page(tmp_path, PAGE), script="(() => { throw new Error('no table') })()", settle=0.1)
+        assert chromium_page(page(tmp_path, PAGE), settle=0.1).title == "Report – 表"
+    for _ in range(50):
+        if not ours() - before:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"still running: {sorted(ours() - before)}")
 
 
 @pytest.mark.parametrize("tool", ["perfetto", "chromium"])

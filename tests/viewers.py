@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import contextvars
 import fcntl
 import importlib.util
 import json
@@ -101,8 +102,52 @@ def chromium_page(
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         _missing("chromium", "apt-get install chromium")
-    with _browser(browser, timeout) as devtools:
-        return _open(devtools, Path(html_path).resolve().as_uri(), (width, height), screenshot, script, settle)
+    url = Path(html_path).resolve().as_uri()
+    if (kept := _kept.get()) is None:
+        with _browser(browser, timeout) as devtools:
+            return _open(devtools, url, (width, height), screenshot, script, settle)
+    devtools = kept.fresh(browser, timeout)
+    context = devtools.call("Target.createBrowserContext")["browserContextId"]
+    try:
+        result = _open(devtools, url, (width, height), screenshot, script, settle, browserContextId=context)
+        devtools.call("Target.disposeBrowserContext", browserContextId=context)
+    except BaseException:
+        kept.end()  # nobody knows what state it is in
+        raise
+    return result
+
+
+@contextlib.contextmanager
+def one_browser() -> Iterator[None]:
+    """Let all calls of `chromium_page` in the block share a Chromium, each with a profile of its own in it."""
+    with contextlib.ExitStack() as stack:
+        kept = _Kept(stack)
+        token = _kept.set(kept)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A browser that starts with the first page and ends with `stack`."""
+
+    stack: contextlib.ExitStack
+    devtools: _DevTools | None = None
+
+    def fresh(self, program: str, timeout: float) -> _DevTools:
+        if self.devtools is None:
+            self.devtools = self.stack.enter_context(_browser(program, timeout))
+        self.devtools.begin(timeout)
+        return self.devtools
+
+    def end(self) -> None:
+        self.devtools = None
+        self.stack.close()
+
+
+_kept: contextvars.ContextVar[_Kept | None] = contextvars.ContextVar("_kept", default=None)
 
 
 def _open(
@@ -112,8 +157,9 @@ def _open(
     screenshot: str | Path | None,
     script: str | None,
     settle: float,
+    **where: str,
 ) -> PageResult:
-    target = devtools.call("Target.createTarget", url="about:blank")["targetId"]
+    target = devtools.call("Target.createTarget", url="about:blank", **where)["targetId"]
     session = devtools.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     devtools.watch(session)
     devtools.call("Page.enable", session)
@@ -211,6 +257,11 @@ class _DevTools:
     _replies: dict[int, dict[str, Any]] = field(default_factory=dict)
     _seen: set[tuple[str, str]] = field(default_factory=set)
     _stirred: float = 0.0
+
+    def begin(self, timeout: float) -> None:
+        """Listen to a page of its own, with a deadline of its own."""
+        self._deadline = time.monotonic() + timeout
+        self.console, self.page_errors, self.requests = [], [], []
 
     def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         number = self.send(method, session, **params)

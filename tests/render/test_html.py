@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from html.parser import HTMLParser
@@ -21,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 from support import ROOT
-from viewers import PageResult, chromium_page
+from viewers import PageResult, chromium_page, one_browser
 
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
@@ -457,6 +458,12 @@ const point = async (x, y) => {
     .filter((e) => !e.children.length).map((e) => e.textContent);
 };
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _browser() -> Iterator[None]:
+    with one_browser():
+        yield
 
 
 def opened(tmp_path: Path, report: Report, script: str = "", **more: Any) -> PageResult:
