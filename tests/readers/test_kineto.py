@@ -202,6 +202,21 @@ def test_steps_communication_and_gpu_annotations_have_their_kinds(tmp_path: Path
     assert args_of(found[3]) == {"Python id": 1, "Python parent id": None}
 
 
+@pytest.mark.parametrize("cat", ["user_annotation", "cpu_op", "Operator"])
+def test_what_torch_itself_calls_loading_and_optimizing_has_that_kind(cat: str, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x",
+        slice_of(cat=cat, name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        slice_of(cat=cat, name="Optimizer.step#SGD.step"),
+        slice_of(cat=cat, name="Optimizer.zero_grad#SGD.zero_grad"),
+        slice_of(cat="python_function", name="Optimizer.step#no.range"),
+    )
+    found = sorted(rows(tracekit.read(path)), key=lambda r: r["event_id"])
+    own = "user_range" if cat == "user_annotation" else "operator"
+    assert [r["kind"] for r in found] == ["dataloader", "optimizer", own, "python_op"]
+    assert [args_of(r)["cat"] for r in found[:2]] == [cat, cat]
+
+
 def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

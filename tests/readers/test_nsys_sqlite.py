@@ -130,6 +130,14 @@ def test_a_real_run_of_two_processes_joins_launches_by_process_and_names_what_it
 
 
 @pytest.mark.corpus
+def test_devices_tell_their_multiprocessors_where_the_file_does() -> None:
+    trace = tracekit.read(corpus("nsys_sqlite/weatherbench_2025.5.sqlite.gz"))
+    assert trace.run.sources[0].facts["deviceProperties"] == [
+        {"id": 0, "name": trace.run.devices[0, 0], "numSms": 24, "computeMajor": 8}
+    ]
+
+
+@pytest.mark.corpus
 def test_synchronization_is_named_by_what_it_waits_for_in_every_schema() -> None:
     """syncType 2 is a stream wait, a stream sync and an event sync in three of the files; the call says what it was."""
     want = {

@@ -120,7 +120,7 @@ def expensive_arithmetic(facts: Facts) -> Found:
                 Finding(
                     "expensive kernel", facts.label(owner),
                     f"One kernel, {named(name)}, takes {span(int(facts.lengths[rows].sum()))} in {calls}: without it "
-                    f"{facts.where(owner)} would be {percent(bound.share)} shorter.",
+                    f"{facts.where(owner)} would be up to {percent(bound.share)} shorter.",
                     tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
                     "the time is certain; whether the kernel is far from what the device can do, a trace does not tell"
                     + _how(bound),

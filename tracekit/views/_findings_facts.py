@@ -28,6 +28,8 @@ Mask = npt.NDArray[np.bool_]
 
 OWNERS = 8
 """Ranks whose critical path is looked at."""
+LEAST_WORK = 10
+"""Pieces of device work, of fewer of which nothing is said where there are no host rows."""
 EVENTS = 5
 """Events that a finding names."""
 
@@ -124,9 +126,9 @@ class Facts:
         return _groups.kind_mask(self.trace.events, frozenset(kinds))
 
     def looked_at(self) -> Iterator[int]:
-        """Give the owners that have a graph, or device work but no host rows; OWNERS at most."""
-        worked = np.unique(self.owners.codes[self.work.rows]).tolist()
-        alone = [] if self.graphs else worked
+        """Give the owners that have a graph; where none has, those with device work worth a word. OWNERS at most."""
+        pieces = np.bincount(self.owners.codes[self.work.rows], minlength=len(self.owners))
+        alone = [] if self.graphs else np.flatnonzero(pieces >= LEAST_WORK).tolist()
         yield from sorted({*self.graphs, *alone})[:OWNERS]
 
     def window(self, owner: int) -> tuple[int, int]:

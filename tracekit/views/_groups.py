@@ -38,7 +38,7 @@ SORT_KEYS = (
     "slow_calls", "late", "owner", "which", "steps", "start", "time", "said", "part", "pieces", "won", "left", "host",
     "launch", "copy", "sync_wait", "collectives", "wait", "wait_p50", "last", "last_share", "late_p50", "group",
     "ranks", "skew", "skew_p50", "skew_p95", "skew_max", "transfer", "transfer_p50", "waiting", "number", "latest",
-    "offset", "drift_ppm", "uncertainty", "measure", "mean", "imbalance", "most",
+    "offset", "drift_ppm", "uncertainty", "measure", "mean", "imbalance", "most", "confidence", "rule",
 )  # fmt: skip
 """Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
 
