@@ -27,8 +27,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("TRACEKIT_CORPUS") or ROOT.parent / "shared" / "corpus")
 MOST_BYTES = 3_000_000
-LONGEST_S = 14.0
-"""A batch of this machine takes some seconds until its workers run: kills must come later too."""
 BEGUN_S = 1_767_225_600
 NUMBER = re.compile(rb"(\d\.\d*)(\d)(?=\D)")
 NAME = re.compile(
@@ -136,23 +134,35 @@ def measure(tree: Path, out: Path, jobs: int) -> None:
     print(f"OUT: {len(before):,} files and folders, {size / 1e6:.1f} MB")
 
 
+def results(out: Path) -> list[Path]:
+    return list(out.glob("runs/*/result.json"))
+
+
 def kill(tree: Path, out: Path, times: int, seed: int) -> None:
     """Kill a batch with SIGKILL at random moments, let it end, and hold what is there against an undisturbed one."""
     moments = random.Random(seed)
     whole = out / "whole"
-    took = batch(tree, whole, "--jobs", "2")
+    batch(tree, whole, "--jobs", "2")
+    runs = len(list(whole.glob("runs/*")))
     torn = out / "torn"
     killed = 0
     stages: list[int] = []
-    for _ in range(times):
+    for number in range(times):
         process = subprocess.Popen(command(tree, torn, "--jobs", "2"), stderr=subprocess.DEVNULL, cwd=ROOT)
+        if number % 4:  # in the middle of work, wherever that is by then
+            until = len(results(torn)) + moments.randint(1, max(2 * runs // times - 2, 1))
+            while process.poll() is None and len(results(torn)) < until:
+                time.sleep(0.01)
+            pause = moments.uniform(0, 0.5)
+        else:  # while it starts, looks and plans
+            pause = moments.uniform(0.3, 6.0)
         try:
-            process.wait(moments.uniform(0.3, max(3 * took / times, LONGEST_S)))
+            process.wait(pause)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
             killed += 1
-        stages.append(len(list(torn.glob("runs/*/result.json"))))
+        stages.append(len(results(torn)))
     batch(tree, torn, "--jobs", "2")
     same = content(torn) == content(whole)
     print(f"runs done after each: {stages}")

@@ -6,7 +6,7 @@ Whichever batch writes them last writes the same: `runs/` and `roots/` in OUT sa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,8 @@ def _page(rows: Sequence[_Row], roots: Sequence[dict[str, Any]]) -> BatchPage:
             "failures", "What failed, and why",
             (
                 Column("run", "Run", Unit.TEXT, [row.result["run"] for row, _ in told]),
+                Column("reason", "Reason", Unit.TEXT, [_short_reason(row, reason) for row, reason in told]),
                 Column("status", "Status", Unit.TEXT, [_status(row) for row, _ in told]),
-                Column("file", "File", Unit.TEXT, [reason["file"] or None for _, reason in told]),
-                Column("reason", "Reason", Unit.TEXT, [reason["reason"] for _, reason in told]),
             ),
         ),
         failure_links=[_report(row) for row, _ in told],
@@ -171,6 +170,13 @@ def _page(rows: Sequence[_Row], roots: Sequence[dict[str, Any]]) -> BatchPage:
         lists=tuple(_lists(rows, roots, problems)),
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _short_reason(row: _Row, reason: Mapping[str, str]) -> str:
+    """Return a reason with its file's name below the run, which stands beside it."""
+    home = f"{row.result['root']}/{row.result['inside']}/"
+    text = reason["reason"].replace(home, "")
+    return text if not reason["file"] or reason["file"] in text else f"{reason['file']}: {text}"
 
 
 def _status(row: _Row) -> str:
