@@ -14,6 +14,7 @@ import hashlib
 import importlib.resources
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -255,7 +256,9 @@ def _text(folder: Traversable, name: str) -> str:
     return (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _environment(folder: Traversable) -> jinja2.Environment:
+@lru_cache(maxsize=2)
+def _environment(folder: Any) -> jinja2.Environment:
+    """Return the environment of a folder (a Traversable), which keeps its templates compiled: that takes longer than a small page."""
     import jinja2
 
     environment = jinja2.Environment(
