@@ -19,9 +19,10 @@ def run(*words: object, code: int = 0) -> Result:
     return result
 
 
-@pytest.fixture
-def sides(tmp_path: Path) -> tuple[str, str]:
-    return repeats(tmp_path / "base", 6, count=6), repeats(tmp_path / "new", 6, effect=0.1, seed=3, count=6)
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("sides")
+    return repeats(folder / "base", 6, count=6), repeats(folder / "new", 6, effect=0.1, seed=3, count=6)
 
 
 def test_help_teaches_by_one_example_with_quotes() -> None:

@@ -6,15 +6,18 @@ from fractions import Fraction
 from typing import Any
 
 from compare_runs import trace
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import traces as any_traces
 
 from tracekit import compare
 from tracekit.compare._match import match
-from tracekit.compare._measure import Limits, Sides, measure, parse_metric
+from tracekit.compare._measure import METRICS, Limits, Sides, measure, parse_metric
 from tracekit.compare._parts import rounded
-from tracekit.compare._profile import profile_of
+from tracekit.compare._profile import Profile, profile_of
 from tracekit.compare._report import device_parts, step_parts
+from tracekit.errors import TracekitError
+from tracekit.trace import Trace
 
 Row = dict[str, Any]
 
@@ -108,3 +111,28 @@ def test_a_name_that_takes_the_time_of_another_changes_nothing_in_the_whole() ->
 
 def test_the_public_names_are_there() -> None:
     assert all(hasattr(compare, name) for name in compare.__all__)
+
+
+@settings(max_examples=25)
+@given(any_traces(), any_traces())
+def test_any_rows_of_the_schema_are_compared(base: Trace, new: Trace) -> None:
+    sides = tuple(_profile(side) for side in (base, new))
+    if None in sides:
+        return  # refused with a sentence: durations beyond 292 years
+    left, right = (run for run in sides if run is not None)
+    by_step = bool(left.step_count and right.step_count)
+    names = [set(run.steady if by_step else run.whole) for run in (left, right)]
+    groups = match(*names, left.signatures, right.signatures, left.sequences, right.sequences)
+    both = Sides((left,), (right,), tuple(groups), by_step)
+    device = device_parts(both)
+    assert sum(part.difference for part in device.rows) == device.new - device.base
+    for text in METRICS:
+        found = measure(both, parse_metric(text), Limits())
+        assert found.low is None or found.high is None or found.low <= found.high
+
+
+def _profile(trace: Trace) -> Profile | None:
+    try:
+        return profile_of(trace, "r")
+    except TracekitError:
+        return None

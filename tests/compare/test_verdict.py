@@ -55,9 +55,28 @@ def test_a_change_below_the_minimum_effect_is_no_change() -> None:
 
 
 def test_fewer_than_five_values_give_no_interval() -> None:
-    found = changed(STEP, "runs", np.full(4, 1000.0), np.full(9, 2000.0), "mean", Limits())
+    found = changed(STEP, "steps", np.full(4, 1000.0), np.full(9, 2000.0), "mean", Limits())
     assert (found.verdict, found.low, found.ratio) == (UNKNOWN, None, 1.0)
-    assert "4 runs of base and 9 of new" in found.why
+    assert "4 steps of base and 9 of new" in found.why
+
+
+@pytest.mark.parametrize(("base", "new"), [(1, 2), (2, 1), (2, 2), (3, 3), (4, 4), (10, 1), (1, 10), (4, 20)])
+def test_few_runs_are_not_told_apart_by_chance_either(base: int, new: int) -> None:
+    rng = np.random.default_rng(base * 100 + new)
+    told = 0
+    for _ in range(1000):
+        sides = [1e6 * (1 + 0.02 * rng.standard_normal(n)) for n in (base, new)]
+        told += changed(STEP, "runs", *sides, "mean", Limits()).verdict in (SLOWER, FASTER)
+    assert told <= 50
+
+
+def test_one_new_run_against_ten_shows_a_large_change() -> None:
+    rng = np.random.default_rng(4)
+    found = [
+        changed(STEP, "runs", 1e6 * (1 + 0.01 * rng.standard_normal(10)), np.array([1.1e6]), "mean", Limits()).verdict
+        for _ in range(100)
+    ]
+    assert found.count(SLOWER) >= 95
 
 
 def test_a_percentile_needs_values_beyond_it() -> None:

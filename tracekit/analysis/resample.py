@@ -20,7 +20,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LEAST_VALUES", "Interval", "Method", "bootstrap", "bootstrap_difference", "statistic"]
+__all__ = [
+    "LEAST_VALUES",
+    "Interval",
+    "Method",
+    "bootstrap",
+    "bootstrap_difference",
+    "relative_difference_of_few",
+    "statistic",
+]
 
 F64: TypeAlias = npt.NDArray[np.float64]
 Method: TypeAlias = Literal["expanded", "percentile", "bca"]
@@ -115,6 +123,26 @@ def bootstrap_difference(
         jack_a, jack_b = jack_a / _jackknife(a, share), jack_b / at_a
     low, high = _tails(method, level, draws, estimate, [jack_a, jack_b], [a.size, b.size])
     return Interval(estimate, *_quantiles(draws, low, high), level)
+
+
+def relative_difference_of_few(base: npt.NDArray[Any], new: npt.NDArray[Any], *, level: float = 0.95) -> Interval:
+    """Return the interval of mean(new) / mean(base) - 1 by Student's t, for samples too small to resample.
+
+    base, new: shapes (n,) and (m,), n + m >= 3, not below zero, of means above zero; one of them may be a single value,
+    whose spread is then taken to be that of the other. Both are taken to spread alike relative to their mean, and to be
+    normal: nothing less can be said of so few. Raises: ValueError.
+    """
+    a, b = _ordered(base, 1), _ordered(new, 1)
+    _check(level, 100)
+    freedom = a.size + b.size - 2
+    if freedom < 1:
+        raise ValueError("three values in all are needed")
+    if a[0] < 0 or b[0] < 0 or a.mean() <= 0 or b.mean() <= 0:
+        raise ValueError("a relative difference needs means above zero")
+    squares = sum(float(np.square(side / side.mean() - 1).sum()) for side in (a, b))
+    ratio = float(b.mean() / a.mean())
+    reach = _student_quantile(0.5 + level / 2, freedom) * math.sqrt(squares / freedom * (1 / a.size + 1 / b.size))
+    return Interval(ratio - 1, ratio - 1 - ratio * reach, ratio - 1 + ratio * reach, level)
 
 
 def _check(level: float, resamples: int) -> None:

@@ -169,10 +169,15 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
                 f"{len(outside):,} {'name' if len(outside) == 1 else 'names'} of device work only in warm-up or "
                 "outside of steps: not compared"
             )
+    if sides.by_runs and min(len(sides.base), len(sides.new)) < LEAST_VALUES:
+        notes.append(
+            f"fewer than {LEAST_VALUES} runs on a side: intervals by Student's t, wide since so few runs say little of "
+            "how runs differ"
+        )
     if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
         notes.append(
-            f"fewer than {LEAST_VALUES} runs a side: intervals are of what happened within the runs, and know nothing "
-            "of how runs differ among themselves"
+            "one run a side: intervals are of what happened within the runs, and know nothing of how runs differ "
+            "among themselves"
         )
     return notes
 

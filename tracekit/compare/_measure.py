@@ -1,12 +1,12 @@
 """Metrics of a run, the difference of two sides with its interval, and the verdict.
 
-**What is a value.** With 5 runs or more on either side each run is one value: its mean, its p50 and so on. Runs differ
-among themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With
-fewer runs the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval
-then knows nothing of how runs differ, and the report says so. Fewer than 5 values on a side give no interval.
+**What is a value.** With three runs or more in all each run is one value: its mean, its p50 and so on. Runs differ among
+themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With one run
+a side the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval then
+knows nothing of how runs differ, and the report says so. Fewer than 5 of them on a side give no interval.
 
 **The interval** holds the true change with 96.5 % probability: `analysis.resample.bootstrap_difference`, relative to
-the base, of the mean over runs. Not 95 %, so that of two equal sides fewer than 4 in 100 are told apart by
+the base, of the mean over runs; with fewer than 5 runs on a side, which cannot be resampled, Student's t. Not 95 %, so that of two equal sides fewer than 4 in 100 are told apart by
 chance, while 10 runs with 2 % of noise still show a change of 3 % in more than 8 of 10 cases.
 
 **The verdict.** "slower" or "faster" ("more", "less" of bytes and counts): the interval excludes zero, and the change
@@ -22,7 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tracekit.analysis.resample import bootstrap_difference, statistic
+from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
 from tracekit.compare._match import Group
 from tracekit.compare._profile import F64, Amount, Key, Profile
 from tracekit.errors import UsageError
@@ -30,6 +30,9 @@ from tracekit.units import Unit
 
 LEVEL = 0.965
 LEAST_VALUES = 5
+"""On either side, for a bootstrap."""
+LEAST_RUNS = 3
+"""Of both sides together, for Student's t."""
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
 MORE, LESS = "more", "less"
 
@@ -93,7 +96,10 @@ def metric_hint() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Two sides. by_step: amounts are of a step after warm-up (all runs have steps), else of a run."""
+    """Two sides. by_runs: a run is a value, and figures are means over runs.
+
+    by_step: amounts are of a step after warm-up (all runs have steps), else of a run.
+    """
 
     base: tuple[Profile, ...]
     new: tuple[Profile, ...]
@@ -103,7 +109,7 @@ class Sides:
     @property
     def by_runs(self) -> bool:
         """Whether there are enough runs for each to be a value."""
-        return min(len(self.base), len(self.new)) >= LEAST_VALUES
+        return len(self.base) + len(self.new) >= LEAST_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,7 @@ def _measured(
     for side, found in zip(("base", "new"), known, strict=True):
         if not found:
             return Change(metric, _mean(known[0]), _mean(known[1]), why=f"{side} has none")
-    if min(map(len, known)) >= LEAST_VALUES:
+    if sum(map(len, known)) >= LEAST_RUNS:
         return changed(metric, "runs", np.array(known[0]), np.array(known[1]), "mean", limits, level=level)
     pooled = [
         _units(side, metric, keys, by_step=sides.by_step) for side, keys in ((sides.base, base), (sides.new, new))
@@ -182,7 +188,7 @@ def _measured(
     at = (_mean(known[0]), _mean(known[1]))
     ratio = _ratio(*at)
     few = _counted(len(known[0]), "runs")
-    why = f"{few} of base and {len(known[1])} of new: {LEAST_VALUES} of each give an interval"
+    why = f"{few} of base and {len(known[1])} of new, and nothing within them that repeats: more runs are needed"
     if point and ratio is not None:
         return Change(
             metric, *at, ratio, ratio, ratio, "runs", (len(known[0]), len(known[1])),
@@ -240,13 +246,19 @@ def changed(
     if which not in ("mean", "p50"):
         share = float(which[1:]) / 100
         needed = LEAST_VALUES if share == 0 else round(_LEAST_BEYOND / (1 - share)) if share < 1 else 0
-    if min(count) < needed or not needed:
+    few_runs = values == "runs" and min(count) < LEAST_VALUES and sum(count) >= LEAST_RUNS
+    if (min(count) < needed or not needed) and not few_runs:
         few = f"{_counted(count[0], values)} of base and {count[1]:,} of new: {needed:,} of each give an interval"
         return Change(metric, *at, ratio, why=few if needed else "a maximum has no interval")
     if ratio is None:
         return Change(metric, *at, why="the base is zero")
     if base.max() == new.max() == base.min() == new.min():
         low = high = 0.0
+    elif few_runs:
+        if base.min() < 0 or at[1] <= 0:
+            return Change(metric, *at, ratio, why="values of zero or below, and few: no interval")
+        few_found = relative_difference_of_few(base, new, level=level)
+        low, high = few_found.low, few_found.high
     elif base.min() > 0 and new.min() > 0:
         found = bootstrap_difference(base, new, which, relative=True, level=level)
         low, high = found.low, found.high
