@@ -267,7 +267,7 @@ def test_progress_tells_every_run_and_its_bytes(tmp_path: Path) -> None:
     root = tree(tmp_path / "tree", 3)
     told: list[batch.Progress] = []
     batch.run([root], tmp_path / "out", progress=told.append)
-    assert [(now.done, now.of) for now in told] == [(1, 3), (2, 3), (3, 3)]
+    assert [(now.done, now.of) for now in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert told[-1].bytes_done == told[-1].bytes_of > 0
 
 

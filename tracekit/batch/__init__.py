@@ -184,6 +184,9 @@ def _do(
     done: Counter[str] = Counter()
     told = Progress(0, len(plans), 0, sum(sizes.values()))
 
+    if progress is not None:
+        progress(told)
+
     def tell(key: str) -> None:
         nonlocal told
         told = replace(told, done=told.done + 1, bytes_done=told.bytes_done + sizes[key])

@@ -51,6 +51,8 @@ class Owner:
             except OSError as err:
                 raise OutputError(f"{self._work}: cannot be written ({err.strerror or err})") from err
         (self.folder / "alive").touch()
+        # Written once: every claim is another name of this one file.
+        (self.folder / "claim").write_text(self.name, encoding="ascii")
         self._thread.start()
         return self
 
@@ -85,7 +87,6 @@ class Owner:
         """Take a run for ourselves; False when a living batch has it."""
         target = self._work / f"{what}{_CLAIM}"
         note = self.folder / "claim"
-        note.write_text(self.name, encoding="ascii")
         for _ in range(20):
             try:
                 self._link(note, target)
@@ -118,7 +119,7 @@ class Owner:
         owner = _text(claim)
         if owner is None:
             return True
-        if owner == self.name or self._lives(owner):
+        if owner == self.name or self._lives(owner) or (not owner and self._is_fresh(claim)):
             return False
         # Of several that find it dead one takes it away; it looks again whether it took the right one.
         aside = self.folder / f"lifted-{uuid.uuid4().hex}"
@@ -142,12 +143,14 @@ class Owner:
                 return False
             if start:
                 return True
+        place = self._work / name
+        return self._is_fresh(place / "alive" if (place / "alive").exists() else place)
+
+    def _is_fresh(self, path: Path) -> bool:
+        """Tell whether something was touched of late, by the clock of the file system that holds it."""
         try:
             (self.folder / "alive").touch()
-            now = (self.folder / "alive").stat().st_mtime
-            place = self._work / name
-            seen = place / "alive" if (place / "alive").exists() else place
-            return now - seen.stat().st_mtime < DEAD_AFTER_S
+            return (self.folder / "alive").stat().st_mtime - path.stat().st_mtime < DEAD_AFTER_S
         except OSError:
             return False
 

@@ -83,6 +83,7 @@ def _progress() -> Iterator[Callable[[Progress], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    import threading
     import time
 
     from rich.console import Console
@@ -95,19 +96,22 @@ def _progress() -> Iterator[Callable[[Progress], None] | None]:
     bar = Bar(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task("runs", total=None, rate="")
     begun = time.monotonic()
-    shown = False
+    start = threading.Timer(AFTER_S, bar.start)
+    start.daemon = True
 
     def update(now: Progress) -> None:
-        nonlocal shown
+        if not now.done:
+            start.start()
+            bar.update(task, total=now.of)
+            return
         seconds = time.monotonic() - begun
-        if not shown and seconds > AFTER_S:
-            shown = True
-            bar.start()
         rate = f"{now.done / seconds:.1f}/s, {now.bytes_done / seconds / 1e6:.1f} MB/s" if seconds else ""
         bar.update(task, completed=now.done, total=now.of, rate=rate)
 
     try:
         yield update
     finally:
-        if shown:
-            bar.stop()
+        start.cancel()
+        if start.ident is not None:
+            start.join()
+        bar.stop()
