@@ -1,13 +1,14 @@
 """Metrics of a run, the difference of two sides with its interval, and the verdict.
 
-**What is a value.** With three runs or more in all each run is one value: its mean, its p50 and so on. Runs differ among
-themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With one run
-a side the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval then
-knows nothing of how runs differ, and the report says so. Fewer than 5 of them on a side give no interval.
+**What is a value.** With three runs or more in all each run is one value: its mean, its p50 and so on. Runs differ
+among themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With one
+run a side the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval
+then knows nothing of how runs differ, and the report says so. Fewer than 5 of them on a side give no interval.
 
 **The interval** holds the true change with 96.5 % probability: `analysis.resample.bootstrap_difference`, relative to
-the base, of the mean over runs; with fewer than 5 runs on a side, which cannot be resampled, Student's t. Not 95 %, so that of two equal sides fewer than 4 in 100 are told apart by
-chance, while 10 runs with 2 % of noise still show a change of 3 % in more than 8 of 10 cases.
+the base, of the mean over runs; with fewer than 5 runs on a side, which cannot be resampled, Student's t. It is not
+95 %, so that of two equal sides fewer than 4 in 100 are told apart by chance, while 10 runs with 2 % of noise still
+show a change of 3 % in more than 8 of 10 cases.
 
 **The verdict.** "slower" or "faster" ("more", "less" of bytes and counts): the interval excludes zero, and the change
 is at least the minimum effect (1 %). "same": the whole interval lies within 3 %. Else "not enough data".
