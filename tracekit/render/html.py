@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracekit.render import _prose
 from tracekit.render._cells import visible
@@ -117,7 +117,7 @@ def render(report: Report, options: RenderOptions) -> str:
 def written(template: str, options: RenderOptions, *, bokeh: bool = False, **values: object) -> str:
     """Return a page of a template, with style and scripts inside or linked. bokeh: it has a timeline."""
     folder = _templates()
-    page = _environment(folder).get_template(template)
+    page = _environment(cast(Any, folder)).get_template(template)
     if options.assets:
         return page.render(
             assets=options.assets, style="", script="", bokeh="yes" if bokeh else "", policy=_LINKED, **values
@@ -257,8 +257,8 @@ def _text(folder: Traversable, name: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _environment(folder: Any) -> jinja2.Environment:
-    """Return the environment of a folder (a Traversable), which keeps its templates compiled: that takes longer than a small page."""
+def _environment(folder: Traversable) -> jinja2.Environment:
+    """Return the environment of a folder, which keeps templates compiled: that takes longer than a small page."""
     import jinja2
 
     environment = jinja2.Environment(
