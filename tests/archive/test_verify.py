@@ -14,7 +14,7 @@ from support import sample
 
 import tracekit
 from tracekit import archive
-from tracekit.errors import UsageError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.inputs import Failure
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
@@ -188,3 +188,45 @@ def test_prune_leaves_what_is_damaged_and_names_it(root: Path) -> None:
 def test_a_copy_made_by_any_tool_is_the_archive(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root, tmp_path / "copy")
     assert codes(tmp_path / "copy") == []
+
+
+def test_what_cannot_be_read_at_all_is_named_and_nothing_waits_for_it(root: Path) -> None:
+    (root / "loop").symlink_to("loop")
+    (root / "gone").symlink_to("nowhere")
+    os.mkfifo(root / "pipe")
+    (entry, *_) = archive.entries(root)
+    Path(entry.path).unlink()
+    os.mkfifo(entry.path)
+    found = archive.verify(root)
+    assert {Path(p.path).name: p.code for p in found.problems} == dict.fromkeys(
+        ("loop", "gone", "pipe", Path(entry.path).name), "unreadable"
+    )
+    assert found.files == 2
+    failures: list[Failure] = []
+    assert len(archive.entries(root, failures=failures)) == 2
+    assert [failure.name for failure in failures] == [entry.path]
+    assert "no regular file" in str(failures[0].error)
+
+
+def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shut = root / "events" / "date=2026-01-01"
+    scan = os.scandir
+
+    def refused(path: str) -> object:  # root may read everything, so permissions alone would show nothing
+        if Path(path) == shut:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    assert [(p.path, p.code) for p in archive.verify(root).problems] == [(str(shut), "unreadable")]
+    failures: list[Failure] = []
+    assert len(archive.entries(root, failures=failures)) == 2
+    assert [failure.name for failure in failures] == [str(shut)]
+    with pytest.raises(TracekitError, match="Permission denied"):
+        archive.entries(root)
+
+
+def test_a_bad_day_is_named_by_the_option_that_gave_it(root: Path) -> None:
+    for option in ("since", "until"):
+        with pytest.raises(UsageError, match=f"--{option} yesterday: not a date"):
+            archive.entries(root, **{option: "yesterday"})  # type: ignore[arg-type]

@@ -174,3 +174,13 @@ def test_export_gives_what_the_source_gives(suffix: str, root: Path, tmp_path: P
 def test_the_whole_archive_is_an_input(root: Path) -> None:
     done = CliRunner().invoke(app, ["inspect", str(root), "--format", "json"])
     assert [entry["events"] for entry in json.loads(done.stdout)["inputs"]] == [137, 38]
+
+
+def test_what_a_list_and_a_prune_could_not_do_is_said(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert "nothing is archived in" in run("list", tmp_path / "other").stderr
+    root = tmp_path / "a"
+    run("add", root, CSV, "--tag", "base")
+    assert "nothing is archived" not in run("list", root, "--tag", "none").stderr
+    assert "more than --max-size 1KiB" in run("prune", root, "--max-size", "1KiB", "--keep", "base").stderr
+    assert "more than" not in run("prune", root, "--max-size", "1KiB").stderr

@@ -282,6 +282,8 @@ def _is_whole(store: Store, stored: Stored) -> bool:
     """Tell whether a local file has the bytes that its name tells; of a remote one only `verify` asks for them all."""
     if store.remote:
         return True
+    if stored.problem:
+        return False
     try:
         with store.open(stored.name) as file:
             return stored.name.endswith(f"-{file_sha256(file)[:DIGEST_DIGITS]}.parquet")

@@ -12,7 +12,7 @@ from typing import Any
 from pyarrow import fs
 
 from tracekit import pipeline
-from tracekit.archive._entry import NAME, Entry, checked_date, read_entry, run_of
+from tracekit.archive._entry import NAME, VERIFY, Entry, checked_date, read_entry, run_of
 from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
 from tracekit.errors import InputError, TracekitError
 from tracekit.inputs import Failure
@@ -33,12 +33,20 @@ def entries(
     Raises: InputError where there is no archive, ParseError.
     """
     store = open_store(root)
-    low, high = (checked_date(d) if isinstance(d, str) else d for d in (since, until))
+    low, high = (
+        checked_date(d, f"--{option}") if isinstance(d, str) else d
+        for option, d in (("since", since), ("until", until))
+    )
     wanted = [tag] if isinstance(tag, str) else list(tag)
     chosen = []
-    for stored in store.files("*.parquet"):
+    for stored in store.files():
         found = NAME.fullmatch(stored.name)
         if found is None:
+            if stored.problem and _may_hold_runs(stored):
+                failure = Failure(stored.path, InputError(f"{stored.path}: {stored.problem}", hint=VERIFY))
+                if failures is None:
+                    raise failure.error
+                failures.append(failure)
             continue
         # A name may be well-formed and yet no date: 2026-02-31. It is verify's business; here it has no place in time.
         day = found["date"]
@@ -48,6 +56,12 @@ def entries(
             chosen.append(stored)
     out = [entry for entry in _opened(store, chosen, failures) if all(entry.matches(t) for t in wanted)]
     return sorted(out, key=lambda entry: (entry.date, entry.run, entry.id))
+
+
+def _may_hold_runs(stored: Stored) -> bool:
+    """Tell whether what cannot be read is one of an archive's folders: runs that are not seen would be missing."""
+    top, _, inside = stored.name.partition("/")
+    return stored.name == "." or (top in TABLES and (not inside or inside.startswith("date=")))
 
 
 def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) -> list[Entry]:
@@ -76,6 +90,8 @@ def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) 
 
 def entry_of(store: Store, stored: Stored) -> Entry:
     """Return the entry of one file. Raises: InputError, ParseError."""
+    if stored.problem:
+        raise InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
     with closing(store.open(stored.name)) as file:
         return read_entry(file, path=stored.path, name=stored.name, size=stored.size)
 

@@ -7,6 +7,7 @@ import errno
 import fnmatch
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,12 +27,16 @@ OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "mem
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One file. name: relative to the archive, with /. path: what every command takes as an input. modified: Unix s."""
+    """One file. name: relative to the archive, with /. path: what every command takes as an input. modified: Unix s.
+
+    problem: why it cannot be read at all (a folder without permission, a broken link, a pipe), "" for a usual file.
+    """
 
     name: str
     path: str
     size: int
     modified: float = 0.0
+    problem: str = ""
 
 
 class Store(Protocol):
@@ -97,8 +102,15 @@ class _Local:
         self._path = path
 
     def files(self, pattern: str = "*") -> list[Stored]:
-        found = []
-        for folder, _, names in os.walk(self._path):
+        found: list[Stored] = []
+
+        def unread(err: OSError) -> None:
+            path = Path(str(err.filename))
+            if not isinstance(err, FileNotFoundError):  # gone is no problem: another process has removed it
+                name = path.relative_to(self._path).as_posix()
+                found.append(Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})"))
+
+        for folder, _, names in os.walk(self._path, onerror=unread):
             inside = Path(folder).relative_to(self._path)
             for name in names:
                 relative = (inside / name).as_posix()
@@ -119,11 +131,18 @@ class _Local:
         return [stored for name in sorted(names) for stored in self._stored(name)]
 
     def _stored(self, name: str) -> list[Stored]:
+        path = self._path / name
         try:
-            facts = (self._path / name).stat()
+            facts = path.stat()
         except FileNotFoundError:
+            if path.is_symlink():
+                return [Stored(name, str(path), 0, problem="a link to a file that is not there")]
             return []  # another process has just removed it
-        return [Stored(name, str(self._path / name), facts.st_size, facts.st_mtime)]
+        except OSError as err:
+            return [Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})")]
+        if not stat.S_ISREG(facts.st_mode):  # a pipe would wait for its writer for ever
+            return [Stored(name, str(path), 0, problem="no regular file")]
+        return [Stored(name, str(path), facts.st_size, facts.st_mtime)]
 
     def open(self, name: str) -> BinaryIO:
         try:

@@ -21,7 +21,8 @@ class Problem:
 
     code: "damaged" (its bytes are not those that its name tells), "wrong-name" (whole, and archived, but not where or
     what its name says), "foreign-file", "wrong-ledger" (rows and ledgers differ), "unreadable" (whole, but this
-    tracekit cannot read it), "twice" (another file has the same sources under the same run).
+    tracekit cannot read it; or a folder, a link or a pipe that cannot be read at all), "twice" (another file has the
+    same sources under the same run).
     """
 
     path: str
@@ -80,6 +81,8 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
 def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
     """Return the entry of a file, what is wrong with it, or None for one that was removed meanwhile."""
     name = NAME.fullmatch(stored.name)
+    if stored.problem:
+        return Problem(stored.path, "unreadable", stored.problem)
     try:
         with store.local(stored.name) as path:
             try:

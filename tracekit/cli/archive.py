@@ -112,6 +112,8 @@ def list_(
         _print_json([entry.to_json() for entry in found])
     else:
         _print_table(root, _listing(found), format_)
+    if not (found or failures or archives.is_archive(root)):
+        say(f"note: nothing is archived in {root}")
     finish(failures)
 
 
@@ -230,9 +232,10 @@ def prune(
     from tracekit import archive as archives
 
     before = _day_before(older_than) if older_than else None
+    most = _size(max_size) if max_size else None
     failures: list[Failure] = []
     done = archives.prune(
-        root, before=before, max_bytes=_size(max_size) if max_size else None, tag=tag or (), run=run,
+        root, before=before, max_bytes=most, tag=tag or (), run=run,
         keep=keep or (), dry_run=dry_run, failures=failures,
     )  # fmt: skip
     word = "would remove" if dry_run else "removed"
@@ -243,6 +246,8 @@ def prune(
     cut = f" (before {before})" if before else ""
     say(f"{word} {_count(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
     say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes stay")
+    if most is not None and done.kept_bytes > most:
+        say(f"note: that is more than --max-size {max_size}: the rest is kept by --keep, --tag or --run")
     finish(failures)
 
 
