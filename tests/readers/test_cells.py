@@ -63,3 +63,10 @@ def test_some_cells_can_be_taken() -> None:
     cells = cells_of(["a", "bb", "ccc"])
     assert cells.take(np.array([2, 0])).texts().to_pylist() == ["ccc", "a"]
     assert len(cells.take(np.array([False, True, False]))) == 1
+
+
+@given(st.text("ab=[ ", min_size=1, max_size=60), st.text("ab=[ ", min_size=1, max_size=40))
+def test_a_text_stands_where_python_finds_it_also_at_the_end(data: str, wanted: str) -> None:
+    text = Text(data.encode())
+    places = np.arange(PAD, PAD + len(data))
+    assert text.same(places, wanted.encode()).tolist() == [data.startswith(wanted, at) for at in range(len(data))]

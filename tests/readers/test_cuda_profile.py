@@ -366,3 +366,15 @@ def test_a_log_cut_anywhere_holds_no_row_that_the_whole_log_has_not(name: str, t
         assert found == {key: whole[key] for key in found}, cut
         lost = text[:cut].count(b"\n") + (text[cut - 1 : cut] != b"\n") - trace.ledgers[0].read
         assert lost == 0
+
+
+def test_a_short_key_in_the_place_of_a_long_one_at_the_end_of_the_log_is_read(tmp_path: Path) -> None:
+    key = "a_counter_with_a_very_long_name_indeed"
+    path = tmp_path / "x.log"
+    path.write_text(
+        "# CUDA_PROFILE_LOG_VERSION 2.0\n"
+        f"method=[ k ] gputime=[ 1.5 ] {key}=[ 7 ]\nmethod=[ k ] gputime=[ 2.5 ] b=[ 7 ]\n",
+        encoding="utf-8",
+    )
+    trace = tracekit.read(path, format="cuda-profile")
+    assert trace.events.column("dur_ns").to_pylist() == [1500, 2500]

@@ -132,7 +132,9 @@ class Text:
         for at in range(0, len(text), 8):
             part = text[at : at + 8]
             wanted = _u(int.from_bytes(part.ljust(8, b"\0"), "little"))
-            out &= (self.words(places + at) & _FIRST[len(part)]) == wanted
+            # Behind the end there are but line ends, which no text that is looked for has.
+            there = np.minimum(places + at, len(self._words) - 1)
+            out &= (self.words(there) & _FIRST[len(part)]) == wanted
         return out
 
     def digits(self, starts: I64, ends: I64) -> tuple[I64, Mask]:
