@@ -25,6 +25,7 @@ Mask = npt.NDArray[np.bool_]
 QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18
 """Digits that int64 surely holds."""
+_BLANKS = bytes(range(33))
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -104,8 +105,9 @@ def scan(data: bytes) -> Scan:
     broken = bool((lines & inside).any())
     keep = inside | (raw > 32)
     if data.isascii():
-        # The eighth bit is free: text and mask are condensed in one go.
-        marked = (raw | (inside.view(np.uint8) << np.uint8(7)))[keep]
+        # The eighth bit is free and says what is in a string: text and mask are condensed in one go.
+        flagged = raw | inside.view(np.uint8) * np.uint8(0x80)
+        marked = np.frombuffer(flagged.tobytes().translate(None, _BLANKS), np.uint8)
         text, outside = marked & np.uint8(0x7F), marked < 0x80
     else:
         text, outside = raw[keep], ~inside[keep]

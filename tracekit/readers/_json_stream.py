@@ -296,6 +296,7 @@ def _at_top(head: bytes) -> re.Match[bytes] | None:
     found = list(_LIST.finditer(head))
     if not found:
         return None
+    head = head[: found[-1].end()]
     codes = np.frombuffer(head, np.uint8)
     inside = inside_strings(head, codes)
     folded = codes | 0x20
