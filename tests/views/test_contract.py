@@ -118,6 +118,14 @@ def test_every_view_of_any_rows_that_the_schema_allows_says_something(made: Trac
         assert render(report_of(made, sections), form, RenderOptions(width=80)).endswith("\n")
 
 
+@pytest.mark.parametrize("begin", [0, -1])
+@pytest.mark.parametrize("length", [1 << 62, (1 << 63) - 1])
+def test_every_view_of_rows_that_reach_the_ends_of_int64_says_something(begin: int, length: int) -> None:
+    rows = ({"ts_ns": begin, "dur_ns": 0, "name": "a"}, {"ts_ns": 1 << 62, "dur_ns": length, "name": "b"})
+    for kind in ("kernel", "operator", "step", "runtime"):
+        judge(trace(*({**row, "kind": kind, "tid": 1} for row in rows)), ViewOptions())
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_every_view_of_every_sample_says_something_in_every_form(path: Path) -> None:
     made = read(str(path))

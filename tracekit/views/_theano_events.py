@@ -189,7 +189,7 @@ def _facts(trace: Trace, work: _Work, label: str, thunks: int, nodes: int) -> li
         known = trace.events.column("step").drop_null()
         calls = len(known.unique()) or 1
         first, last = spans(np.zeros(work.rows.size, np.int64), 1, work.starts, work.starts + _lengths(trace, work))
-        time = int(last[0] - first[0])
+        time = int(last[0]) - int(first[0])  # may be more than int64 holds
     share = {"percent": 100 * thunks / time} if time else {}
     unknown = (
         "Time in Function.fn.__call__", "Total compile time", "Optimizer time", "Validate time", "Linker time",

@@ -81,6 +81,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if max(-int(starts.min()), int(starts.max()), int(durations.max())) > MAX_NS:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
 
+    durations = np.minimum(durations, _groups.INT64_MAX - np.maximum(starts, 0))  # an end beyond int64 is its last ns
     clock = by_clock(trace)
     clocks = clock.codes[rows]
     first, last = spans(clocks, clock.count, starts, starts + durations)
