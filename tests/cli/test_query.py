@@ -101,3 +101,14 @@ def test_a_failure_in_the_middle_leaves_no_output(tmp_path: Path) -> None:
 def test_what_was_not_read_is_told() -> None:
     done = run(sample("nvprof-csv/truncated.csv"), SQL)
     assert "1 of 67 records could not be read" in done.stderr
+
+
+def test_a_long_query_is_a_query(tmp_path: Path) -> None:
+    sql = "SELECT " + ", ".join(f"1 AS a_rather_long_name_{n}" for n in range(300))
+    assert run(CSV, sql, "--format", "csv").stdout.count("a_rather_long_name_") == 300
+    assert "the query is empty" in run(CSV, "", code=2).stderr
+
+
+def test_a_suffix_that_says_no_form_is_refused(tmp_path: Path) -> None:
+    assert "suffix" in run(CSV, SQL, "-o", tmp_path / "x.xlsx", code=2).stderr
+    run(CSV, SQL, "-o", tmp_path / "x.xlsx", "--format", "csv")

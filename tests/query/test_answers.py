@@ -228,3 +228,34 @@ def test_integers_of_a_column_come_through_every_form(values: list[int | None]) 
     assert [row[0] for row in json.loads(out.getvalue())["rows"]] == values
     text = query.render(table, "text", RenderOptions(time_unit="ns"))
     assert all(f"{value:,}" in text for value in values if value is not None)
+
+
+def test_two_columns_of_one_name_keep_their_types() -> None:
+    sql = "SELECT 'x' AS a, sum(dur_ns) AS a, 1.5 AS a FROM events"
+    table = query.query(CSV, sql)
+    assert [str(column[0]) for column in table.columns] == ["x", str(one(CSV, "SELECT sum(dur_ns) FROM events")), "1.5"]
+    with query.ask(CSV, sql) as answer, pytest.raises(UsageError, match="two columns of the answer are called a"):
+        query.write(answer.reader, "parquet", io.BytesIO())
+
+
+def test_a_type_that_parquet_lacks_is_told_in_a_sentence() -> None:
+    with query.ask(CSV, ODD) as answer, pytest.raises(UsageError, match="Parquet has no type"):
+        query.write(answer.reader, "parquet", io.BytesIO())
+
+
+def test_totals_are_there_however_they_are_named() -> None:
+    rows = one(SUMMED, "SELECT count(*) FROM totals")
+    assert rows
+    for view in ('"ToTaLs"', "query_table('tot' || 'als')", "query('SELECT * FROM tot' || 'als')"):
+        assert one(SUMMED, f"SELECT count(*) FROM {view}") == rows
+
+
+def test_a_run_that_lies_in_an_archive_twice_counts_once_and_is_named(tmp_path: Path) -> None:
+    done = archive.add(tmp_path / "a", CSV)
+    copy = tmp_path / "a" / "events" / "date=2020-01-01" / "run=x" / Path(done.path).name
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(Path(done.path).read_bytes())
+    failures: list[Failure] = []
+    table = query.query(tmp_path / "a", "SELECT count(*) AS n FROM events", failures=failures)
+    assert table.to_pylist() == [{"n": done.events}]
+    assert [failure.name for failure in failures] == [str(copy)]

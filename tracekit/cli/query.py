@@ -38,12 +38,15 @@ def query(
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
-    form = format_ or _BY_SUFFIX.get(Path(output).suffix.lower(), "text")
+    suffix = Path(output).suffix.lower()
+    if not format_ and suffix and suffix not in _BY_SUFFIX:
+        raise UsageError(f"-o {output}: no form is known by its suffix", hint="say it with --format csv, json ...")
+    form = format_ or _BY_SUFFIX.get(suffix, "text")
     if form not in queries.FORMS:
         raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(queries.FORMS)}")
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
-    if Path(sql).exists() or (" " not in sql.strip() and "://" in sql):
+    if _is_input(sql):
         raise UsageError(f"{sql}: the last word is the query", hint='tracekit query INPUT... "SELECT ..."')
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
@@ -75,3 +78,13 @@ def query(
         if lost:
             say(f"note: {ledger.path}: {lost:,} of {ledger.read:,} records could not be read; see `tracekit inspect`")
     finish(failures)
+
+
+def _is_input(word: str) -> bool:
+    """Tell whether the last word is one more input: then the query was forgotten."""
+    if " " not in word.strip() and "://" in word:
+        return True
+    try:
+        return bool(word.strip()) and Path(word).exists()
+    except (OSError, ValueError):  # longer than a name may be: most queries are
+        return False

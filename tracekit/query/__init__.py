@@ -9,6 +9,7 @@ open no file, load no extension and change no setting, and one SELECT is all tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from tracekit.query._engine import answered, checked_sql
 from tracekit.query._results import FORMS, plain, render, write
 from tracekit.query._tables import ARCHIVE_COLUMNS, tables
 from tracekit.trace import Ledger
+
+_TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
+"""What asks for `totals`: its name, or what may build a name: query_table('to' || 'tals'), U&"..."."""
 
 __all__ = ["ARCHIVE_COLUMNS", "FORMS", "Answer", "ask", "query", "render", "write"]
 
@@ -47,8 +51,8 @@ def ask(
     """
     checked_sql(sql)
     with tables(
-        inputs, totals="totals" in sql.lower(), format=format, strict=strict, demangle=demangle, options=options,
-        failures=failures, progress=progress,
+        inputs, totals=_TOTALS.search(sql) is not None, format=format, strict=strict, demangle=demangle,
+        options=options, failures=failures, progress=progress,
     ) as (events, totals, ledgers), answered(events, totals, sql) as reader:  # fmt: skip
         yield Answer(plain(reader), ledgers)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from tracekit import pipeline
 from tracekit._version import __version__
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.render.base import RenderOptions
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.trace import Ledger
@@ -35,8 +35,8 @@ def plain(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     stream of several batches fails where a later one does not fit.
     """
     first = next(iter(reader), None)
-    types = {field.name: _plain_type(field, number, first) for number, field in enumerate(reader.schema)}
-    schema = pa.schema([pa.field(f.name, types[f.name]) for f in reader.schema])
+    # By place: two columns of an answer may have one name.
+    schema = pa.schema([pa.field(f.name, _plain_type(f, number, first)) for number, f in enumerate(reader.schema)])
     return pa.RecordBatchReader.from_batches(schema, _cast(first, reader, schema))
 
 
@@ -176,7 +176,18 @@ def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[L
 
 def _parquet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
     rows = 0
-    with pq.ParquetWriter(file, reader.schema, compression="zstd") as out:
+    twice = sorted({name for name in reader.schema.names if reader.schema.names.count(name) > 1})
+    if twice:
+        raise UsageError(
+            f"two columns of the answer are called {twice[0]}: Parquet tells columns by their names",
+            hint="name one with AS",
+        )
+    try:
+        made = pq.ParquetWriter(file, reader.schema, compression="zstd")
+    except pa.ArrowNotImplementedError as err:
+        types = ", ".join(f"{field.name} is {field.type}" for field in reader.schema)
+        raise UsageError(f"Parquet has no type for a column of the answer: {types}", hint="CAST it AS VARCHAR") from err
+    with made as out:
         for batch in reader:
             out.write_batch(batch)
             rows += batch.num_rows

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tracekit import archive, pipeline, schema
 from tracekit.archive import Entry
-from tracekit.errors import AllInputsError, ParseError
+from tracekit.errors import AllInputsError, InputError, ParseError
 from tracekit.inputs import Failure, PathLike
 from tracekit.trace import Ledger
 
@@ -91,10 +91,27 @@ def _sorted_out(words: Sequence[PathLike], format: str, bad: list[Failure]) -> t
         elif (one := archive.entry_at(text)) is not None:
             entries.append(one)
         elif _may_be_archive(text) and archive.is_archive(text):
-            entries += archive.entries(text, failures=bad)
+            entries += _once(archive.entries(text, failures=bad), bad)
         else:
             others.append(word)
     return entries, others
+
+
+def _once(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:
+    """Return each entry once: the same rows in two files (copied, moved, added twice at once) count once."""
+    kept: dict[str, Entry] = {}
+    for entry in sorted(found, key=_misplaced):
+        first = kept.setdefault(entry.id, entry)
+        if first is not entry:
+            error = InputError(
+                f"{entry.path}: left out: it is {first.path} once more", hint="`tracekit archive verify` names all"
+            )
+            bad.append(Failure(entry.path, error))
+    return [entry for entry in found if kept[entry.id] is entry]
+
+
+def _misplaced(entry: Entry) -> bool:
+    return not entry.name.startswith(f"{entry.table}/date={entry.date.isoformat()}/")
 
 
 def _may_be_archive(text: str) -> bool:
