@@ -50,6 +50,7 @@ class Choice:
     """How to read. format: a reader's name, "" lets the content decide. strict: the first note is an error.
 
     fingerprint: each source's SHA-256 goes into the facts of the run. progress: told the share done, 0..1.
+    columns: those of EVENTS that anyone will look at, the selection and the steps among them; None for all.
     """
 
     format: str = ""
@@ -59,6 +60,7 @@ class Choice:
     options: Mapping[str, str] = field(default_factory=dict)
     fingerprint: bool = False
     progress: Callable[[float], None] | None = None
+    columns: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ class Inputs:
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=choice.strict)
         extra = {key: value for key, value in choice.options.items() if key in known}
-        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=extra)
+        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=extra, columns=choice.columns)
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.path = shown if facts.path == source.name else facts.path

@@ -40,7 +40,9 @@ def read(
     failures: takes the bad inputs among several; without it the first of them raises. progress: told the share done.
     Raises: TracekitError.
     """
-    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
+    # A selection asks columns of its own.
+    looked_at = None if columns is None or selection else columns | steps.COLUMNS | {"ts_ns", "dur_ns"}
+    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress, columns=looked_at)
     with Inputs(inputs, choice) as joined:
         stream = joined.stream(order=False)
         trace = _collect(stream, columns, unmarked=joined.unmarked)

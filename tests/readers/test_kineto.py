@@ -17,6 +17,7 @@ from viewers import perfetto
 
 import tracekit
 from tracekit.errors import ParseError, SchemaError, TracekitError
+from tracekit.selection import Selection
 from tracekit.trace import Trace
 
 REAL = [
@@ -467,3 +468,15 @@ def test_all_arrows_of_the_gpu_sample_are_in_perfetto(tmp_path: Path) -> None:
     assert phases == {"s": 48, "f": 48}
     seen = perfetto(tmp_path / "y.json")
     assert (seen["errors"], seen["flows"]) == ({}, 48 + sum(e["ph"] == "s" and e["cat"] == "launch" for e in made))
+
+
+@pytest.mark.parametrize("asked", [{"name"}, {"args"}, {"context", "kind"}, {"step"}, {"value", "bytes"}])
+def test_columns_that_are_asked_for_are_those_of_a_full_read(asked: set[str]) -> None:
+    path = sample("kineto/gpu.pt.trace.json")
+    whole, some = tracekit.read(path), tracekit.read(path, columns=frozenset(asked))
+    assert set(some.events.schema.names) == asked | {"ts_ns", "dur_ns"}
+    assert whole.events.select(some.events.schema.names).equals(some.events)
+    assert [ledger.to_json() for ledger in whole.ledgers] == [ledger.to_json() for ledger in some.ledgers]
+    assert whole.run == some.run
+    kernels = tracekit.read(path, columns=frozenset(asked), selection=Selection(kinds=frozenset({"kernel"})))
+    assert 0 < kernels.events.num_rows < some.events.num_rows

@@ -40,10 +40,13 @@ Look = Callable[[Build], None]
 
 
 class Planner:
-    """Plans by shape, and columns by plans. per_unit: ns of one unit of the file's times, 1000 or 1."""
+    """Plans by shape, and columns by plans. per_unit: ns of one unit of the file's times, 1000 or 1.
 
-    def __init__(self, look: Look, ledger: Ledger, per_unit: int = 1000) -> None:
-        self._look, self._ledger = look, ledger
+    with_args: the column `args` is wanted; it is the dearest.
+    """
+
+    def __init__(self, look: Look, ledger: Ledger, per_unit: int = 1000, *, with_args: bool = True) -> None:
+        self._look, self._ledger, self._with_args = look, ledger, with_args
         self._digits = {1000: 3, 1: 0}[per_unit]
         self._per_unit = per_unit
         self._by_shape: dict[bytes, int] = {}
@@ -193,7 +196,9 @@ class Planner:
     def _columns(self, slab: Slab, plan: I64, at: I64) -> Rows:
         scan, own = slab.scan, plan[at]
         first = scan.first[at]
-        used, place = np.unique(own, return_inverse=True)
+        if not len(at):
+            return Rows(0, {"ts_ns": pa.array([], pa.int64())}, own, self._builds, self._flags[own])
+        used, place = _distinct(own, len(self._builds))
         columns: dict[str, Any] = {"event_id": pa.array(slab.numbers[at])}
         for index, column in enumerate(TIMES):
             columns[column] = self._times(scan, own, first, index, at, slab)
@@ -203,17 +208,19 @@ class Planner:
                 columns[column] = self._integers(scan, own, first, index)
         for index, column in enumerate(TEXTS[:4]):
             columns[column] = self._texts(index, used, place)
-        columns["args"] = self._args(scan, own, first, scan.start[at])
+        if self._with_args:
+            columns["args"] = self._args(scan, own, first, scan.start[at])
         return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 
     def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> pa.Array:
         state = self._state[plan, index]
         values = self._value[plan, index]
         by_run = state == RUN
-        if by_run.all():
+        at = np.flatnonzero(by_run)
+        if len(at) == len(plan):
             values = scan.ints[first + values]
-        elif by_run.any():
-            values[by_run] = scan.ints[first[by_run] + values[by_run]]
+        elif len(at):
+            values[at] = scan.ints[first[at] + values[at]]
         negative = self._negative[plan, index] & by_run
         if negative.any():
             values[negative] *= -1
@@ -306,6 +313,13 @@ class Planner:
         begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
         end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
         return slices(scan.text, begin, end)
+
+
+def _distinct(numbers: I64, size: int) -> tuple[I64, I64]:
+    """Return what np.unique gives with the inverse, of numbers below `size`: by a table, no sort."""
+    seen = np.zeros(size, np.bool_)
+    seen[numbers] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
 
 
 def _decimals(scan: Scan, runs: I64, digits: int) -> I64:

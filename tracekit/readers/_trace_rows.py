@@ -63,6 +63,8 @@ class Rows:
             return np.zeros(self.count, np.int64), np.zeros(self.count, np.bool_)
         if not isinstance(column, pa.Array):
             return np.full(self.count, column, np.int64), np.ones(self.count, np.bool_)
+        if not column.null_count:
+            return column.to_numpy().astype(np.int64), np.ones(self.count, np.bool_)
         mask = column.is_valid().to_numpy(zero_copy_only=False)
         return column.fill_null(0).to_numpy().astype(np.int64), mask
 

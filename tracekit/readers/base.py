@@ -26,12 +26,18 @@ class ReadOptions:
     """What a caller may say to every reader.
 
     source: number that goes into the column `source` and the keys of Run. demangle: C++ names to readable ones.
-    extra: options of one format, as `--option key=value` gives them.
+    extra: options of one format, as `--option key=value` gives them. columns: those of EVENTS that will be looked at,
+    None for all; a reader may leave others null where that saves work, but says the same in its ledger and its run.
     """
 
     source: int = 0
     demangle: bool = True
     extra: dict[str, str] = field(default_factory=dict)
+    columns: frozenset[str] | None = None
+
+    def wants(self, column: str) -> bool:
+        """Tell whether a column will be looked at."""
+        return self.columns is None or column in self.columns
 
 
 @dataclass(slots=True)

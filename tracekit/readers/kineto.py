@@ -44,6 +44,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
+from tracekit.readers._json_scan import I64
 from tracekit.readers._kineto_kinds import HOST as HOST_CATS
 from tracekit.readers._kineto_kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers._names import Demangler
@@ -98,7 +99,7 @@ class _Kineto:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         reading, waiting = self.reading, list[Rows]()
-        planner = Planner(self.look, reading.ledger)
+        planner = Planner(self.look, reading.ledger, with_args=reading.options.wants("args"))
         for rows in events.planned(reading, planner):
             self._watch(rows)
             waiting.append(rows)
@@ -222,24 +223,25 @@ class _Kineto:
             self.devices.update(np.unique(device[known & own]).tolist())
             (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
             stream = np.where(on_stream & ~_no_number(stream), stream, -1)
-            places = np.unique(np.column_stack((device, stream, context))[known & own & in_context], axis=0)
-            for number, of, found in places.tolist():
+            at = np.flatnonzero(known & own & in_context)
+            for number, of, found in _distinct(device[at], stream[at], context[at])[0]:
                 if self.contexts.setdefault((number, of), found) != found:
                     self.contexts[number, of] = None
 
     def _arrow_contexts(self, rows: Rows) -> None:
         """Ends of arrows on a device are in the context of the work that they point at; the file does not repeat it."""
         arrows = rows.has(MOVABLE)
-        if not arrows.any():
+        if not self.reading.options.wants("context") or not arrows.any():
             return
         (device, known), (stream, on_stream) = rows.ints("device"), rows.ints("stream")
         at = np.flatnonzero(arrows & known)
         stream = np.where(on_stream & ~_no_number(stream), stream, -1)
-        found = [self.contexts.get(key) for key in zip(device[at].tolist(), stream[at].tolist(), strict=True)]
+        places, place = _distinct(device[at], stream[at])
+        found = [self.contexts.get((number, of)) for number, of in places]
         if any(context is not None for context in found):
             context, stated = rows.ints("context")
-            context[at] = [c or 0 for c in found]
-            stated[at] = [c is not None for c in found]
+            context[at] = np.array([c or 0 for c in found], np.int64)[place]
+            stated[at] = np.array([c is not None for c in found])[place]
             rows.columns["context"] = pa.array(context, mask=~stated)
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -332,6 +334,18 @@ class _Kineto:
                 facts[key] = value
         if self._properties():
             facts["deviceProperties"] = self._properties()
+
+
+def _distinct(*columns: I64) -> tuple[list[tuple[int, ...]], I64]:
+    """Return the distinct rows of some columns, and for each row its place among them."""
+    place = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        # Each column's values become small numbers first, so that these always fit beside those of the columns before.
+        values, code = np.unique(column, return_inverse=True)
+        _, place = np.unique(place * len(values) + code, return_inverse=True)
+    first = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
+    first[place] = np.arange(len(place))
+    return list(zip(*(column[first].tolist() for column in columns), strict=True)), place
 
 
 def _no_number(values: Any) -> Any:
