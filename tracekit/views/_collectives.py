@@ -140,6 +140,6 @@ def group_cells(found: list[Collective]) -> tuple[_groups.Key, _groups.Key]:
 
 
 def _key(texts: list[str | None]) -> _groups.Key:
-    labels: list[Cell] = sorted({text for text in texts if text is not None})
+    labels: list[Cell] = [*sorted({text for text in texts if text is not None})]
     number: dict[Cell, int] = {text: i for i, text in enumerate(labels, 1)}
     return _groups.Key(np.array([number.get(text, 0) for text in texts], np.int64), [None, *labels])
