@@ -1,4 +1,4 @@
-"""What the README shows is what happens: commands run, Python runs, every format, view and command is named."""
+"""What the README and the guides show is what happens; every format, view and command is named."""
 
 from __future__ import annotations
 
@@ -15,44 +15,62 @@ import pytest
 from support import ROOT, sample
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "docs/views.md", "docs/compat.md")
 FILES = {
     "run.csv": "nvprof-csv/gpu-and-api-trace.csv",
     "cuda_profile_0.log": "cuda-profile/kvp-timestamps.log",
     "rank0.jsonl": "recorder-log/rank0.jsonl",
+    "rank1.jsonl": "recorder-log/rank1.jsonl",
+    "trace.json": "kineto/gpu.pt.trace.json",
+    "profile.pb": "paddle-pb/paddle26.paddle_trace.pb",
+    "fluid.pb": "fluid-pb/paddle18-alloc.pb",
+    "mxnet.json": "mxnet/mxnet-1.9.1.json",
+    "theano.txt": "theano/theano-1.0.5.txt",
+    "singa.txt": "singa/verbosity-1.txt",
 }
-"""The names that the README uses, and the samples that stand for them."""
+"""The names that the pages use, and the samples that stand for them."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
 def sessions() -> list[list[tuple[str, str]]]:
-    """For each console block its commands, each with what the README shows below it."""
+    """For each console block its commands, each with what the page shows below it."""
     found = []
-    for block in blocks("console"):
+    for block in (block for page in PAGES for block in blocks("console", page)):
         parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.M)[1:])
         found.append([(command, shown) for command, _, shown in parts])
     return found
 
 
+def lay_out(folder: Path) -> None:
+    """Put the files of the pages into a folder."""
+    for name, source in FILES.items():
+        shutil.copy(sample(source), folder / name)
+    for run, names in {"monday": ["run.csv"], "tuesday": ["rank0.jsonl", "rank1.jsonl"]}.items():
+        (folder / "runs" / run).mkdir(parents=True)
+        for name in names:
+            shutil.copy(folder / name, folder / "runs" / run / name)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, source in FILES.items():
-        shutil.copy(sample(source), tmp_path / name)
+    lay_out(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def matches(shown: str, got: str) -> bool:
     """A line `...` in the README stands for any lines; sizes of files depend on the versions of libraries."""
-    shown, got = (re.sub(r"[0-9,]+ bytes", "N bytes", text) for text in (shown, got))
+    shown, got = (re.sub(r"the page: .*", "the page", re.sub(r"[0-9,]+ bytes", "N bytes", x)) for x in (shown, got))
     pattern = "".join(".*" if line.strip() == "..." else re.escape(line) + "\n" for line in shown.splitlines())
     return re.fullmatch(pattern, got, re.S) is not None
 
 
 @pytest.mark.parametrize("session", sessions(), ids=lambda session: session[0][0])
-def test_the_commands_of_the_readme_print_what_it_shows(session: list[tuple[str, str]], folder: Path) -> None:
+def test_the_commands_of_the_pages_print_what_they_show(session: list[tuple[str, str]], folder: Path) -> None:
     program = Path(sys.executable).parent / "tracekit"
     env = {**os.environ, "COLUMNS": "100"}
     for command, shown in session:
@@ -67,7 +85,7 @@ def test_the_commands_of_the_readme_print_what_it_shows(session: list[tuple[str,
             check=False,
         )
         assert done.returncode == 0, done.stdout
-        assert matches(shown, done.stdout), f"the README shows\n{shown}\nbut it is\n{done.stdout}"
+        assert matches(shown, done.stdout), f"the page shows\n{shown}\nbut it is\n{done.stdout}"
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -87,6 +105,7 @@ def test_every_format_view_target_and_command_is_named() -> None:
     from tracekit.writers import WRITERS
 
     commands = [c.callback.__name__ for c in app.registered_commands if c.callback]
+    commands += [group.typer_instance.info.name for group in app.registered_groups if group.typer_instance]
     for name in [*READERS, *WRITERS, *TABLE_VIEWS]:
         assert f"`{name}`" in README, name
     for name in commands:
@@ -94,8 +113,10 @@ def test_every_format_view_target_and_command_is_named() -> None:
 
 
 def test_what_the_readme_links_to_is_there() -> None:
-    for target in re.findall(r"\]\((?!https?://|#)([^)]+)\)", README):
-        assert (ROOT / target).exists(), target
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?!https?://|#)([^)]+)\)", text):
+            assert ((ROOT / page).parent / target).exists(), target
 
 
 def test_the_log_format_is_documented() -> None:
