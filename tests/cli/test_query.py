@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -112,3 +116,18 @@ def test_a_long_query_is_a_query(tmp_path: Path) -> None:
 def test_a_suffix_that_says_no_form_is_refused(tmp_path: Path) -> None:
     assert "suffix" in run(CSV, SQL, "-o", tmp_path / "x.xlsx", code=2).stderr
     run(CSV, SQL, "-o", tmp_path / "x.xlsx", "--format", "csv")
+
+
+def test_ctrl_c_ends_a_query_that_never_would() -> None:
+    endless = "SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b"
+    words = [sys.executable, "-m", "tracekit", "query", str(CSV), endless]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as child:
+        try:
+            # Interrupts at any moment, the start of the interpreter aside, end it with a sentence.
+            time.sleep(5)
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=20)
+        finally:
+            child.kill()
+    assert (child.returncode, out) == (130, b"")
+    assert b"Traceback" not in err

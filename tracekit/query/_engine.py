@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -90,23 +92,42 @@ def answered(events: Any, totals: Any, sql: str) -> Iterator[pa.RecordBatchReade
             relation = base.sql(sql)
             if relation is None:
                 raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
-            reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
-            yield pa.RecordBatchReader.from_batches(reader.schema, _batches(reader, duckdb))
+            with ThreadPoolExecutor(1) as worker:
+                ask = partial(_interruptible, worker, base)
+                reader = ask(getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)
+                yield pa.RecordBatchReader.from_batches(reader.schema, _batches(partial(ask, _next, reader), duckdb))
         except duckdb.Error as err:
             raise _told(err, duckdb) from err
         finally:
             base.close()
 
 
-def _batches(reader: pa.RecordBatchReader, duckdb: Any) -> Iterator[pa.RecordBatch]:
+def _interruptible(worker: ThreadPoolExecutor, base: Any, work: Callable[..., Any], *words: Any) -> Any:
+    """Do work of DuckDB in the worker: Python cannot answer Ctrl-C while its main thread is in a query."""
+    waiting = worker.submit(work, *words)
+    try:
+        return waiting.result()
+    except KeyboardInterrupt:
+        base.interrupt()
+        raise
+
+
+def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+
+
+def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: Any) -> Iterator[pa.RecordBatch]:
     """Pass batches on; what goes wrong in the middle is told in one sentence too."""
     while True:
         try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
+            batch = read()
         except (duckdb.Error, pa.ArrowException, OSError) as err:
             raise _told(err, duckdb) from err
+        if batch is None:
+            return
         yield batch
 
 
