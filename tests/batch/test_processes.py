@@ -108,3 +108,16 @@ def test_two_batches_on_one_folder_share_the_work(whole: tuple[Path, dict[str, s
     assert [code for code, _ in ended] == [3, 3], ended
     assert content(out) == expected
     assert not (out / ".work").exists()
+
+
+def test_ctrl_c_stays_held_back_while_the_first_process_starts() -> None:
+    # multiprocessing's own helper process lets SIGINT through again when it starts: the first worker, in the middle of
+    # its imports, then printed a traceback. A fresh interpreter, since it starts only once.
+    script = (
+        "import signal\nfrom multiprocessing import resource_tracker\nfrom tracekit.batch import local\n"
+        "with local._no_interrupt():\n"
+        "    resource_tracker.ensure_running()\n"
+        "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["True"]

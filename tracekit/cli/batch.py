@@ -72,7 +72,8 @@ def _tell(done: Batch) -> None:
         f"{done.unchanged:,} unchanged"
     )
     say(
-        f"{len(done.failed):,} failed, {len(done.partial):,} in part; {done.others:,} files are no profiles that I know"
+        f"{len(done.failed):,} failed, {len(done.partial):,} in part; "
+        f"{done.others:,} {'file is no profile' if done.others == 1 else 'files are no profiles'} that I know"
     )
     say(f"the page: {done.page}")
 
