@@ -90,7 +90,8 @@ def _verdict(of: Comparison) -> str:
 def _said(runs: Sequence[Profile]) -> str:
     steps = sum(run.step_count for run in runs)
     count = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
-    return f"{count}{f', {steps:,} steps after warm-up' if steps else ', no steps'}: {', '.join(_few(runs))}"
+    told = f"{steps:,} {'step' if steps == 1 else 'steps'} after warm-up" if steps else "no steps"
+    return f"{count}, {told}: {', '.join(_few(runs))}"
 
 
 def _few(runs: Sequence[Profile]) -> list[str]:

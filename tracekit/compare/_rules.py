@@ -11,6 +11,7 @@ B to TiB, plain numbers for counts). A rule is
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -55,6 +56,8 @@ def parse_rule(text: str) -> Rule:
     try:
         number, unit = split_quantity(found["threshold"])
         binary = unit.replace("iB", "B")
+        if not math.isfinite(float(number)):
+            raise ValueError("beyond what a number can hold: nothing would ever violate it")
         if unit == "%":
             return Rule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
         if metric.unit is Unit.NS and unit in TIME_EXPONENT:
