@@ -414,3 +414,14 @@ def test_ends_in_the_order_of_their_begins_cost_no_time(tmp_path: Path) -> None:
     trace = tracekit.read(path, columns=frozenset({"dur_ns"}))
     assert time.process_time() - begun < 15
     assert trace.events.column("dur_ns").unique().to_pylist() == [count * 1000]
+
+
+@pytest.mark.parametrize("args", ['{"a":1}', '{"value":0.5}', '{"value":{"x":[1]}}'])
+def test_the_first_time_that_is_too_long_is_none_on_every_way_of_reading(args: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    times = ("4611686018427387.903", "4611686018427387.904")
+    events = ",\n".join(f'{{"ph":"X","pid":1,"tid":2,"name":"a","ts":0,"dur":{dur},"args":{args}}}' for dur in times)
+    path.write_text(f'{{"traceEvents":[\n{events}\n]}}')
+    trace = tracekit.read(path)
+    assert trace.events["dur_ns"].to_pylist() == [(1 << 62) - 1, None]
+    assert trace.ledgers[0].notes["bad-time"].count == 1

@@ -245,6 +245,12 @@ class Planner:
         if len(run):
             us = scan.ints[first[run] + whole[run]]
             far = us > MAX_NS // self._per_unit
+            ns = np.where(far, 0, us) * self._per_unit
+            part = fraction[run]
+            some = np.flatnonzero(part >= 0)
+            if len(some):
+                ns[some] += _decimals(scan, first[run[some]] + part[some], self._digits)
+            far |= ns >= MAX_NS
             if far.any():
                 text = "times beyond 146 years"
                 self._ledger.note(
@@ -254,12 +260,7 @@ class Planner:
                     where=f"event {slab.numbers[at[run[far][0]]]}",
                 )
                 null[run[far]] = True
-                us = np.where(far, 0, us)
-            ns = us * self._per_unit
-            part = fraction[run]
-            some = np.flatnonzero(part >= 0)
-            if len(some):
-                ns[some] += _decimals(scan, first[run[some]] + part[some], self._digits)
+                ns[far] = 0
             values[run] = np.where(negative[run] != 0, -ns, ns)
         return pa.array(values, mask=null if null.any() else None)
 

@@ -40,8 +40,8 @@ NUMBERS = (
     *SHAPES[0][1], *SHAPES[1][1], "registers", "static_smem_bytes", "dynamic_smem_bytes",
 )  # fmt: skip
 
-LATEST_NS = 1 << 62
-"""Ends later than this after the first event (146 years) are beyond what a viewer can hold."""
+LATEST_NS = (1 << 62) - 1
+"""Ends later than this after the first event (146 years) are beyond what a viewer can hold, and our reader takes."""
 
 
 @dataclass(slots=True)
