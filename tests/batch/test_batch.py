@@ -304,3 +304,11 @@ def test_a_run_of_more_files_than_a_process_may_open_is_read(tmp_path: Path) -> 
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert (made.runs, made.failed, made.partial) == (1, (), ())
     assert len(index(tmp_path / "out")["runs"][0]["sources"]) == 60
+
+
+def test_what_another_batch_left_in_the_tree_is_not_run_for_run_read_again(tmp_path: Path) -> None:
+    root = tree(tmp_path / "tree", 3)
+    first = batch.run([root], root / "old", jobs=1)
+    second = batch.run([root], tmp_path / "new", jobs=1)
+    assert (second.runs, second.others) == (first.runs, first.others)
+    assert index(tmp_path / "new")["runs"] == index(root / "old")["runs"]

@@ -118,7 +118,9 @@ def _walk(root: str, barred: set[tuple[int, int]], out: Scan) -> Iterator[tuple[
 
     for folder, inner, names in os.walk(root, onerror=refused):
         inner[:] = sorted(
-            name for name in inner if not name.startswith(".") and _identity(Path(folder, name)) not in barred
+            name
+            for name in inner
+            if not name.startswith(".") and _identity(Path(folder, name)) not in barred and not _is_out(folder, name)
         )
         for name in list(inner):
             if Path(folder, name).is_symlink():
@@ -138,6 +140,12 @@ def _walk(root: str, barred: set[tuple[int, int]], out: Scan) -> Iterator[tuple[
                 marks.append(Mark(name, facts.st_size, facts.st_mtime_ns))
         inside = Path(folder).relative_to(root).as_posix()
         yield "" if inside == "." else inside, marks
+
+
+def _is_out(folder: str, name: str) -> bool:
+    """Tell whether a folder is the OUT of some batch: its archive would give every run a second time."""
+    path = Path(folder, name)
+    return all((path / part).is_dir() for part in ("assets", "roots", "runs")) and (path / "index.json").is_file()
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
