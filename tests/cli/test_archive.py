@@ -184,3 +184,8 @@ def test_what_a_list_and_a_prune_could_not_do_is_said(tmp_path: Path) -> None:
     assert "nothing is archived" not in run("list", root, "--tag", "none").stderr
     assert "more than --max-size 1KiB" in run("prune", root, "--max-size", "1KiB", "--keep", "base").stderr
     assert "more than" not in run("prune", root, "--max-size", "1KiB").stderr
+
+
+def test_a_problem_is_one_line_whatever_the_name_of_its_file(root: Path) -> None:
+    (root / "a\n9 files are whole").write_text("x")
+    assert len(run("verify", root, code=1).stdout.splitlines()) == 2

@@ -205,7 +205,8 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
         _print_json(asdict(found))
     else:
         for problem in found.problems:
-            print(printable(f"{problem.path}: {problem.code}: {problem.text}"))
+            line = f"{problem.path}: {problem.code}: {problem.text}"
+            print(printable(line.replace("\n", "\\n")))  # a file's name must not look like two lines of ours
         for path in found.leftovers:
             print(printable(f"{path}: left by an add that did not end; `prune` removes it when it is a day old"))
         print(
