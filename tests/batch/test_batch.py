@@ -153,6 +153,33 @@ def test_without_an_archive_the_reports_are_the_same(tmp_path: Path) -> None:
         assert page.read_bytes() == (tmp_path / "b" / "runs" / page.parent.name / "report.html").read_bytes()
 
 
+def test_the_row_of_a_cut_trace_says_how_many_records_were_dropped(tmp_path: Path) -> None:
+    data = sample("recorder-log/rank0.jsonl").read_bytes()
+    put(tmp_path / "tree" / "whole" / "rank0.jsonl", data)
+    put(tmp_path / "tree" / "cut" / "rank0.jsonl", data[:-40], 1)
+    made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    assert made.is_whole
+    assert made.dropped == (("cut", 1),)
+    listed = index(tmp_path / "out")
+    assert {run["run"]: (run["status"], run["dropped"]) for run in listed["runs"]} == {
+        "whole": ("ok", 0), "cut": ("ok", 1)
+    }  # fmt: skip
+    assert listed["counts"]["dropped"] == 1
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Records dropped" in page
+    assert "1 dropped, of 1 run" in page
+    again = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    assert (again.done, again.dropped) == ({}, made.dropped)
+
+
+def test_a_page_without_losses_has_no_column_for_them(tmp_path: Path) -> None:
+    put(tmp_path / "tree" / "job" / "rank0.jsonl", sample("recorder-log/rank0.jsonl").read_bytes())
+    batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Records dropped" not in page
+    assert "none dropped" in page
+
+
 def test_files_of_one_folder_are_one_run_and_a_bad_one_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "tree" / "job"
     for rank in (0, 1):

@@ -49,6 +49,7 @@ class Batch:
 
     done: made anew, by why ("new", "changed", "version", "options", "lost", "retry", "forced"). failed, partial: every
     run that has a reason standing, with its reasons, old ones too. problems: places that could not be looked into.
+    dropped: each run that lost records of its files, with how many; such a run is whole all the same.
     """
 
     out: Path
@@ -62,6 +63,7 @@ class Batch:
     cleared: int = 0
     forgotten: int = 0
     page: Path = field(default=Path())
+    dropped: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -116,6 +118,7 @@ def run(
         problems=tuple(problem for each in scans for problem in each.problems),
         others=sum(len(c.marks) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans) - profiles,
         cleared=cleared, forgotten=forgotten, page=place.path / "index.html",
+        dropped=tuple((name, lost) for name, result in told if (lost := sum(result["records"]["dropped"].values()))),
     )  # fmt: skip
 
 

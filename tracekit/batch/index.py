@@ -38,6 +38,11 @@ class _Row:
     def order(self) -> tuple[str, int, str, str]:
         return self.result["date"], self.result["start_ns"] or 0, self.result["run"], self.key
 
+    @property
+    def dropped(self) -> int:
+        """Return how many records of its files were lost."""
+        return sum(self.result["records"]["dropped"].values())
+
 
 def write_assets(out: Out) -> None:
     """Write what all pages share."""
@@ -105,6 +110,7 @@ def _run_json(row: _Row) -> dict[str, Any]:
     return {
         **{name: result[name] for name in _KEPT},
         "kind": kind_of(result["run"]),
+        "dropped": row.dropped,
         "gone": row.gone,
         "sources": [{k: s[k] for k in ("path", "size", "sha256", "format", "read")} for s in result["sources"]],
         "others": [other["path"] for other in result["others"]],
@@ -117,7 +123,7 @@ def _counts(rows: Sequence[_Row]) -> dict[str, int]:
     return {
         "runs": len(rows), **{name: status.count(name) for name in ("ok", "partial", "failed")},
         "gone": sum(row.gone for row in rows), "events": sum(row.result["events"] for row in rows),
-        "totals": sum(row.result["totals"] for row in rows),
+        "totals": sum(row.result["totals"] for row in rows), "dropped": sum(row.dropped for row in rows),
     }  # fmt: skip
 
 
@@ -149,6 +155,7 @@ def _page(rows: Sequence[_Row], roots: Sequence[dict[str, Any]]) -> BatchPage:
                 Column("run", "Run", Unit.TEXT, [row.result["run"] for row in newest]),
                 Column("date", "Date", Unit.TEXT, [row.result["date"] for row in newest]),
                 Column("status", "Status", Unit.TEXT, [_status(row) for row in newest]),
+                *_dropped(newest),
                 *(Column(f.name, f.title, f.unit, [_cell(row, f.name) for row in newest]) for f in figures),
                 Column("events", "Events", Unit.COUNT, [row.result["events"] or None for row in newest]),
                 Column("sources", "Sources", Unit.COUNT, [len(row.result["sources"]) for row in newest]),
@@ -183,6 +190,12 @@ def _status(row: _Row) -> str:
     return f"{row.result['status']}, files gone" if row.gone else str(row.result["status"])
 
 
+def _dropped(rows: Sequence[_Row]) -> Iterator[Column]:
+    """Give the column of lost records, where a run lost some: it stands beside the status, which may well be `ok`."""
+    if any(row.dropped for row in rows):
+        yield Column("dropped", "Records dropped", Unit.COUNT, [row.dropped or None for row in rows])
+
+
 def _cell(row: _Row, name: str) -> Cell:
     value: Cell = row.result["figures"].get(name)
     return value
@@ -201,8 +214,9 @@ def _facts(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
         if counts[name]:
             yield name, f"{counts[name]:,}"
     read = sum(row.result["records"]["read"] for row in rows)
-    dropped = sum(sum(row.result["records"]["dropped"].values()) for row in rows)
-    yield "records", f"{read:,} read" + (f", {dropped:,} dropped" if dropped else ", none dropped")
+    lossy = sum(row.dropped > 0 for row in rows)
+    lost = f"{counts['dropped']:,} dropped, of {lossy:,} {'run' if lossy == 1 else 'runs'}" if lossy else "none dropped"
+    yield "records", f"{read:,} read, {lost}"
 
 
 def _report(row: _Row) -> str | None:

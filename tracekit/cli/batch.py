@@ -66,6 +66,10 @@ def _tell(done: Batch) -> None:
             say(f"error: {name}: {reason}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    if done.dropped:
+        lost, runs = sum(count for _, count in done.dropped), len(done.dropped)
+        records, of = ("record" if lost == 1 else "records"), ("run" if runs == 1 else "runs")
+        say(f"note: {lost:,} {records} dropped, of {runs:,} {of}; the page says how many of which")
     made = ", ".join(f"{count:,} {why}" for why, count in done.done.items())
     say(
         f"{done.runs:,} runs: {sum(done.done.values()):,} done{f' ({made})' if made else ''}, "
