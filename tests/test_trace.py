@@ -142,3 +142,8 @@ def test_rows_of_a_trace_stand_as_a_stable_sort_by_start_and_longest_puts_them(s
     assert trace.events["ts_ns"].to_pylist() == ts[wanted].tolist()
     assert {column.num_chunks for column in trace.events.columns} == {1}
     assert trace.events["args"].null_count == 500
+
+
+def test_names_whose_keys_are_not_known_are_written_too() -> None:
+    run = Run(threads={(0, None, 7): "a", (0, 3, None): "b", (0, 3, 7): "c"})
+    assert run.to_json()["threads"] == [[0, 3, 7, "c"], [0, 3, None, "b"], [0, None, 7, "a"]]

@@ -177,7 +177,7 @@ class Run:
         out: dict[str, Any] = {"origin_ns": self.origin_ns, "sources": [s.to_json() for s in self.sources]}
         for name in _NAME_TABLES:
             table: dict[tuple[Any, ...], str] = getattr(self, name)
-            out[name] = [[*key, table[key]] for key in sorted(table)]
+            out[name] = [[*key, table[key]] for key in sorted(table, key=_nulls_last)]
         return out
 
     @classmethod
@@ -189,6 +189,10 @@ class Run:
         for name in _NAME_TABLES:
             setattr(run, name, {tuple(row[:-1]): str(row[-1]) for row in data.get(name, [])})
         return run
+
+
+def _nulls_last(key: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+    return [(part is None, 0 if part is None else part) for part in key]
 
 
 def _start_order(events: pa.Table) -> np.ndarray[Any, np.dtype[np.intp]] | None:

@@ -304,3 +304,15 @@ def test_from_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("Start,Duration\n")
     with pytest.raises(ParseError, match="no JSON object"):
         tracekit.read(tmp_path / "a", format="events-jsonl")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    ['"run":{"devices":[[]]}', '"run":{},"ledger":[{"kept":1e999}]',
+     '"run":{},"ledger":[{"notes":[{"code":"a","text":"b","count":1e999,"places":[]}]}]'],
+)  # fmt: skip
+def test_facts_that_are_no_facts_of_a_run_are_an_error(facts: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f'{{"tracekit":"events-jsonl","schema":1,"version":"0",{facts}}}\n', encoding="utf-8")
+    with pytest.raises(ParseError, match="line 1"):
+        tracekit.read(path, format="events-jsonl")

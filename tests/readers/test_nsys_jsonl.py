@@ -175,3 +175,13 @@ def test_whatever_the_members_hold_only_our_errors_come_out(data: st.DataObject)
         except TracekitError as err:
             hint = err.hint
         assert hint
+
+
+def test_members_that_nest_deeper_than_json_can_be_written_cost_their_record(tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(260):
+        deep = [deep]
+    call = {**CALL, "TraceProcessEvent": {**CALL["TraceProcessEvent"], "odd": deep}}
+    trace = lines(tmp_path, TEXTS, call, CALL)
+    assert trace.events.num_rows == 1
+    assert sum(trace.ledgers[0].dropped.values()) == 1

@@ -265,6 +265,8 @@ def test_names_and_threads_that_are_lost_are_named_by_their_number(file: Path) -
         (b'{"k":"r","t":0,"x":[1,2],"u":[-1]}\n', "bad-line"),
         (b'{"k":"c","x":[1,2,0],"v":[]}\n', "bad-line"),
         (b'{"k":"c","x":[1,2,0],"v":["much"]}\n', "bad-line"),
+        (b'{"k":"c","x":[1,2,0],"v":[1' + b"0" * 309 + b"]}\n", "bad-line"),
+        (b'{"k":["r"],"t":0}\n', "unknown-line-kind"),
         (b'{"k":"name","id":0,"name":"x"}\n', "bad-line"),
         (b'{"k":"clock","x":[1]}\n', "bad-line"),
     ],

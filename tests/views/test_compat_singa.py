@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from support import corpus, sample
@@ -226,3 +228,12 @@ def test_any_trace_goes_through_with_the_columns_that_it_names(rows: list[Row], 
     assert view(narrow, "singa", options) == view(whole, "singa", options)
     if compat:
         printed(whole)
+
+
+def test_a_printed_line_without_a_name_is_shown() -> None:
+    read = tracekit.read(sample("singa/verbosity-2.txt"))
+    place = read.totals.schema.get_field_index("name")
+    nameless = pa.nulls(read.totals.num_rows, read.totals.schema.field(place).type)
+    of = replace(read, totals=read.totals.set_column(place, read.totals.schema.field(place), nameless))
+    shown = VIEWS["singa"].compute(of, ViewOptions())
+    assert sum(map(len, shown.tables)) > 0

@@ -101,8 +101,12 @@ def _span(members: Members, start: str, end: str) -> tuple[int, int | None]:
 
 
 def _args(members: Mapping[str, Any]) -> str | None:
+    """Return what is left as JSON. Raises: ObjectError for what no library could write."""
     left = {k: v for k, v in members.items() if v is not None and v != "" and k not in _DROPPED}
-    return orjson.dumps(left).decode() if left else None
+    try:
+        return orjson.dumps(left).decode() if left else None
+    except orjson.JSONEncodeError as err:
+        raise ObjectError("it nests too deep") from err
 
 
 def call(members: Members, tables: Tables) -> Members:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import msgspec
@@ -130,6 +131,7 @@ _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _HEADER: msgspec.json.Decoder[Header] = msgspec.json.Decoder(Header)
 _ANY: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KINDS = frozenset((*log.ITEM_LENGTH, *log.FACT_KINDS))
+_LARGEST = int(sys.float_info.max)
 
 
 def parse(line: bytes) -> Line | Header:
@@ -160,6 +162,8 @@ def _check_items(line: Items) -> None:
     if isinstance(line, Counters):
         if len(line.v) != count or any(isinstance(v, str) and v not in log.NON_FINITE for v in line.v):
             raise BadLineError("bad-line")
+        if any(isinstance(v, int) and abs(v) > _LARGEST for v in line.v):
+            raise BadLineError("bad-line")  # more than a float holds
     elif (line.p and max(n for n, _ in line.p) >= count) or (line.u and max(line.u) >= count):
         raise BadLineError("bad-line")
 
@@ -178,4 +182,4 @@ def _other(line: bytes, err: Exception) -> Header:
         kind = msgspec.json.decode(keys.get("k", msgspec.Raw(b"null")))
     except (msgspec.DecodeError, RecursionError):
         kind = None
-    raise BadLineError("bad-line" if kind in _KINDS else "unknown-line-kind") from err
+    raise BadLineError("bad-line" if isinstance(kind, str) and kind in _KINDS else "unknown-line-kind") from err

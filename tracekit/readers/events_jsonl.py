@@ -118,7 +118,7 @@ class _Reading:
         facts = self._facts(line, where)
         try:
             self.run = with_ledgers(run_from_json(facts["run"]), facts.get("ledger", []), self._name, NAME)
-        except (KeyError, TypeError, ValueError, AttributeError) as err:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as err:
             raise ParseError(self._name, where, f"the facts of the run cannot be read ({err})") from err
 
     def _facts(self, line: bytes, where: str) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
 
 def _printed_line(row: dict[str, Any], grow: float) -> _Line:
     avg = None if row["avg_ns"] is None else row["avg_ns"] * grow
-    return _Line(row["name"], row["args"].get("op_id"), row["kind"], row["calls"], avg, row["value_text"])
+    return _Line(row["name"] or "", row["args"].get("op_id"), row["kind"], row["calls"], avg, row["value_text"])
 
 
 def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
