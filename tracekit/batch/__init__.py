@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tracekit.batch import index
 from tracekit.batch._claims import Owner
-from tracekit.batch._scan import Scan, absolute_roots, scan
+from tracekit.batch._scan import Scan, absolute_roots, scan, settle
 from tracekit.batch._store import FORM, RESULT, Out, Result, json_text, key_of, write_text
 from tracekit.batch._work import Outcome, lost
 from tracekit.batch.dask import Cluster
@@ -50,6 +50,7 @@ class Batch:
     done: made anew, by why ("new", "changed", "version", "options", "lost", "retry", "forced"). failed, partial: every
     run that has a reason standing, with its reasons, old ones too. problems: places that could not be looked into.
     dropped: each run that lost records of its files, with how many; such a run is whole all the same.
+    notes: places that were passed over, and why: no run is lost by them. empty: roots in which there is no run.
     """
 
     out: Path
@@ -64,6 +65,8 @@ class Batch:
     forgotten: int = 0
     page: Path = field(default=Path())
     dropped: tuple[tuple[str, int], ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    empty: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -101,6 +104,7 @@ def run(
         index.write_assets(place)
         barred = [place.path] + ([Path(where)] if where and "://" not in where else [])
         scans = [scan(root, pattern=run_pattern, without=barred) for root in places]
+        settle(scans)
         plans = list(planned(scans, place.results(), place, wanted, force=force))
         for found in scans:
             _write_root(place, found, run_pattern, plans)
@@ -119,6 +123,8 @@ def run(
         others=sum(len(c.marks) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans) - profiles,
         cleared=cleared, forgotten=forgotten, page=place.path / "index.html",
         dropped=tuple((name, lost) for name, result in told if (lost := sum(result["records"]["dropped"].values()))),
+        notes=tuple(note for each in scans for note in each.notes),
+        empty=tuple(root for root in places if all(plan.candidate.root != root for plan in plans)),
     )  # fmt: skip
 
 
@@ -155,6 +161,7 @@ def _write_root(place: Out, found: Scan, pattern: str, plans: Sequence[Planned])
         "outside": [_text(name) for name in sorted(found.outside)],
         "unknown": [_text(name) for name in sorted(unknown)],
         "problems": [{"path": _text(path), "reason": reason} for path, reason in sorted(found.problems)],
+        "notes": [{"path": _text(path), "reason": reason} for path, reason in sorted(found.notes)],
     }  # fmt: skip
     write_text(place.roots / f"{key_of(found.root, '.')}.json", json_text(facts))
 

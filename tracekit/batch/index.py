@@ -76,7 +76,7 @@ def reasons_of(result: Result) -> tuple[str, ...]:
 
 def _roots(out: Out) -> list[dict[str, Any]]:
     found = [read_json(path) for path in sorted(out.roots.glob("*.json"))]
-    return sorted((root for root in found if root is not None), key=lambda root: str(root["root"]))
+    return sorted(({"notes": [], **root} for root in found if root is not None), key=lambda root: str(root["root"]))
 
 
 def _rows(out: Out) -> list[_Row]:
@@ -239,9 +239,11 @@ def _lists(
     beside = [f"{row.result['run']}: {other['path']}" for row in rows for other in row.result["others"]]
     unknown = [f"{root['root']}/{name}" for root in roots for name in root["unknown"]]
     outside = [f"{root['root']}/{name}" for root in roots for name in root["outside"]]
+    passed = [f"{note['path']}: {note['reason']}" for root in roots for note in root["notes"]]
     for lines, what in (
         (problems, "could not be looked into"), (unknown, "in folders without a profile"),
         (outside, "outside of the pattern for runs"), (beside, "beside profiles, of no format that is known"),
+        (passed, "passed over"),
     ):  # fmt: skip
         if lines:
             yield f"{len(lines):,} {what}", tuple(lines)

@@ -40,7 +40,7 @@ def batch(
 ) -> None:
     """Archive and report every run below some folders, and write one page over all of them. Start it again at will."""
     from tracekit import batch as batches
-    from tracekit.errors import UsageError
+    from tracekit.errors import InputError, UsageError
 
     if no_archive and archive is not None:
         raise UsageError("--no-archive and --archive contradict each other", hint="leave one of them out")
@@ -52,6 +52,16 @@ def batch(
             to=to or (), strict=strict, force=force, forget=forget, progress=update,
         )  # fmt: skip
     _tell(done)
+    if not done.runs and not done.problems and not done.forgotten:
+        found = (
+            f"{done.others:,} {'file' if done.others == 1 else 'files'} of no known format"
+            if done.others
+            else "no file"
+        )
+        hint = "does --run-pattern match what is there?" if run_pattern else "is it the right folder?"
+        raise InputError(
+            f"{', '.join(done.empty)}: no run ({found})", hint=f"{hint} `tracekit formats` lists what is read"
+        )
     if not done.is_whole:
         raise typer.Exit(EXIT_NOT_ALL)
 
@@ -66,6 +76,10 @@ def _tell(done: Batch) -> None:
             say(f"error: {name}: {reason}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
+    for path, reason in done.notes:
+        say(f"note: {path}: {reason}")
+    for root in done.empty if done.runs else ():
+        say(f"note: {root}: no run")
     if done.dropped:
         lost, runs = sum(count for _, count in done.dropped), len(done.dropped)
         records, of = ("record" if lost == 1 else "records"), ("run" if runs == 1 else "runs")
