@@ -85,9 +85,21 @@ def test_the_suffix_of_the_output_names_the_form(
     run(*sides, "-o", out, "--force")
 
 
+def test_an_unknown_suffix_is_wrong_usage_that_names_the_forms(sides: tuple[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "out.xlsx"
+    said = run(*sides, "-o", out, code=2).stderr
+    assert f"-o {out}: no form is known by its suffix" in said
+    assert "hint: say it with --format: csv, html, json, markdown, text" in said
+    assert not out.exists()
+    run(*sides, "-o", out, "--format", "csv")
+    assert out.read_text(encoding="utf-8")
+    run(*sides, "-o", tmp_path / "plain")
+    assert "step.mean" in (tmp_path / "plain").read_text(encoding="utf-8")
+
+
 def test_an_output_never_replaces_an_input(tmp_path: Path) -> None:
     file = write(tmp_path / "a.parquet", steps(3))
-    assert "is an input itself" in run(file, file, "-o", file, "--force", code=1).stderr
+    assert "is an input itself" in run(file, file, "-o", file, "--format", "text", "--force", code=1).stderr
 
 
 def test_a_baseline_and_its_history(tmp_path: Path) -> None:

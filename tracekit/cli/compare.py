@@ -68,11 +68,7 @@ def compare(
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
-    form = format_ or _BY_SUFFIX.get(Path(output).suffix.lower(), "text")
-    if form not in set(_BY_SUFFIX.values()):
-        raise UsageError(
-            f"--format {form}: no such form", hint=f"one of: {', '.join(sorted(set(_BY_SUFFIX.values())))}"
-        )
+    form = _form(format_, output)
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
@@ -107,6 +103,18 @@ def compare(
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)
     finish(failures)
+
+
+def _form(format_: str, output: str) -> str:
+    """Return the form of the output. Raises: UsageError."""
+    forms = ", ".join(sorted(set(_BY_SUFFIX.values())))
+    suffix = Path(output).suffix.lower()
+    if not format_ and suffix and suffix not in _BY_SUFFIX:
+        raise UsageError(f"-o {output}: no form is known by its suffix", hint=f"say it with --format: {forms}")
+    form = format_ or _BY_SUFFIX.get(suffix, "text")
+    if form not in _BY_SUFFIX.values():
+        raise UsageError(f"--format {form}: no such form", hint=f"one of: {forms}")
+    return form
 
 
 def _sides(
