@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from support import sample
 
 from tracekit import archive, compare, pipeline
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED
+from tracekit.compare._inputs import Found, once
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.inputs import Failure
 from tracekit.report import Report, ReportTable
@@ -224,6 +227,59 @@ def test_a_baseline_is_the_entries_of_an_archive_with_a_tag(tmp_path: Path) -> N
         compare.compare(f"{root}:other", new)
     with pytest.raises(InputError, match="not an archive"):
         compare.compare(f"{tmp_path / 'new'}:branch", new)
+
+
+def test_an_entry_that_stands_twice_in_an_archive_counts_once(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 4)
+    fill(tmp_path / "other", [1.0] * 2, tag="fork")  # the first two of the same sources: the files of a racing add
+    for entry in archive.entries(tmp_path / "other"):
+        target = root / Path(entry.path).relative_to(tmp_path / "other")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(entry.path, target)
+    entries = archive.entries(root)
+    assert (len(entries), len({entry.id for entry in entries})) == (6, 4)
+    new = repeats(tmp_path / "new", 4, effect=0.1, noise=0.003, count=8)
+    found = compare.compare(str(root), new)
+    assert found.sides is not None
+    assert [run.label for run in found.sides.base] == list(
+        dict.fromkeys(f"nightly {e.date} {e.id[:8]}" for e in entries)
+    )
+    [note] = [note for note in notes_of(found) if "counted once" in note]
+    assert note.startswith("2 entries found twice, counted once: nightly 2026-01-01")
+    past = compare.compare(str(root), history=True).history
+    assert past is not None
+    assert len(past.labels) == 4
+    # The other file of NEW's own sources is no base for it either.
+    assert entries[0].id == entries[1].id
+    for path in (entries[0].path, entries[1].path):
+        held = compare.compare(str(root), path)
+        assert held.sides is not None
+        assert len(held.sides.base) == 3
+
+
+def test_of_an_entry_that_stands_twice_the_file_that_tracekit_wrote_is_read(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 2)
+    entry, other = archive.entries(root)
+    foreign = Found("foreign", ("foreign",), entry=replace(entry, as_written=False))
+    own = Found("own", ("own",), entry=entry)
+    rest = [Found("other", ("other",), entry=other), Found("file", ("file",)), Found("file", ("file",))]
+    for runs in ([foreign, *rest, own], [own, *rest, foreign]):
+        kept, notes = once(runs)
+        assert [run.label for run in kept] == ["own", "other", "file", "file"]
+        assert notes == ["1 entry found twice, counted once: own"]
+    assert once(rest) == (rest, [])
+
+
+def test_an_entry_that_two_words_name_counts_once(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 3)
+    new = repeats(tmp_path / "new", 3, effect=0.1, noise=0.003, count=8)
+    found = compare.compare([f"{root}:branch=main", f"{root}:{archive.entries(root)[1].id}"], new)
+    assert found.sides is not None
+    assert len(found.sides.base) == 3
+    assert any(note.startswith("1 entry found twice, counted once: nightly 2026-01-02") for note in notes_of(found))
 
 
 def test_a_history_shows_where_the_level_changed_and_compares_with_the_last_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tracekit.analysis.series import ChangePoint, change_points
 from tracekit.compare._history import History, history_of
-from tracekit.compare._inputs import Found, How, find_runs, load
+from tracekit.compare._inputs import Found, How, find_runs, load, once
 from tracekit.compare._match import Group, match
 from tracekit.compare._measure import (
     FASTER,
@@ -84,22 +84,24 @@ def compare(
         raise UsageError(
             "--fail-on needs NEW: a rule is about a change", hint="tracekit compare BASE NEW --fail-on RULE"
         )
-    found = [find_runs(side, How(format, one_run)) if side else [] for side in words]
-    twice = {run.entry.path for run in found[1] if run.entry}
-    if len(words[0]) == 1 and any(run.entry and run.entry.path not in twice for run in found[0]):
+    sought = [once(find_runs(side, How(format, one_run)) if side else []) for side in words]
+    found = [runs for runs, _ in sought]
+    twice = {run.entry.id for run in found[1] if run.entry}
+    if len(words[0]) == 1 and any(run.entry and run.entry.id not in twice for run in found[0]):
         # A new entry may carry the tag of the baseline already: it is not held against itself.
-        found[0] = [run for run in found[0] if not run.entry or run.entry.path not in twice]
+        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in twice]
     total = sum(map(len, found))
     done = 0
     sides: list[_Loaded] = []
-    for runs in found:
+    for runs, (_, notes) in zip(found, sought, strict=True):
         before = done
 
         def told(share: float, before: int = before, count: int = len(runs)) -> None:
             if progress is not None:
                 progress((before + share * count) / total)
 
-        sides.append(_Loaded(*load(runs, How(format, one_run, failures, told))) if runs else _Loaded([], [], []))
+        loaded = _Loaded(*load(runs, How(format, one_run, failures, told))) if runs else _Loaded([], [], [])
+        sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
     past = None
     if history:

@@ -56,6 +56,35 @@ def find_runs(words: Sequence[str], how: How) -> list[Found]:
     return found
 
 
+def once(runs: Sequence[Found]) -> tuple[list[Found], list[str]]:
+    """Return the runs of a side with each archived run once, in order, and a note on those that stood there again.
+
+    Two adds at the same moment may leave two files of one id, which `archive verify` calls "twice", and two words may
+    name one entry. Its rows are the same: counted as two repeats they would make the spread of runs look smaller than
+    it is. A file that is as tracekit wrote it goes before one that another program wrote anew.
+    """
+    kept: list[Found] = []
+    place: dict[str, int] = {}
+    again: list[str] = []
+    for run in runs:
+        if run.entry is None or run.entry.id not in place:
+            if run.entry is not None:
+                place[run.entry.id] = len(kept)
+            kept.append(run)
+            continue
+        at = place[run.entry.id]
+        before = kept[at].entry
+        if run.entry.as_written and before is not None and not before.as_written:
+            kept[at] = run
+        again.append(kept[at].label)
+    names = list(dict.fromkeys(again))
+    if not names:
+        return kept, []
+    shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+    entries = "1 entry" if len(names) == 1 else f"{len(names):,} entries"
+    return kept, [f"{entries} found twice, counted once: {shown}"]
+
+
 def _of_word(word: str, how: How) -> list[Found]:
     path = Path(word)
     if not word.strip():
