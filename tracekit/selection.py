@@ -129,7 +129,14 @@ _EXAMPLES = {"--step": "2:10", "--time": "1.5s:2s"}
 
 def parse_steps(text: str) -> tuple[int | None, int | None]:
     """Return the half-open range of "2:10", "2:" or ":10". Raises: UsageError."""
-    return _bounds(text, "--step", int)
+    return _bounds(text, "--step", _count)
+
+
+def _count(text: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise ValueError(f"{digits!r} is no number of a step")
+    return int(digits)
 
 
 def parse_times(text: str) -> tuple[int | None, int | None]:
