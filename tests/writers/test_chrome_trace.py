@@ -116,7 +116,7 @@ def comparable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_writable(row: dict[str, Any], first: int) -> bool:
-    if row["ts_ns"] - first + max(row["dur_ns"] or 0, 0) > 1 << 62:
+    if row["ts_ns"] - first + max(row["dur_ns"] or 0, 0) >= 1 << 62:
         return False
     return not (row["kind"] == "counter" and row["value"] in ("nan", "inf", "-inf"))
 
