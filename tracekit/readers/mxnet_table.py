@@ -185,7 +185,8 @@ def _whole(data: bytes, reading: _Reading) -> bool:
     if not isinstance(found, dict):
         return False
     unit = found.get("Unit")
-    memory_unit = str(unit.get("Memory", "kB")) if isinstance(unit, dict) else "kb"
+    # A unit that says nothing is that of older MXNet, which states none.
+    memory_unit = (str(unit.get("Memory", "kB")) if isinstance(unit, dict) else "")[:16] or "kb"
     for top, domains in found.items():
         if top not in ("Time", "Memory"):
             reading.ledger.read += 1

@@ -141,7 +141,7 @@ def _from_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable]
         tables.append(_groups.finish("counters", "Counters", columns, options, own_order="calls"))
     if memory:
         tables.append(_printed_memory(memory, options))
-        if any(_BYTES.get(row["unit"]) is None for row in memory):
+        if any(row["unit"] == "kb" for row in memory):
             notes.append('memory in "kb": 100 bytes in older MXNet, 1000 in newer; the table does not say which')
     if counters or memory:
         notes.append("what MXNet prints as the average of counters and memory is none, and is left out")
@@ -161,14 +161,15 @@ def _printed_memory(rows: list[dict[str, Any]], options: ViewOptions) -> ReportT
     units = [_BYTES.get(row["unit"]) for row in rows]
     if None not in units:
         low, high = (
-            [round(row[name] * unit) for row, unit in zip(rows, units, strict=True) if unit]
+            [_bytes(row[name] * unit) for row, unit in zip(rows, units, strict=True) if unit]
             for name in ("value_min", "value_max")
         )
         sizes = [Column("min", "Min", Unit.BYTES, low, 2), Column("max", "Peak", Unit.BYTES, high)]
     else:
+        stated = ", ".join(sorted({row["unit"] for row in rows}))
         sizes = [
-            Column("min", "Min (kb)", Unit.NUMBER, [row["value_min"] for row in rows], 2),
-            Column("max", "Peak (kb)", Unit.NUMBER, [row["value_max"] for row in rows]),
+            Column("min", f"Min ({stated})", Unit.NUMBER, [row["value_min"] for row in rows], 2),
+            Column("max", f"Peak ({stated})", Unit.NUMBER, [row["value_max"] for row in rows]),
         ]
     columns = [*_placed(rows), Column("calls", "Samples", Unit.COUNT, [row["calls"] for row in rows], 1), *sizes]
     return _groups.finish("memory", "Memory in use", columns, options, own_order="max")
