@@ -161,5 +161,12 @@ def format_rate(bytes_per_s: float) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """Return a ratio 0..1 in percent with 2 decimals, without the sign."""
-    return f"{100 * ratio:.2f}"
+    """Return a ratio 0..1 in percent with 2 decimals, without the sign; what is not 0 never reads as 0.
+
+    >>> format_ratio(0.123456), format_ratio(1e-6)
+    ('12.35', '<0.01')
+    """
+    text = f"{100 * ratio:.2f}"
+    if ratio and text in ("0.00", "-0.00"):
+        return "<0.01" if ratio > 0 else ">-0.01"
+    return text

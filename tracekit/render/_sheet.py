@@ -162,10 +162,7 @@ def percent(part: int, whole: int) -> str:
 def _ratio(value: Cell) -> SheetCell:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return SheetCell(UNKNOWN)
-    text = format_ratio(value)
-    if value and text in ("0.00", "-0.00"):
-        text = "<0.01" if value > 0 else ">-0.01"
-    return SheetCell(text, repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0))
+    return SheetCell(format_ratio(value), repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0))
 
 
 def _text(value: Cell) -> SheetCell:
