@@ -260,6 +260,30 @@ def test_tiny_copies() -> None:
     assert not found(made, "tiny copies", tiny_copy_bytes=4)
 
 
+@pytest.mark.parametrize("memory", ["", " (Pinned -> Device)"])
+def test_exposed_copies(memory: str) -> None:
+    made = copies(f"Memcpy HtoD{memory}", 1 << 20)
+    finding = one(made, "exposed copies")
+    breakdown = dicts(view(made, "breakdown"))[0]
+    assert finding.evidence[0].value == breakdown["exposed_copies"] == 40 * 40 * US
+    assert f"40 copies for {40 << 20:,} bytes; Memcpy HtoD{memory} takes 1.600 ms in all" in finding.claim
+    assert 0 < finding.ceiling_ns <= 40 * 40 * US
+    assert not found(made, "exposed copies", exposed_copies_share=0.9)
+
+
+def test_copies_behind_kernels_and_pageable_ones_are_not_told_as_exposed() -> None:
+    assert not found(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), "exposed copies")
+    rows: list[Row] = []
+    for i in range(40):
+        at = i * 100 * US
+        rows += [
+            op("cudaMemcpyAsync", at, at + 5 * US, "runtime", correlation=2 * i),
+            work("Memcpy HtoD", 2 * i, at + 10 * US, at + 50 * US, "memcpy", bytes=1 << 20, copy_kind="HtoD", stream=2),
+            call(2 * i + 1, at + 5 * US, at + 8 * US), work("gemm", 2 * i + 1, at + 8 * US, at + 90 * US),
+        ]  # fmt: skip
+    assert not found(trace(*rows), "exposed copies")
+
+
 def talking(overlap: bool) -> Trace:
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""Rules of `findings` about what the devices do: small launches, expensive kernels, copies, communication."""
+"""Rules of `findings` about kernels: small ones, expensive ones, communication."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
-from tracekit.analysis.intervals import I64, length, merge, union
+from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
-from tracekit.views._findings_facts import Bound, Facts, Found, named, percent, row_of, span
+from tracekit.views._findings_facts import Bound, Facts, Found, how, named, percent, row_of, span, sure
 from tracekit.views._kernel_classes import communicates
 
 MOST_NAMES = 8
@@ -24,10 +23,6 @@ _TENSOR = re.compile(r"tf32|tensorop|[sh]884|s1688|s16816|s161616|hmma|bf16|fp16
 _NO_TENSOR_CORES = re.compile(
     r"K[0-9]{2}|M[0-9]{2}\b|P4\b|P40|P100|GTX|TITAN X|Quadro [KMP]|GeForce (?:[6-9][0-9]{2}|MX)", re.IGNORECASE
 )
-_PAGEABLE_ARGS = r'"(?:src|dst)_mem_type"\s*:\s*"Pageable"'
-_TELLS_ARGS = r'"(?:src|dst)_mem_type"\s*:'
-_TELLS_NAME = re.compile(r"Pageable|Pinned", re.IGNORECASE)
-_NOT_ON_PATH = "no host calls are in the trace, so the ceiling is the time in which at least one of them ran"
 
 
 def little_parallelism(facts: Facts) -> Found:
@@ -73,9 +68,9 @@ def little_parallelism(facts: Facts) -> Found:
                 f"({count}): they run {span(int(facts.lengths[mine].sum()))} and leave most of it unused. "
                 f"{named(name)} is {span(most)} of that.",
                 tuple(_kernel_cells(facts, name)), facts.ids(mine), bound.ns, bound.share,
-                _sure(bound, "medium"),
+                sure(bound, "medium"),
                 "the ceiling takes each of these kernels as spread over all multiprocessors; other streams may use "
-                "what one leaves" + _how(bound),
+                "what one leaves" + how(bound),
                 "Give the device more at once: a larger batch, batched or grouped kernels instead of many small ones, "
                 "independent work on several streams, split-K for narrow products.",
                 "tracekit summary NEW --view kernel: time of these names falls; tracekit query on grid_x, grid_y, "
@@ -123,7 +118,7 @@ def expensive_arithmetic(facts: Facts) -> Found:
                     f"{facts.where(owner)} would be up to {percent(bound.share)} shorter.",
                     tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
                     "the time is certain; whether the kernel is far from what the device can do, a trace does not tell"
-                    + _how(bound),
+                    + how(bound),
                     "Look at this one first: a better algorithm or library call, a lower precision, fusion with its "
                     "neighbours, smaller shapes. A kernel profiler (ncu) tells whether memory or arithmetic limits it.",
                     f"tracekit summary NEW --view kernel: total of {named(name)} falls.",
@@ -182,7 +177,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
             "told from the names of kernels alone; whether the device has tensor cores for it, and whether the "
             "program can do with less precision, is not in the trace. The ceiling is for kernels that take no time"
-            + _how(bound),
+            + how(bound),
             "Try mixed precision (amp) or, from the A100 on, TF32 (torch.backends.cuda.matmul.allow_tf32, "
             "NVIDIA_TF32_OVERRIDE=1), and compare the losses.",
             "tracekit summary NEW --view kernel: the names change to tensor-core kernels, and their total falls.",
@@ -202,82 +197,6 @@ def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
     return np.array([key not in lacking for key in zip(source, device, strict=True)], np.bool_)
 
 
-def pageable_copies(facts: Facts) -> Found:
-    """Return copies from and to pageable memory that are not tiny."""
-    copies = _copies(facts)
-    if not copies.size:
-        return Found(why_not="no copies are in the trace")
-    codes, names = facts.names
-    used = np.unique(codes[copies])
-    args = facts.trace.events.column("args").take(copies)
-
-    def told(name: re.Pattern[str], in_args: str) -> Any:
-        fits = [c for c in used.tolist() if c >= 0 and name.search(names[c][:LONGEST_NAME])]
-        by_args = pc.fill_null(pc.match_substring_regex(args, in_args), False)
-        return np.isin(codes[copies], fits) | by_args.to_numpy().astype(np.bool_)
-
-    if not told(_TELLS_NAME, _TELLS_ARGS).any():
-        return Found(why_not="no copy tells which kind of memory it is from or to")
-    pageable = copies[told(re.compile("Pageable", re.IGNORECASE), _PAGEABLE_ARGS) & ~_tiny(facts, copies)]
-    found = []
-    for owner in facts.looked_at():
-        mine = facts.within(owner, pageable)
-        if not mine.size:
-            continue
-        bound = facts.bound(owner, np.concatenate((mine, facts.calls_of(mine))))
-        if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
-            continue
-        found.append(
-            Finding(
-                "pageable copies", facts.label(owner),
-                f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'} from or to pageable memory "
-                f"{'takes' if mine.size == 1 else 'take'} {span(int(facts.lengths[mine].sum()))}"
-                f"{_bytes(facts, mine)}: the driver stages them, and the host waits.",
-                tuple(_copy_cells(facts, mine)), facts.ids(mine), bound.ns, bound.share, _sure(bound, "medium"),
-                "the file names the memory; the ceiling is for copies and their calls that take no time, and pinned "
-                "copies still take some" + _how(bound),
-                "Pin the host memory (pin_memory=True of the loader, cudaHostAlloc) and copy asynchronously "
-                "(non_blocking=True), so that copies hide behind kernels.",
-                "tracekit summary NEW --view memory_manipulation: the names say Pinned; --view breakdown: "
-                "exposed_copies falls.",
-            )
-        )  # fmt: skip
-    return Found(tuple(found))
-
-
-def tiny_copies(facts: Facts) -> Found:
-    """Return many small copies."""
-    copies = _copies(facts)
-    if not copies.size:
-        return Found(why_not="no copies are in the trace")
-    tiny = copies[_tiny(facts, copies)]
-    if not facts.trace.events.column("bytes").take(copies).is_valid().to_numpy(zero_copy_only=False).any():
-        return Found(why_not="no copy tells its size")
-    found = []
-    for owner in facts.looked_at():
-        mine = facts.within(owner, tiny)
-        if mine.size < max(1.0, facts.thresholds["tiny_copies"]):
-            continue
-        calls = facts.calls_of(mine)
-        bound = facts.bound(owner, np.concatenate((mine, calls)))
-        if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
-            continue
-        host = f", and their calls {span(int(facts.lengths[calls].sum()))} of the host" if calls.size else ""
-        found.append(
-            Finding(
-                "tiny copies", facts.label(owner),
-                f"{mine.size:,} copies of less than {int(facts.thresholds['tiny_copy_bytes']):,} bytes take "
-                f"{span(int(facts.lengths[mine].sum()))} of the device{host}.",
-                tuple(_copy_cells(facts, mine)), facts.ids(mine), bound.ns, bound.share, _sure(bound, "medium"),
-                "the ceiling is for these copies and their calls that take no time; a call that waits for earlier "
-                "work would wait elsewhere" + _how(bound),
-                "Put small values together before copying, keep scalars on the device, and make constants there once.",
-                "tracekit summary NEW --view memory_manipulation: fewer calls.",
-            )
-        )  # fmt: skip
-    return Found(tuple(found))
-
-
 def exposed_communication(facts: Facts) -> Found:
     """Return the time in which a device did nothing but communicate."""
     work = facts.work.rows
@@ -290,35 +209,26 @@ def exposed_communication(facts: Facts) -> Found:
         mine = facts.within(owner, talk)
         if not mine.size:
             continue
-        worst, exposed, whole = None, 0, 0
-        for device in facts.devices_of(owner):
-            rows = facts.devices.rows[device.index]
-            ranges = facts.devices.starts[device.index], facts.devices.ends[device.index]
-            speaks = np.isin(rows, talk)
-            computes = np.isin(rows, kernels) & ~speaks
-            compute = merge(ranges[0][computes], ranges[1][computes])
-            bare = length(union(compute, merge(ranges[0][speaks], ranges[1][speaks]))) - length(compute)
-            if worst is None or bare > exposed:
-                worst, exposed, whole = device, bare, device.end - device.begin
-        if worst is None or not whole or exposed < facts.thresholds["communication_share"] * whole:
+        bare = facts.bare(owner, mine, kernels)
+        if bare is None or bare.share < facts.thresholds["communication_share"]:
             continue
-        bound = facts.bound(owner, mine, most=exposed)
+        bound = facts.bound(owner, mine, most=bare.ns)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
         found.append(
             Finding(
                 "exposed communication", facts.label(owner),
-                f"For {percent(exposed / whole)} of its span ({span(exposed)}) the device communicates and computes "
+                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device communicates and computes "
                 f"nothing, in {mine.size:,} collectives.",
                 tuple(
                     facts.cells(
-                        "breakdown", worst.name, ("exposed_comm", "exposed_comm_share", "overlap_share"),
-                        **row_of(worst),
+                        "breakdown", bare.device.name, ("exposed_comm", "exposed_comm_share", "overlap_share"),
+                        **row_of(bare.device),
                     )
                 ),
-                facts.ids(mine), bound.ns, bound.share, _sure(bound, "medium"),
+                facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
                 "a collective also waits for the last rank to come: how much of it is waiting, only the traces of all "
-                "ranks tell (view ranks)" + _how(bound),
+                "ranks tell (view ranks)" + how(bound),
                 "Start collectives earlier and in buckets so that backward hides them, send less (lower precision, "
                 "fewer parameters, gradient accumulation), and look for the rank that comes last.",
                 "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",
@@ -327,35 +237,5 @@ def exposed_communication(facts: Facts) -> Found:
     return Found(tuple(found))
 
 
-def _copies(facts: Facts) -> I64:
-    work = facts.work.rows
-    return work[facts.kinds(Kind.MEMCPY)[work]]
-
-
-def _tiny(facts: Facts, copies: I64) -> Any:
-    column = facts.trace.events.column("bytes").take(copies)
-    large = int(min(facts.thresholds["tiny_copy_bytes"], 2**62))
-    return column.fill_null(1 << 62).to_numpy() < large
-
-
-def _bytes(facts: Facts, copies: I64) -> str:
-    column = facts.trace.events.column("bytes").take(copies)
-    total = pc.sum(column).as_py()
-    return "" if total is None else f" for {total:,} bytes"
-
-
 def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:
     return facts.cells("kernel", name, ("calls", "total", "ratio"), name=name) if name else []
-
-
-def _copy_cells(facts: Facts, copies: I64) -> list[Evidence]:
-    name, _ = facts.most_common(copies, facts.lengths[copies])
-    return facts.cells("memory_manipulation", name, ("calls", "total"), name=name) if name else []
-
-
-def _sure(bound: Bound, confidence: str) -> str:
-    return confidence if bound.on_path else "low"
-
-
-def _how(bound: Bound) -> str:
-    return "" if bound.on_path else f"; {_NOT_ON_PATH}"

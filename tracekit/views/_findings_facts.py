@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tracekit.analysis.critical_path import Path, ceilings, walk
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, union_length
+from tracekit.analysis.intervals import I64, length, merge, union, union_length
 from tracekit.report import Cell, Evidence, Finding, Section
 from tracekit.schema import DEVICE_WORK
 from tracekit.trace import Trace, text_codes
@@ -34,6 +34,7 @@ EVENTS = 5
 """Events that a finding names."""
 
 
+_NOT_ON_PATH = "no host calls are in the trace, so the ceiling is the time in which at least one of them ran"
 _IF_THERE = frozenset({"owner", "rank", "pid"})
 
 
@@ -44,6 +45,15 @@ class Bound:
     ns: int
     share: float
     on_path: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """Time in which a device does one thing, and no kernel hides it. share: of the device's span."""
+
+    device: _devices.Device
+    ns: int
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +234,20 @@ class Facts:
         codes = self.owners.codes[self.devices.rows]
         return [d for d in self.devices.devices if d.index.size and codes[d.index[0]] == owner]
 
+    def bare(self, owner: int, rows: I64, kernels: I64) -> Bare | None:
+        """Return the longest time in which a device of the owner did these rows of EVENTS and no other kernel."""
+        most = None
+        for device in self.devices_of(owner):
+            own = self.devices.rows[device.index]
+            starts, ends = self.devices.starts[device.index], self.devices.ends[device.index]
+            mine = np.isin(own, rows)
+            others = np.isin(own, kernels) & ~mine
+            hidden = merge(starts[others], ends[others])
+            ns = length(union(hidden, merge(starts[mine], ends[mine]))) - length(hidden)
+            if device.end > device.begin and (most is None or ns > most.ns):
+                most = Bare(device, ns, ns / (device.end - device.begin))
+        return most
+
     def most_common(self, rows: I64, weights: I64) -> tuple[str, int]:
         """Return the name that these rows have most of by weight, and its weight; "" where there is none."""
         codes, names = self.names
@@ -260,6 +284,16 @@ class Facts:
 def row_of(device: _devices.Device) -> dict[str, Cell]:
     """Return what the rows of a device have in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
+
+
+def sure(bound: Bound, confidence: str) -> str:
+    """Return how sure a finding is, where its ceiling is taken on the critical path; else that is low."""
+    return confidence if bound.on_path else "low"
+
+
+def how(bound: Bound) -> str:
+    """Return what the reason for the confidence ends with: how the ceiling was taken, where not on the path."""
+    return "" if bound.on_path else f"; {_NOT_ON_PATH}"
 
 
 def named(text: str, most: int = 60) -> str:

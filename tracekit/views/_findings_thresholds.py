@@ -42,6 +42,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "tiny_copy_bytes": Threshold(16_384, Unit.BYTES, "tiny copies: a copy of fewer bytes is tiny"),
     "tiny_copies": Threshold(20, Unit.COUNT, "tiny copies: how many there are at least"),
     "copy_share": Threshold(0.02, Unit.RATIO, "pageable copies, tiny copies: ceiling, of the window"),
+    "exposed_copies_share": Threshold(0.1, Unit.RATIO, "exposed copies: time, of the device's span"),
     "communication_share": Threshold(0.1, Unit.RATIO, "exposed communication: time, of the device's span"),
     "straggler_share": Threshold(0.02, Unit.RATIO, "straggler: time that others waited for it, of their window"),
     "warm_up_share": Threshold(0.05, Unit.RATIO, "warm-up: excess over the later steps' median, of all step time"),

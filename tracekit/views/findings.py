@@ -22,6 +22,7 @@ from tracekit.report import Column, Finding, ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import (
+    _findings_copies,
     _findings_device,
     _findings_facts,
     _findings_host,
@@ -53,8 +54,9 @@ RULES: dict[str, Callable[[Facts], Found]] = {
     "little parallelism": _findings_device.little_parallelism,
     "expensive arithmetic": _findings_device.expensive_arithmetic,
     "launch-bound": _findings_host.launch_bound,
-    "pageable copies": _findings_device.pageable_copies,
-    "tiny copies": _findings_device.tiny_copies,
+    "pageable copies": _findings_copies.pageable_copies,
+    "tiny copies": _findings_copies.tiny_copies,
+    "exposed copies": _findings_copies.exposed_copies,
     "exposed communication": _findings_device.exposed_communication,
     "straggler": _findings_ranks.straggler,
     "warm-up": _findings_host.warm_up,
