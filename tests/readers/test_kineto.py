@@ -218,6 +218,49 @@ def test_what_torch_itself_calls_loading_and_optimizing_has_that_kind(cat: str, 
     assert [args_of(r)["cat"] for r in found[:2]] == [cat, cat]
 
 
+def test_torch_1_8_writes_tids_as_text_and_all_host_ranges_as_operators(tmp_path: Path) -> None:
+    head = """
+{
+  "schemaVersion": 1,
+  "computeProperties": [
+
+    {
+      "id": 0, "name": "Tesla T4", "totalGlobalMem": 15843721216
+    }
+  ],
+  "traceEvents": [
+"""
+    path = write(
+        tmp_path / "x",
+        slice_of(cat="Operator", tid="6", args={"Device": 5, "External id": 2}),
+        slice_of(cat="Operator", name="ProfilerStep#3", tid="6", ts=0, dur=20),
+        slice_of(cat="Operator", name="nccl:all_reduce", tid="6", ts=4, dur=1),
+        slice_of(cat="Runtime", name="cudaLaunchKernel", tid="6", args={"cbid": 211, "correlation": 40}),
+        {"ph": "s", "id": 40, "pid": 5, "tid": 6, "ts": 2, "cat": "async", "name": "launch"},
+        {"ph": "f", "id": 40, "pid": 0, "tid": "stream 7", "ts": 5, "cat": "async", "name": "launch"},
+        slice_of(
+            cat="Kernel", name="k", pid=0, tid="stream 7", ts=5,
+            args={"device": 0, "context": 1, "stream": 7, "correlation": 40},
+        ),
+        {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "ts": 1, "args": {"labels": "GPU 0"}},
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": "stream 7", "ts": 1, "args": {"name": "stream 7 (main)"}},
+        {"ph": "M", "name": "thread_name", "pid": 5, "tid": "6", "ts": 1, "args": {"name": "main"}},
+        head=head,
+        tail='], "traceName": "x"}',
+    )  # fmt: skip
+    assert sure(path) == ["kineto"]
+    trace = tracekit.read(path)
+    found = sorted(rows(trace), key=lambda r: r["event_id"])
+    assert [r["kind"] for r in found] == ["operator", "step", "communication", "runtime", "flow", "flow", "kernel"]
+    assert [r["tid"] for r in found] == [6, 6, 6, 6, 6, None, None]
+    assert [(r["device"], r["stream"], r["context"]) for r in found[5:]] == [(0, 7, 1), (0, 7, 1)]
+    assert found[1]["step"] == 3
+    assert trace.run.devices == {(0, 0): "Tesla T4"}
+    assert trace.run.streams == {(0, 0, 7): "stream 7 (main)"}
+    assert trace.run.threads == {(0, 5, 6): "main"}
+    assert trace.run.ids == {}
+
+
 def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

@@ -6,6 +6,7 @@ are µs. A record is an element of the list of events.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +30,26 @@ TOP = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"})
 """Members beside args that have columns, or a place in `kind`."""
 FLOW_PHASES = frozenset({"s", "t", "f"})
 INSTANT_PHASES = frozenset({"i", "I", "R", "n"})
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 MOST_NAMES = 100_000
 """Names of processes, threads and streams that one file may bring."""
+
+
+class LaneIds(IdTable):
+    """Ids of processes or threads. Text that is a number is that number: torch 1.8 writes both of one thread.
+
+    before: what may stand before the number ("stream 7").
+    """
+
+    def __init__(self, run: Run, column: str, source: int, *, before: str = "") -> None:
+        super().__init__(run, column, source)
+        self._before = before
+
+    def number(self, text: str | int) -> int:
+        """Return the integer of an id."""
+        if isinstance(text, str) and _NUMBER.fullmatch(plain := text.removeprefix(self._before)):
+            return int(plain)
+        return super().number(text)
 
 
 @dataclass(slots=True)
@@ -83,7 +102,7 @@ def begin(
     number = options.source
     run.sources.append(SourceFacts(source.name, name, facts={"tool": tool}))
     return Reading(
-        source, options, ledger, run, events, IdTable(run, "pid", number), IdTable(run, "tid", number),
+        source, options, ledger, run, events, LaneIds(run, "pid", number), LaneIds(run, "tid", number),
         IdTable(run, "stream", number), IdTable(run, "correlation", number),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ objects.
 | cat | kind |
 |---|---|
 | cpu_op, Operator | operator |
-| user_annotation | user_range; "ProfilerStep#n": step n; "nccl:..." and the like: communication |
+| user_annotation | user_range; "ProfilerStep#n": step n; "nccl:..." and the like: communication (Operator too) |
 | these and cpu_op | "enumerate(DataLoader)#...": dataloader; "Optimizer.step#...": optimizer |
 | python_function | python_op |
 | cuda_runtime, cuda_driver, mtia_runtime, ... | runtime, driver |
@@ -21,8 +21,9 @@ objects.
 | gpu_user_annotation, Trace, cuda_profiler_range, others | other |
 
 A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
-rows have pid = device and tid = stream in the file; here they have these in `device` and `stream`, and the pid of the
-host process, since one file is of one process; ends of arrows there are in the context of the work on their stream.
+rows have pid = device and tid = stream in the file (torch 1.8: the text "stream 7"); here they have these in `device`
+and `stream`, and the pid of the host process, since one file is of one process; ends of arrows there are in the context
+of the work on their stream.
 "[memory]" instants are rows of kind memory (bytes signed, device when it is a GPU) and bring two counters, Total
 Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args. What is in a
 step is found behind the reader (tracekit.steps).
@@ -74,6 +75,8 @@ TIMELESS_NS = 10**12
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     reading = events.begin(source, options, ledger, "PyTorch profiler (Kineto)", NAME)
+    # torch 1.8 writes the tid of device rows as "stream 7".
+    reading.tids = events.LaneIds(reading.run, "tid", options.source, before="stream ")
     base = reading.facts.get("baseTimeNanoseconds", 0)
     reading.run.origin_ns = base if isinstance(base, int) and abs(base) < 1 << 62 else 0
     return Opened(reading.run, _Kineto(reading).batches(), False, (ledger,))
@@ -94,7 +97,7 @@ class _Kineto:
         self.demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
 
     def _properties(self) -> list[dict[str, Any]]:
-        found = self.reading.facts.get("deviceProperties")
+        found = self.reading.facts.get("deviceProperties", self.reading.facts.get("computeProperties"))
         return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -135,13 +138,13 @@ class _Kineto:
         cat, name = event.get("cat") or "", event.get("name") or ""
         kind = KINDS.get(cat, Kind.OTHER)
         taken: set[str] = set()
-        if cat == "user_annotation":
+        if cat in ("user_annotation", "Operator"):  # torch before 1.9 gives all of these the cat of operators
             if step := _STEP.fullmatch(name):
                 kind = Kind.STEP
                 build.consts["step"] = int(step[1])
             elif _COMMUNICATION.match(name):
                 kind = Kind.COMMUNICATION
-        if kind in (Kind.USER_RANGE, Kind.OPERATOR):  # torch before 1.9 gives them the cat of operators
+        if kind in (Kind.USER_RANGE, Kind.OPERATOR):
             kind = next((phase for start, phase in _PHASES if name.startswith(start)), kind)
         elif cat == "mtia_ccp_events" and "direction" in event.args:
             kind = Kind.MEMCPY
@@ -330,7 +333,7 @@ class _Kineto:
                 run.streams[source, pid, tid] = text
         facts = run.sources[0].facts
         for key, value in reading.facts.items():
-            if key not in ("traceEvents", "deviceProperties"):
+            if key not in ("traceEvents", "deviceProperties", "computeProperties"):
                 facts[key] = value
         if self._properties():
             facts["deviceProperties"] = self._properties()
