@@ -162,6 +162,103 @@ def test_words_about_caffe_are_not_taken_for_its_log() -> None:
     assert sniff(Head("x", b"conv1\tforward: 12.3 ms.\n")) is Confidence.YES
 
 
+def layers_of(trace: Trace) -> list[tuple[int, str, str, int]]:
+    return [(r["run"], r["name"], r["kind"], r["total_ns"]) for r in rows_of(trace, NEW)]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "> ",
+        ">> ",
+        "[1,0]<stderr>:",
+        "2019-02-03T04:05:06.789Z ",
+        "worker_1  | ",
+        "Feb 03 04:05:06 box caffe[77]: ",
+        "\t",
+    ],
+)
+def test_what_stands_before_the_prefix_of_glog_does_not_hinder(prefix: str, tmp_path: Path) -> None:
+    whole = tracekit.read(sample("caffe-time/gpu.log")).totals.to_pylist()
+    text = re.sub("(?m)^", prefix, sample("caffe-time/gpu.log").read_text("utf-8"))
+    assert READERS["caffe-time"].sniff(Head("x", text.encode())) is Confidence.YES
+    rows = read(tmp_path / "x", text).totals.to_pylist()
+    rank = 0 if prefix.startswith("[") else None
+    assert [{**r, "rank": None} for r in rows] == whole
+    assert {r["rank"] for r in rows} == {rank}
+
+
+def test_a_copy_that_lost_the_first_letter_is_read(tmp_path: Path) -> None:
+    trace = read(tmp_path / "x", f"...\n{GLOG[1:]}Average Forward pass: 3 ms.\n{GLOG}Average Backward pass: 4 ms.\n")
+    assert [r["total_ns"] for r in rows_of(trace, "header")] == [3000000, 4000000]
+
+
+def test_lines_of_two_processes_between_each_other_are_two_benchmarks(tmp_path: Path) -> None:
+    def lines(thread: int, device: int, times: tuple[int, int]) -> list[str]:
+        said = (
+            f"Use GPU with device ID {device}", "*** Benchmark begins ***", "Testing for 9 iterations.",
+            "Iteration: 1 forward-backward time: 7 ms.", "Average time per layer: ", f"    a\tforward: {times[0]} ms.",
+            f"    a\tbackward: {times[1]} ms.", "Average Forward-Backward: 8 ms.", "*** Benchmark ends ***",
+        )  # fmt: skip
+        return [f"I0803 16:17:17.206199 {thread:5} caffe.cpp:406] {words}" for words in said]
+
+    mixed = [line for pair in zip(lines(11, 0, (1, 2)), lines(12, 1, (3, 4)), strict=True) for line in pair]
+    trace = read(tmp_path / "x", "\n".join(mixed) + "\n")
+    assert layers_of(trace) == [
+        (0, "a", "forward", 1000000), (1, "a", "forward", 3000000),
+        (0, "a", "backward", 2000000), (1, "a", "backward", 4000000),
+    ]  # fmt: skip
+    assert {(r["run"], r["device"]) for r in rows_of(trace)} == {(0, 0), (1, 1)}
+    assert not trace.ledgers[0].notes
+
+
+def test_excerpts_of_two_benchmarks_are_not_added_up(tmp_path: Path) -> None:
+    excerpt = f"{GLOG}  a   forward: 1 ms.\n{GLOG}  a   backward: 2 ms.\n{GLOG}  b   forward: 3 ms.\n"
+    trace = read(tmp_path / "x", f"before:\n{excerpt}\nafter:\n{excerpt}")
+    assert [r[:2] for r in layers_of(trace)] == [(0, "a"), (0, "a"), (0, "b"), (1, "a"), (1, "a"), (1, "b")]
+    assert trace.ledgers[0].notes["benchmark-cut"].count == 2
+    for said in ("Average Forward pass: 1 ms.", "Total Time: 1 ms.", "Iteration: 4 forward-backward time: 1 ms.",
+                 "Testing for 3 iterations."):  # fmt: skip
+        twice = read(tmp_path / "y", f"{GLOG}{said}\n" * 2)
+        assert [r["run"] for r in rows_of(twice)] == [0, 1]
+
+
+def test_averages_of_many_iterations_are_rows(tmp_path: Path) -> None:
+    text = (
+        f"{GLOG}Average Initialization Forward/Backward pass: 5.5 ms.\n{GLOG}*** Benchmark begins ***\n"
+        f"{GLOG}Testing for 30 iterations.\n{GLOG}Iterations: 0-20 average forward-backward time: 1.25 ms.\n"
+        f"{GLOG}Iterations: 20-30 average forward-backward time: 1.5 ms.\n{GLOG}Total Time: 40 ms.\n"
+        f"{GLOG}*** Benchmark ends ***\n{GLOG}*** Stats ***\nLabels:    9\nIterations:     35\n"
+    )
+    trace = read(tmp_path / "x", text)
+    assert {r["run"] for r in rows_of(trace)} == {0}
+    took = [(r["calls"], r["total_ns"], r["avg_ns"], json.loads(r["args"])) for r in rows_of(trace, "Iterations")]
+    assert took == [
+        (20, 25000000, 1250000.0, {"first": 0, "last": 20}), (10, 15000000, 1500000.0, {"first": 20, "last": 30}),
+    ]  # fmt: skip
+    assert rows_of(trace, "header")[0]["total_ns"] == 5500000
+    assert not trace.ledgers[0].dropped
+
+
+def test_a_line_that_a_mail_broke_is_put_together(tmp_path: Path) -> None:
+    text = (
+        f"{GLOG}*** Benchmark begins ***\n{GLOG}Iteration: 1 forward-backward\ntime: 6 ms.\n"
+        f"{GLOG}a_layer_with_a_long_name\nforward: 2 ms.\n{GLOG}Iteration: 2 forward-backward\nlost\n"
+    )
+    trace = read(tmp_path / "x", text)
+    assert [(r["name"], r["total_ns"]) for r in rows_of(trace)] == [
+        ("Iteration", 6000000), ("a_layer_with_a_long_name", 2000000),
+    ]  # fmt: skip
+    ledger = trace.ledgers[0]
+    assert (ledger.merged, dict(ledger.dropped)) == (2, {"bad-row": 1})
+
+
+def test_bare_lines_with_blanks_for_tabs_are_layers_below_their_heading(tmp_path: Path) -> None:
+    text = "Average time per layer:\n data forward: 1 ms.\n data backward: 2 ms.\n"
+    trace = read(tmp_path / "x", text, format="caffe-time")
+    assert [r[1:] for r in layers_of(trace)] == [("data", "forward", 1000000), ("data", "backward", 2000000)]
+
+
 LINES = st.sampled_from(
     [
         "*** Benchmark begins ***",

@@ -14,7 +14,8 @@ year, so its time stamps are not read.
 Caffe before September 2014 printed `conv1<TAB>forward: 35.2 milli seconds.`, the sum over all iterations: section
 `Time per layer`, where `calls` is the number of iterations.
 
-Sources: tools/caffe.cpp of BVLC/caffe, `time()`, from 2014 to 1.0; glog's format of lines. Not supported: `caffe train`
+Sources: tools/caffe.cpp of BVLC/caffe, `time()`, from 2014 to 1.0, and of NVIDIA/caffe 0.16 (`Average Initialization
+Forward/Backward pass`); examples/TensorRT/README.md of NVIDIA/caffe 0.17; `_log_prefix`. Not supported: `caffe train`
 and `caffe test`, which print no times of layers.
 """
 
@@ -22,25 +23,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.readers._log_prefix import Logged, logged
 from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_GLOG = re.compile(r"[IWEF](?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII)
 _TIME = rf"({ANY_NUMBER}) (ms|milli seconds)\."
 _LAYER_END = re.compile(rf"(forward|backward): {_TIME}", re.ASCII)
 _PASS = re.compile(
-    rf"((?:Average )?Forward pass|(?:Average )?Backward pass|(?:Average )?Forward-Backward|Total Time): {_TIME}",
+    r"((?:Average )?Forward pass|(?:Average )?Backward pass|(?:Average )?Forward-Backward|Total Time"
+    rf"|Average Initialization Forward/Backward pass): {_TIME}",
     re.ASCII,
 )
+_INITIALIZATION = "Average Initialization Forward/Backward pass"
+_LAYERS = "Average time per layer:"
 _ITERATION = re.compile(rf"Iteration: (\d{{1,18}}) forward-backward time: {_TIME}", re.ASCII)
+_RANGE = re.compile(rf"Iterations: (\d{{1,18}})-(\d{{1,18}}) average forward-backward time: {_TIME}", re.ASCII)
 _TESTING = re.compile(r"Testing for (\d{1,18}) iterations\.", re.ASCII)
 _GPU = re.compile(r"Use GPU with device ID (\d{1,9})", re.ASCII)
 _GPU_NAME = re.compile(r"GPU device name: (\S.*)|GPU (\d{1,9}): (\S.*)", re.ASCII)
@@ -49,21 +55,31 @@ _ROW_STARTS = ("Iteration: ", "Average Forward", "Average Backward", "Total Time
 _UNIT = {"ms": "ms", "milli seconds": "ms"}
 
 
-def _message(text: str) -> tuple[str, str]:
-    """Return a line without glog's prefix and the file that logged it ("" without a prefix)."""
-    text = text.strip()
-    found = _GLOG.match(text)
-    return (text[found.end() :], found[2]) if found else (text, "")
+@dataclass(slots=True)
+class _Process:
+    """Who logs. number: its benchmark, -1 for none. first: its first layer. seen: lines that a benchmark has once."""
+
+    number: int = -1
+    iterations: int | None = None
+    device: int | None = None
+    rank: int | None = None
+    ended: bool = False
+    last: int = -1
+    first: tuple[str, str] | None = None
+    seen: set[str] = field(default_factory=set)
 
 
-def _layer(text: str, *, file: str) -> tuple[str, re.Match[str]] | None:
+_MOST_PROCESSES = 1 << 12
+
+
+def _layer(text: str, *, own: bool) -> tuple[str, re.Match[str]] | None:
     """Return the name of a layer, and its pass with the time; None for other lines.
 
     Before the pass stands a tab. A blank, as in copies, is taken for it where the line is Caffe's own.
     """
     for word in ("forward: ", "backward: "):
         at = text.rfind(word)
-        if at > 0 and (text[at - 1] == "\t" or (text[at - 1] == " " and file.startswith("caffe"))):
+        if at > 0 and (text[at - 1] == "\t" or (text[at - 1] == " " and own)):
             found = _LAYER_END.fullmatch(" ".join(text[at:].split()))
             name = text[:at].strip()
             if found and name and name != "Iteration:":
@@ -77,15 +93,17 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     net = False
     for text in head.data.decode("utf-8", "replace").split("\n"):
-        message, file = _message(text[:4096])
+        said = logged(text[:4096])
+        message, file = said.message, said.file
         if "***" in message and _BEGINS.fullmatch(message) and file:
             return Confidence.YES
         if message.endswith((" ms.", " milli seconds.")):
             words = " ".join(message.split())
             if (
                 _ITERATION.fullmatch(words)
+                or _RANGE.fullmatch(words)
                 or words.startswith("Average Forward-Backward: ")
-                or _layer(message, file=file)
+                or _layer(message, own=file.startswith("caffe"))
             ):
                 return Confidence.YES
         net = net or file in ("net.cpp", "caffe.cpp", "caffe.bin.cpp", "layer_factory.hpp")
@@ -97,52 +115,92 @@ class _Reading:
         self.ledger, self.run = ledger, run
         self.rows = TotalRows(options.source, ledger)
         self.source = options.source
-        self.number = -1
+        self.benchmarks = 0
         self.found = 0
-        self._iterations: int | None = None
-        self._device: int | None = None
-        self._ended = False
+        self._now = _Process()
+        self._processes: dict[tuple[int | None, str], _Process] = {(None, ""): self._now}
+        self._held: tuple[Logged, TextLine] | None = None
         self._handlers = (
             (_ITERATION, self._iteration),
             (_PASS, self._pass),
             (_TESTING, self._testing),
+            (_RANGE, self._range),
         )
 
     def line(self, line: TextLine) -> None:
-        ledger = self.ledger
-        message, file = _message(line.text)
-        if not message:
-            ledger.ignore("blank lines")
+        """Take one line; one of Caffe's that is nothing yet waits for the next, as a mail may have broken it."""
+        said = logged(line.text)
+        if self._held is not None:
+            (before, its_line), self._held = self._held, None
+            if said.message and not said.file and self._take(f"{before.message} {said.message}", before.file, line):
+                self.ledger.merged += 1
+                return
+            self._leave(before, its_line)
+        if not said.message:
+            self.ledger.ignore("blank lines")
             return
+        if said.thread or said.rank is not None:
+            self._turn_to(said)
+        if self._take(said.message, said.file, line):
+            return
+        if said.file.startswith("caffe") and not line.torn:
+            self._held = said, line
+        else:
+            self._leave(said, line)
+
+    def finish(self) -> None:
+        """Give up the line that waits; say which benchmarks did not come to their end."""
+        if self._held is not None:
+            self._leave(*self._held)
+        for process in self._processes.values():
+            self._close(process)
+
+    def _turn_to(self, said: Logged) -> None:
+        key = said.rank, said.thread
+        if key not in self._processes and len(self._processes) >= _MOST_PROCESSES:
+            self._processes.clear()
+        self._now = self._processes.setdefault(key, _Process(rank=said.rank))
+
+    def _take(self, message: str, file: str, line: TextLine) -> bool:
+        """Take a line of a benchmark; False for others."""
+        ledger, now = self.ledger, self._now
         words = " ".join(message.split())
         if _BEGINS.fullmatch(words):
             ledger.ignore("headings")
-            self._begin()
-            return
+            if now.seen != {_INITIALIZATION}:
+                self._begin()
+            return True
         if _ENDS.fullmatch(words):
             ledger.ignore("headings")
-            self._ended = True
-            return
-        if words == "Average time per layer:":
+            now.ended = True
+            return True
+        if words == _LAYERS:
             ledger.ignore("headings")
-            return
+            self._once(_LAYERS)
+            return True
         for pattern, take in self._handlers:
-            if (found := pattern.fullmatch(words)) and (file or self.number >= 0 or words.startswith("Average")):
+            if (found := pattern.fullmatch(words)) and (file or now.number >= 0 or words.startswith("Average")):
                 take(found, line)
-                return
-        if layer := _layer(message, file=file):
+                return True
+        if layer := _layer(message, own=file.startswith("caffe") or (_LAYERS in now.seen and not now.ended)):
             self._layer(*layer, line)
         elif self._is_fact(words):
             ledger.facts += 1
-        elif (
-            (words.startswith(_ROW_STARTS) and self.number >= 0)
+        else:
+            return False
+        return True
+
+    def _leave(self, said: Logged, line: TextLine) -> None:
+        """Count a line that is no line of a benchmark, or a damaged one."""
+        message, is_open = said.message, self._now.number >= 0 and not self._now.ended
+        if (
+            (is_open and (line.torn or " ".join(message.split()).startswith(_ROW_STARTS)))
             or "\tforward: " in message
             or "\tbackward: " in message
-            or (line.torn and self.number >= 0 and not self._ended)
         ):
             self._damaged(line)
         else:
-            ledger.ignore("log lines" if file else "other output")
+            self.ledger.ignore("log lines" if said.file else "other output")
 
     def _damaged(self, line: TextLine) -> None:
         if line.torn:
@@ -152,20 +210,34 @@ class _Reading:
             self.ledger.drop("bad-row", where=line.where, text=why)
 
     def _begin(self) -> None:
-        self.number += 1
-        self._iterations, self._ended = None, False
+        now = self._now
+        self._close(now)
+        now.number, self.benchmarks = self.benchmarks, self.benchmarks + 1
+        now.iterations, now.ended, now.last, now.first = None, False, -1, None
+        now.seen.clear()
+
+    def _once(self, what: str) -> None:
+        """Begin a benchmark where a line comes that the one before had already."""
+        if what in self._now.seen or self._now.number < 0:
+            self._begin()
+        self._now.seen.add(what)
+
+    def _close(self, process: _Process) -> None:
+        if process.first and not process.seen & {"Total Time", "Average Forward-Backward"}:
+            why = "benchmarks that end before their averages, so that layers may be missing"
+            self.ledger.note("benchmark-cut", why)
 
     def _is_fact(self, words: str) -> bool:
         """Take what stands before a benchmark and is no row: CPU or GPU, and the GPU's name."""
         facts = self.run.sources[0].facts
         if words == "Use CPU.":
-            self._device = None
+            self._now.device = None
             facts.setdefault("mode", "CPU")
         elif gpu := _GPU.fullmatch(words):
-            self._device = int(gpu[1])
+            self._now.device = int(gpu[1])
             facts.setdefault("mode", "GPU")
         elif (name := _GPU_NAME.fullmatch(words)) and len(self.run.devices) < 1 << 10:
-            number = self._device if name[2] is None else int(name[2])
+            number = self._now.device if name[2] is None else int(name[2])
             if number is None or number >= 1 << 31:
                 return False
             self.run.devices.setdefault((self.source, number), name[1] or name[3])
@@ -175,15 +247,18 @@ class _Reading:
 
     def _add(
         self, section: str, name: str, kind: Kind, found: re.Match[str], group: int, line: TextLine,
-        args: dict[str, Any] | None = None, calls: int | None = 1,
+        args: dict[str, Any] | None = None, calls: int | None = 1, *, average: bool = False,
     ) -> None:  # fmt: skip
-        """Add a row whose time is in groups `group` and the next."""
-        if self.number < 0 or (self._ended and section != "header"):
+        """Add a row whose time is in groups `group` and the next. average: the time of one of the calls."""
+        now = self._now
+        if now.number < 0 or (now.ended and section != "header"):
             self._begin()
         self.found += 1
-        more: dict[str, Any] = {"calls": calls, "device": self._device}
+        more: dict[str, Any] = {"calls": calls, "device": now.device, "rank": now.rank}
         try:
             time = printed(found[group], _UNIT[found[group + 1]])
+            if average:
+                time = time.times(calls or 0)
         except ValueError:
             if found[group].lstrip("+-").lower() not in ("nan", "inf"):
                 self.ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
@@ -195,31 +270,50 @@ class _Reading:
             if calls:
                 more["avg_ns"] = float(time.ns / calls)
         self.ledger.kept += 1
-        self.rows.add(self.number, section, name, str(kind), args, **more)
+        self.rows.add(now.number, section, name, str(kind), args, **more)
 
     def _layer(self, name: str, found: re.Match[str], line: TextLine) -> None:
         old = found[3] != "ms"
         kind = Kind.FORWARD if found[1] == "forward" else Kind.BACKWARD
-        section, calls = ("Time per layer", self._iterations) if old else ("Average time per layer", 1)
+        layer = name, found[1]
+        if self._now.first == layer:
+            self._begin()
+        section, calls = ("Time per layer", self._now.iterations) if old else ("Average time per layer", 1)
         self._add(section, name, kind, found, 2, line, {"pass": found[1]}, calls)
+        self._now.first = self._now.first or layer
 
     def _iteration(self, found: re.Match[str], line: TextLine) -> None:
+        self._count_on(int(found[1]))
         self._add("Iterations", "Iteration", Kind.STEP, found, 2, line, {"iteration": int(found[1])})
+
+    def _range(self, found: re.Match[str], line: TextLine) -> None:
+        first, last = int(found[1]), int(found[2])
+        self._count_on(last)
+        args = {"first": first, "last": last}
+        self._add("Iterations", "Iterations", Kind.STEP, found, 3, line, args, max(last - first, 0), average=True)
+
+    def _count_on(self, iteration: int) -> None:
+        if iteration <= self._now.last or self._now.ended or self._now.number < 0:
+            self._begin()
+        self._now.last = iteration
 
     def _pass(self, found: re.Match[str], line: TextLine) -> None:
         kind = Kind.FORWARD if found[1].endswith("Forward pass") else Kind.OTHER
-        kind = Kind.BACKWARD if found[1].endswith("Backward pass") else kind
-        calls = 1 if found[1].startswith("Average") else self._iterations
+        kind = Kind.BACKWARD if found[1].endswith("Backward pass") and found[1] != _INITIALIZATION else kind
+        self._once(found[1])
+        calls = 1 if found[1].startswith("Average") else self._now.iterations
         self._add("header", found[1], kind, found, 2, line, calls=calls)
 
     def _testing(self, found: re.Match[str], _line: TextLine) -> None:
-        if self.number < 0 or self._ended:
+        now = self._now
+        if now.ended:
             self._begin()
-        self._iterations = int(found[1])
+        self._once("Testing")
+        now.iterations = int(found[1])
         self.ledger.kept += 1
         self.rows.add(
-            self.number, "header", "Iterations", str(Kind.OTHER), calls=self._iterations, device=self._device,
-            value_avg=float(self._iterations), unit="iterations",
+            now.number, "header", "Iterations", str(Kind.OTHER), calls=now.iterations, device=now.device,
+            rank=now.rank, value_avg=float(now.iterations), unit="iterations",
         )  # fmt: skip
 
 
@@ -234,8 +328,9 @@ def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
     for line in text_lines(source, ledger):
         reading.line(line)
         yield from reading.rows.take()
+    reading.finish()
     yield from reading.rows.take(everything=True)
-    if reading.number < 0 and not ledger.dropped:
+    if not reading.benchmarks and not ledger.dropped:
         raise ParseError(
             source.name, "", "no benchmark of Caffe was found", hint="`caffe time` prints one; train and test do not"
         )

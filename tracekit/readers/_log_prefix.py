@@ -1,0 +1,57 @@
+"""What stands before the words of a logged line: glog's prefix, the rank that mpirun wrote, the `>` of a quotation.
+
+    [1,3]<stderr>:I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
+    > I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
+
+Sources: glog's LogMessage::Init in src/logging.cc (severity, date, time, thread, file:line]); --tag-output of Open MPI.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_MOST = 400
+"""Characters in which a prefix is looked for."""
+_QUOTE = re.compile(r"(?:> ?)+")
+_TAG = re.compile(r"\[(?:\d{1,9},)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?")
+_GLOG = re.compile(
+    r"(?:^|[\s>:|\]])[IWEF]?(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
+)
+"""Whatever stands before it: time stamps of other tools, a tag. A copy may have lost the letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A line's own words. file, thread: who logged it by glog's prefix, "" without one. rank: of mpirun's tag."""
+
+    message: str
+    file: str = ""
+    thread: str = ""
+    rank: int | None = None
+
+
+def unquoted_line(text: str) -> tuple[str, int | None]:
+    """Return a line without the signs of a quotation and the tag of its rank, and the rank.
+
+    >>> unquoted_line("> [1,2]<stdout>:a")
+    ('a', 2)
+    """
+    text = text.strip()
+    if text.startswith(">"):
+        text = text[_QUOTE.match(text).end() :]  # type: ignore[union-attr]
+    if text.startswith("[") and (tag := _TAG.match(text)):
+        return text[tag.end() :].lstrip(), int(tag[1])
+    return text, None
+
+
+def logged(text: str) -> Logged:
+    """Return a line without its prefix.
+
+    >>> logged("I0803 16:17:27.564402  4515 caffe.cpp:404] Total Time: 3 ms.")
+    Logged(message='Total Time: 3 ms.', file='caffe.cpp', thread='4515', rank=None)
+    """
+    words, rank = unquoted_line(text)
+    if "] " in words and (found := _GLOG.search(words, 0, _MOST)):
+        return Logged(words[found.end() :].strip(), found[2], found[1], rank)
+    return Logged(words.removeprefix("INFO: "), rank=rank)
