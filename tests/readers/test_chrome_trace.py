@@ -160,6 +160,19 @@ def test_what_an_end_adds_stays(tmp_path: Path) -> None:
     assert args_of(found["b"]) == {"y": 3}
 
 
+def test_records_of_other_forms_beside_the_events_are_told(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x", [b("x", 1), e("x", 2)],
+        samples=[{"ts": 1, "sf": 5}, {"ts": 2, "sf": 5}], stackFrames={"5": {"name": "read"}},
+        systemTraceEvents="# tracer: nop\n foo-1 [000] 1.0: sched_switch: x\n",
+    )  # fmt: skip
+    trace = tracekit.read(path)
+    notes = {code: note.count for code, note in trace.ledgers[0].notes.items()}
+    assert notes == {"other-records-samples": 2, "other-records-systemTraceEvents": 1}
+    assert trace.run.sources[0].facts["stackFrames"] == {"5": {"name": "read"}}
+    assert not trace.run.sources[0].facts.keys() & {"samples", "systemTraceEvents"}
+
+
 def test_ranges_of_two_threads_do_not_meet(tmp_path: Path) -> None:
     events = [b("a", 1), b("a", 2, tid=2), e("a", 3), e("a", 9, tid=2), b("p", 1, pid=2), e("p", 2, pid=2)]
     found = sorted((r["tid"], r["dur_ns"]) for r in rows(tracekit.read(write(tmp_path / "x", events))))

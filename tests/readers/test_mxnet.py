@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import corpus, sample
@@ -69,6 +70,30 @@ def test_a_quote_in_a_name_costs_nothing(tmp_path: Path) -> None:
     assert [r["dur_ns"] for r in rows(trace) if r["name"] == 'my "best" task'] == [1431000]
     assert len(trace.events) == len(tracekit.read(corpus(REAL[1])).events)
     assert "mended-json" in trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize("order", [["ph", "args", "pid", "name"], ["args", "name", "ph", "pid"]])
+def test_profiles_before_1_2_count_from_no_stated_clock_and_hold_operators(order: list[str], tmp_path: Path) -> None:
+    """Emitted by src/engine/profiler.cc of MXNet 0.8 to 1.1; the second order is that of forks that print sorted."""
+    process = {"ph": "M", "args": {"name": "gpu/0"}, "pid": 1, "name": "process_name"}
+
+    def event(name: str, phase: str, ts: int) -> dict[str, Any]:
+        return {"name": name, "cat": "category", "ph": phase, "ts": ts, "pid": 1, "tid": 3401725696}
+
+    listed = [
+        {key: process[key] for key in order},
+        event("[Convolution,Activation]", "B", 2_893_612), event("[Convolution,Activation]", "E", 2_893_712),
+        event("CopyCPU2GPU", "B", 2_893_012), event("CopyCPU2GPU", "E", 2_893_512),
+    ]  # fmt: skip
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps({"traceEvents": listed, "displayTimeUnit": "ms"}, indent=4), encoding="utf-8")
+    assert sure(path) == ["mxnet"]
+    trace = tracekit.read(path)
+    assert [(r["name"], r["kind"], r["dur_ns"]) for r in rows(trace)] == [
+        ("CopyCPU2GPU", "operator", 500_000), ("[Convolution,Activation]", "operator", 100_000)
+    ]  # fmt: skip
+    assert trace.run.origin_ns is None
+    assert trace.run.processes == {(0, 1): "gpu/0"}
 
 
 def test_mini_caffe_scopes_in_order_of_their_ends() -> None:

@@ -46,7 +46,10 @@ FLUID = Dialect(
     device=re.compile(r".*:[gx]pu:([0-9]{1,6})", re.ASCII),
 )  # fmt: skip
 TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
-MXNET = Dialect("mxnet", "MXNet profiler", {"operator": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER})
+MXNET = Dialect(
+    "mxnet", "MXNet profiler",
+    {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER},
+)  # fmt: skip
 MINI_CAFFE = Dialect("mini-caffe", "Mini-Caffe profiler")
 
 _HEADS = (

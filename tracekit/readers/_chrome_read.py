@@ -19,6 +19,12 @@ from tracekit.readers._trace_rows import Rows
 from tracekit.readers.builder import RowBuilder
 from tracekit.schema import Kind
 
+_OTHER_RECORDS = {
+    "samples": "samples of stacks stand beside the events: not read",
+    "systemTraceEvents": "a trace of the system (ftrace) stands beside the events: not read",
+}
+"""Members of the top level that hold records of another form."""
+
 
 class ChromeReading:
     """One file of one producer. per_unit: ns of one unit of ts and dur."""
@@ -125,6 +131,9 @@ class ChromeReading:
             else:
                 run.threads[source, pid, tid] = text
         facts = run.sources[0].facts
-        facts |= {k: v for k, v in reading.facts.items() if k != "traceEvents"}
+        facts |= {k: v for k, v in reading.facts.items() if k not in ("traceEvents", *_OTHER_RECORDS)}
+        for key, text in _OTHER_RECORDS.items():
+            if found := reading.facts.get(key):
+                reading.ledger.note(f"other-records-{key}", text, len(found) if isinstance(found, list) else 1)
         if self.dialect.name:
             facts["dialect"] = self.dialect.name

@@ -31,6 +31,9 @@ TOP = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"})
 FLOW_PHASES = frozenset({"s", "t", "f"})
 INSTANT_PHASES = frozenset({"i", "I", "R", "n"})
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+_FIRST_TIME = re.compile(rb'"ts"\s*:\s*"?([0-9]{1,25})')
+EPOCH_FROM_US = 10**15
+"""Times from here on are Unix time: 2001-09-09 in µs. A clock that counts from boot would need 31 years."""
 MOST_NAMES = 100_000
 """Names of processes, threads and streams that one file may bring."""
 
@@ -105,6 +108,11 @@ def begin(
         source, options, ledger, run, events, LaneIds(run, "pid", number), LaneIds(run, "tid", number),
         IdTable(run, "stream", number), IdTable(run, "correlation", number),
     )  # fmt: skip
+
+
+def first_time(source: Source) -> int:
+    """Return the latest time that the head of the input tells, in the file's unit, 0 where it tells none."""
+    return max((int(t) for t in _FIRST_TIME.findall(source.head().data)), default=0)
 
 
 def planned(reading: Reading, planner: Planner) -> Iterator[Rows]:

@@ -20,9 +20,7 @@ _KINETO_FACTS = re.compile(rb'"(?:deviceProperties|computeProperties|distributed
 _TORCH_ARGS = re.compile(rb'"(?:External id|external id|Ev Idx|Python id|Record function id)"\s*:')
 _PADDLE = re.compile(rb'"span_ind(?:e)?x"\s*:')
 _PADDLE_TEXT = re.compile(rb'"schemaVersion"\s*:\s*"[0-9.]+"')
-_MXNET = re.compile(
-    rb'"ph"\s*:\s*"M"\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
-)
+_MXNET = re.compile(rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"')
 _MINI_CAFFE = re.compile(rb'"cat"\s*:\s*"category"')
 
 

@@ -20,12 +20,11 @@ Async work (b, e, S, F) has no tid in its column: its id and tid are in args. Th
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with
 Perfetto v52.
 
-Not supported: systemTraceEvents, stackFrames and samples (facts where they are short, else passed over with a note).
+Not supported: systemTraceEvents and samples (passed over with a note); stackFrames are facts where they are short.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tracekit.errors import UsageError
@@ -41,9 +40,6 @@ from tracekit.trace import Ledger
 
 NAME = CHROME
 UNIT_OPTION = "time_unit_of_file"
-_FIRST_TIME = re.compile(rb'"ts"\s*:\s*"?([0-9]{1,25})')
-EPOCH_FROM_US = 10**15
-"""Times from here on are Unix time: 2001-09-09 in µs. A clock that counts from boot would need 31 years."""
 BEYOND_US = 4_500_000_000_000_000
 """Times of the year 2112 in µs are ns."""
 
@@ -54,7 +50,7 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     if is_own(reading.facts):
         reading.run.sources[0].facts["tool"] = TRACEKIT.tool
         return Opened(reading.run, OwnReading(reading).batches(), False, (ledger,))
-    first = max((int(t) for t in _FIRST_TIME.findall(source.head().data)), default=0)
+    first = events.first_time(source)
     per_unit = _unit(options, dialect, first, ledger)
     reading.run.origin_ns = _origin(reading, dialect, first * per_unit)
     return Opened(reading.run, ChromeReading(reading, dialect, per_unit).batches(), False, (ledger,))
@@ -82,7 +78,7 @@ def _origin(reading: Reading, dialect: Dialect, first_ns: int) -> int | None:
     base = facts.get("baseTimeNanoseconds")
     if isinstance(base, int) and not isinstance(base, bool) and 0 < base < 1 << 62:
         return base
-    return 0 if first_ns >= EPOCH_FROM_US * 1000 else None
+    return 0 if first_ns >= events.EPOCH_FROM_US * 1000 else None
 
 
 READER = Reader(

@@ -4,7 +4,8 @@
         { "name": "dot", "cat": "operator", "ph": "B", "ts": 1795227825131876, "pid": 0, "tid": 13774319520209737161 },
         { "name": "dot", "cat": "operator", "ph": "E", "ts": 1795227825131987, ... } ], "displayTimeUnit": "ms" }
 
-A record is an element of the list. ts is µs of Unix time. Operators are pairs B, E (operator); API calls, tasks and
+A record is an element of the list. ts is µs of Unix time; before MXNet 1.2, where the cat of all is "category", it is
+µs since the profiler was made: no stated clock. Operators are pairs B, E (operator); API calls, tasks and
 `DeleteVariable` are asynchronous pairs b, e (id: the thread's hash; cat MXNET_C_API: other; a user's domain:
 user_range); frames are pairs of phases "(" and ")"; counters C; markers n. Ids beyond int64 become small numbers,
 `Run.ids` has them.
@@ -30,7 +31,7 @@ MEMORY_UNITS = ("kB", "kb")
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     reading = events.begin(source, options, ledger, DIALECT.tool, MXNET)
-    reading.run.origin_ns = 0
+    reading.run.origin_ns = 0 if events.first_time(source) >= events.EPOCH_FROM_US else None
     if unit := options.extra.get("memory_unit"):
         if unit not in MEMORY_UNITS:
             raise UsageError(f"--option memory_unit={unit}: no such unit", hint=f"one of: {', '.join(MEMORY_UNITS)}")
