@@ -136,6 +136,108 @@ def test_a_line_of_the_program_within_the_table_is_dropped_and_others_are_ignore
     assert trace.totals.num_rows == tracekit.read(sample("fluid-report/all.txt")).totals.num_rows
 
 
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "unknown"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+WIDE = """------------------------->     Profiling Report     <-------------------------
+
+Place: All
+Time unit: ms
+Sorted by total time in descending order in the same thread
+
+-------------------------     GpuMemCpy Summary     -------------------------
+
+GpuMemcpy                Calls: 5           Total: 0.5         Ratio: 0.2%
+  GpuMemcpyAsync         Calls: 5           Total: 0.5         Ratio: 0.2%
+
+-------------------------       Event Summary       -------------------------
+
+Event                  Calls       Total       CPU Time (Ratio)        GPU Time (Ratio)        Min.        Max.        \
+Ave.        Ratio.
+thread0::hash          7000        312345      312345.281171 (1.000000)0.000000 (0.000000)     0.182629    9.23849     \
+44.6207     0.9
+thread0::sum           5           34707       34707.000000 (1.000000) 0.000000 (0.000000)     0.010019    6.17422     \
+6941.4      0.1
+  GpuMemcpyAsync       5           0.5         0.500000 (1.000000)     0.000000 (0.000000)     0.01        0.2         \
+0.1         1.4e-06
+""".replace("\\\n", "")  # fmt: skip
+
+
+def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """What rows say apart from their places in the file and the threads."""
+    return [(r["section"], r["name"], r["calls"], r["total_ns"], r["avg_ns"], r["args"].get("ratio")) for r in rows]
+
+
+def test_a_cell_as_wide_as_its_column_touches_the_next_one(tmp_path: Path) -> None:
+    rows = {row["name"]: row for row in totals(written(tmp_path, WIDE))}
+    assert rows["hash"]["total_ns"] == 312_345_000_000
+    assert rows["hash"]["args"]["gpu_time"] == "0.000000"
+    assert len(rows) == 7
+    assert rows["GpuMemcpyAsync"]["section"] == "Event Summary, parts"
+
+
+def test_a_report_within_a_document_reads_as_the_plain_one_though_all_of_it_is_indented(tmp_path: Path) -> None:
+    plain = totals(written(tmp_path, WIDE))
+    document = "Results:\n\n    .. code-block:: text\n\n" + "".join(
+        f"        {line}".rstrip() + "\n" for line in WIDE.splitlines()
+    )
+    assert told(totals(written(tmp_path, document))) == told(plain)
+    assert {row["section"] for row in plain if row["args"].get("level")} == {"Event Summary, parts"}
+
+
+@pytest.mark.parametrize("before", [
+    "[INFO] 2020-05-11 10:22:{:02},123 trainer: ", "> ", "+", "# ", "\x1b[32m[log]\x1b[0m ", "[1,0]<stdout>:",
+    "\x1b[1m",
+])  # fmt: skip
+def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: str, tmp_path: Path) -> None:
+    lines = (f"{before.format(number)}{line}".rstrip() for number, line in enumerate(WIDE.splitlines()))
+    found = written(tmp_path, "\n".join((*lines, "")))
+    assert inspect(found)["inputs"][0]["format"] == "fluid-report"
+    assert told(totals(found)) == told(totals(written(tmp_path, WIDE)))
+    assert not tracekit.read(found).ledgers[0].dropped
+
+
+def test_reports_that_ranks_of_a_job_write_at_once_are_told_apart(tmp_path: Path) -> None:
+    other = WIDE.replace("7000  ", "7001  ").replace("thread0", "thread3")
+    both = [f"[1,{r}]<stdout>:{line}\n" for two in zip(WIDE.splitlines(), other.splitlines(), strict=True)
+            for r, line in enumerate(two)]  # fmt: skip
+    rows = totals(written(tmp_path, "".join(both)))
+    for rank, text in ((0, WIDE), (1, other)):
+        mine = [row for row in rows if row["rank"] == rank]
+        assert {row["run"] for row in mine} == {rank}
+        assert told(mine) == told(totals(written(tmp_path, text)))
+
+
+@pytest.mark.parametrize("after", ["```\n", "</code></pre>\n", '"""\n', "pass 1, loss 0.5\ndone\n"])
+def test_lines_that_follow_the_last_row_at_once_are_not_of_the_table(after: str, tmp_path: Path) -> None:
+    ledger = tracekit.read(written(tmp_path, WIDE + after)).ledgers[0]
+    assert not ledger.dropped
+    assert not ledger.notes
+    assert ledger.ignored["other output"] == after.count("\n")
+
+
+@pytest.mark.parametrize("where", [WIDE.index("thread0::hash"), len(WIDE)])
+def test_a_first_or_last_row_that_lost_cells_is_told(where: int, tmp_path: Path) -> None:
+    text = WIDE[:where] + "thread0::mul   7     0.5    0.5\n" + WIDE[where:]
+    assert tracekit.read(written(tmp_path, text)).ledgers[0].dropped == {"bad-row": 1}
+
+
+def test_columns_that_paddle_never_had_are_told(tmp_path: Path) -> None:
+    text = WIDE.replace("Ratio.\n", "Ratio.      FLOPs.\n")
+    ledger = tracekit.read(written(tmp_path, text)).ledgers[0]
+    assert [note.code for note in ledger.notes.values()] == ["unknown-columns"]
+
+
+def test_copies_of_a_web_page_that_lost_its_blanks_stay_parts_of_their_sum(tmp_path: Path) -> None:
+    rows = totals(written(tmp_path, re.sub(" +", " ", WIDE.replace("\n ", "\n").replace(")0", ") 0"))))
+    assert [r["section"] for r in rows if r["name"].startswith("Gpu")][:2] == [
+        "GpuMemCpy Summary", "GpuMemCpy Summary, parts",
+    ]  # fmt: skip
+
+
 def test_text_without_a_report_is_refused_when_forced(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("nothing here\n")

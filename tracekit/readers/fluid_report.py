@@ -25,12 +25,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers._fluid import host_kind
+from tracekit.readers._pasted import Plain, closes, give
 from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
@@ -38,15 +40,21 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import TIME_EXPONENT, to_bytes
 
+_MARK = re.compile(
+    r"-{5,}>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
+    r"|-{5,}\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$"
+)
 _TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
 _HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
 _COLUMNS = re.compile(
     r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
 )
+_OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
+_LIKE_ROW = re.compile(r".*\S\s+\d{1,18}(?:\s+[\d.(]\S*){2,}", re.ASCII)
 _MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
 _RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
 _ROW = re.compile(
-    rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s+({NUMBER}) \(({_RATIO})\))?"
+    rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
     rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
     re.ASCII,
 )
@@ -63,14 +71,17 @@ _MOST_LEVELS = 100
 _MOST_LAYOUTS = 10_000
 _MORE_THAN_NAMES = 8
 """So much wider than the longest name is the column of names."""
+_MOST_DOUBTFUL = 1000
+"""After so many lines below a table that are no rows of it, it is over."""
 
 
 def sniff(head: Head) -> Confidence:
     """Say YES to the title of a report, or to its table of events where the title was cut away."""
     if head.tables or not head.text:
         return Confidence.NO
+    plain = Plain(_MARK)
     for text in head.data.decode("utf-8", "replace").splitlines():
-        line = text[:4096].strip()
+        line = plain.of(text[:4096])[1].strip()
         if line.startswith("-") and (_TITLE.fullmatch(line) or _HEADING.fullmatch(line)):
             return Confidence.YES
         if line.startswith("Event ") and (_COLUMNS.fullmatch(line) or _MEMORY_COLUMNS.fullmatch(line)):
@@ -79,12 +90,21 @@ def sniff(head: Head) -> Confidence:
 
 
 class _Reading:
-    def __init__(self, options: ReadOptions, ledger: Ledger, layouts: list[dict[str, Any]]) -> None:
+    """The reports of one writer: the whole file, or the lines of one rank. found: whether there are any."""
+
+    def __init__(
+        self, rank: int | None, rows: TotalRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, Any]]
+    ) -> None:
         self.ledger = ledger
         self.layouts = layouts
-        self.rows = TotalRows(options.source, ledger)
+        self.layout: dict[str, Any] = {}
+        self.rows = rows
+        self.rank = rank
+        self.runs = runs
         self.run = -1
-        self.found = 0
+        self.found = False
+        self.indent = 0
+        self.doubtful: list[str] = []
         self.unit = "ms"
         self.table = ""
         self.full = False
@@ -92,7 +112,6 @@ class _Reading:
         self.begun = False
         self.above: list[tuple[int, str]] = []
         self.thread: int | None = None
-        self.sections: set[str] = set()
 
     def line(self, line: TextLine) -> None:
         ledger = self.ledger
@@ -100,53 +119,73 @@ class _Reading:
         if not stripped:
             # The events end at a blank line: what follows may be anything.
             if self.begun:
-                self.table = ""
+                self._end()
             ledger.ignore("blank lines")
         elif found := _TITLE.fullmatch(stripped):
             self._title(found[1])
         elif found := _HEADING.fullmatch(stripped):
-            self._begin_where_needed(found[1])
+            self._begin_where_needed(line)
             if found[1] == "Overhead Summary":
                 self._layout(overhead_heading=True)
             ledger.ignore("headings")
         elif found := _COLUMNS.fullmatch(stripped):
-            self._begin_where_needed("Event Summary")
+            self._begin_where_needed(line)
             self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
             self.above, self.thread, self.begun = [], None, False
-            self._layout(name_width=len(line.text.rstrip()[: line.text.index("Calls")].encode()) - _MORE_THAN_NAMES)
+            names = line.text[self.indent : line.text.index("Calls")]
+            self._layout(name_width=len(names.encode()) - _MORE_THAN_NAMES)
             ledger.ignore("headings")
         elif _MEMORY_COLUMNS.fullmatch(stripped):
-            self._begin_where_needed("Memory Profiling Report")
+            self._begin_where_needed(line)
             self.table, self.begun = "Memory Profiling Report", False
             self._layout(memory=True)
             ledger.ignore("headings")
+        elif self.run >= 0 and _OTHER_COLUMNS.fullmatch(stripped):
+            self._end()
+            ledger.ignore("headings")
+            why = "a table with other columns than Paddle's was not read"
+            ledger.note("unknown-columns", why, where=line.where)
+        elif self.begun and closes(stripped):
+            self._end()
+            ledger.ignore("other output")
         else:
             self._content(line, stripped)
 
+    def close(self) -> None:
+        """Note that no line follows."""
+        self._end()
+
+    def _end(self) -> None:
+        """End the table: lines after its last row that are no rows were not in it, as nothing marks its end."""
+        self.ledger.ignore("other output", len(self.doubtful))
+        self.doubtful.clear()
+        self.table = ""
+
     def _title(self, title: str) -> None:
         """A memory report belongs to the profiling report before it."""
-        self.found += 1
+        self.found = True
         if title == "Profiling Report" or self.run < 0:
-            self.run += 1
-            self.sections = set()
-        self.table, self.unit = "", "ms"
+            self.run = next(self.runs)
+        self._end()
+        self.unit = "ms"
         self.ledger.ignore("headings")
 
-    def _begin_where_needed(self, section: str) -> None:
+    def _begin_where_needed(self, line: TextLine) -> None:
         """A report whose title was cut away begins with whatever is left of it."""
-        self.found += 1
+        self.found = True
+        self._end()
+        self.begun = False
+        self.indent = len(line.text) - len(line.text.lstrip())
         if self.run < 0:
-            self.run, self.sections = 0, set()
-        if section == "Event Summary" and self.table:
-            self.table = ""
+            self.run = next(self.runs)
 
     def _layout(self, **facts: Any) -> None:
         """Keep what rows do not say, so that the report can be printed again."""
-        if not self.layouts or self.layouts[-1]["run"] != self.run:
-            if len(self.layouts) >= _MOST_LAYOUTS:
-                return
-            self.layouts.append({"run": self.run, "overhead_heading": False})
-        self.layouts[-1].update(facts)
+        if self.layout.get("run") != self.run:
+            self.layout = {"run": self.run, "overhead_heading": False}
+            if len(self.layouts) < _MOST_LAYOUTS:
+                self.layouts.append(self.layout)
+        self.layout.update(facts)
 
     def _content(self, line: TextLine, stripped: str) -> None:
         text = line.text.rstrip()
@@ -157,10 +196,30 @@ class _Reading:
             return
         if taken:
             return
+        if self.table and not line.torn and _LIKE_ROW.fullmatch(text):
+            self._bad_row(line.where)
+            return
         if self.table and not line.torn and self.begun:
-            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within the table that is no row of it")
+            self.doubtful.append(line.where)
+            if len(self.doubtful) > _MOST_DOUBTFUL:
+                self._end()
             return
         self.ledger.ignore("other output")
+
+    def _bad_row(self, where: str) -> None:
+        self.ledger.drop("bad-row", where=where, text="dropped: a line within the table that is no row of it")
+
+    def _taken(self) -> None:
+        """Note that a row was taken: lines before it that are none stood within the table."""
+        for where in self.doubtful:
+            self._bad_row(where)
+        self.doubtful.clear()
+        self.ledger.kept += 1
+        self.begun = True
+
+    def _level(self, blanks: str) -> int:
+        """Return how deep a row is below the table's head, which a document may have indented as a whole."""
+        return max(len(blanks) - self.indent, 0) // 2
 
     def _fact(self, stripped: str) -> bool:
         if self.run < 0:
@@ -186,18 +245,21 @@ class _Reading:
         return True
 
     def _header(self, name: str, args: dict[str, Any] | None = None, **more: Any) -> None:
-        self.rows.add(self.run, "header", name, str(Kind.OTHER), args, **more)
+        self.rows.add(self.run, "header", name, str(Kind.OTHER), args, rank=self.rank, **more)
         self.ledger.kept += 1
 
     def _copy(self, text: str) -> bool:
         found = _COPY.fullmatch(text.rstrip())
         if found is None or self.run < 0:
             return False
-        section = "GpuMemCpy Summary" + (", parts" if found[1] else "")
+        # The parts are told by their names too, as a web page takes the blanks before them away.
+        is_part = self._level(found[1]) or found[2].lower() != "gpumemcpy"
+        section = "GpuMemCpy Summary" + (", parts" if is_part else "")
         total = printed(found[4], self.unit).rounded()
         self.rows.add(
-            self.run, section, found[2], str(Kind.MEMCPY), {"percent": found[5]}, calls=int(found[3]), total_ns=total
-        )
+            self.run, section, found[2], str(Kind.MEMCPY), {"percent": found[5]}, calls=int(found[3]), total_ns=total,
+            rank=self.rank,
+        )  # fmt: skip
         self.ledger.kept += 1
         return True
 
@@ -208,7 +270,7 @@ class _Reading:
             return self._memory(line, text)
         found = _ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
-            if line.torn and self.begun:
+            if line.torn and (self.begun or _LIKE_ROW.fullmatch(text)):
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
                 return True
             return False
@@ -216,7 +278,7 @@ class _Reading:
             # Cells are padded to their width: a last one without a blank behind it may have lost digits.
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             return True
-        level = len(found[1]) // 2
+        level = self._level(found[1])
         while self.above and self.above[-1][0] >= level:
             self.above.pop()
         name, raw = found[2], None
@@ -239,9 +301,9 @@ class _Reading:
         self.rows.add(
             self.run, section, name, str(kind), args, raw_name=raw, calls=int(found[3]),
             total_ns=total.rounded(), min_ns=low.rounded(), max_ns=high.rounded(), avg_ns=float(mean.ns),
+            rank=self.rank,
         )  # fmt: skip
-        self.ledger.kept += 1
-        self.begun = True
+        self._taken()
         if len(self.above) < _MOST_LEVELS:
             self.above.append((level, name))
         return True
@@ -253,23 +315,30 @@ class _Reading:
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             return line.torn
         args = {"alloc_mb": found[4], "free_calls": int(found[5]), "free_mb": found[6]}
-        section = self.table + (", parts" if found[1] else "")
+        section = self.table + (", parts" if self._level(found[1]) else "")
         self.rows.add(
             self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]),
-            bytes=to_bytes(Decimal(found[4]), "MB"),
+            bytes=to_bytes(Decimal(found[4]), "MB"), rank=self.rank,
         )  # fmt: skip
-        self.begun = True
-        self.ledger.kept += 1
+        self._taken()
         return True
 
 
-def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
-    for line in text_lines(source, reading.ledger):
-        reading.line(line)
-        yield from reading.rows.take()
-    if not reading.found:
+def _batches(
+    source: Source, options: ReadOptions, ledger: Ledger, layouts: list[dict[str, Any]]
+) -> Iterator[pa.RecordBatch]:
+    rows, runs = TotalRows(options.source, ledger), count()
+    readings: list[_Reading] = []
+
+    def begin(rank: int | None) -> _Reading:
+        readings.append(_Reading(rank, rows, ledger, runs, layouts))
+        return readings[-1]
+
+    for _ in give(text_lines(source, ledger), _MARK, begin):
+        yield from rows.take()
+    if not any(reading.found for reading in readings):
         raise ParseError(source.name, "", "no Profiling Report of fluid.profiler in it")
-    yield from reading.rows.take(everything=True)
+    yield from rows.take(everything=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -277,7 +346,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     layouts: list[dict[str, Any]] = []
     facts = {"tool": "fluid.profiler", "reports": layouts}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
-    return Opened(run, _batches(source, _Reading(options, ledger, layouts)), True, (ledger,))
+    return Opened(run, _batches(source, options, ledger, layouts), True, (ledger,))
 
 
 READER = Reader("fluid-report", "Paddle fluid profiling report", (".txt", ".log"), sniff, read, gives="totals")

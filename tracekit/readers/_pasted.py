@@ -1,0 +1,90 @@
+"""Lines of a printed report as its profiler wrote them: without what a terminal, a log or a quotation put around them.
+
+Three things are taken away: colours (escape sequences of a terminal); the tag of `mpirun --tag-output`,
+`[1,0]<stdout>:`, whose rank tells apart the reports that several processes wrote into one log; and whatever stands
+before the title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) on each line that begins with the
+same, whatever its digits are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from tracekit.readers._text_lines import TextLine
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
+_LONGEST_PREFIX = 200
+_MOST_RANKS = 4096
+_CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCII)
+
+
+def closes(stripped: str) -> bool:
+    """Tell whether a line ends a quotation, whatever the report in it was at: a fence, quotes of Python, HTML tags.
+
+    >>> closes("```"), closes("</code></pre>"), closes("<lambda>  3")
+    (True, True, False)
+    """
+    return _CLOSES.fullmatch(stripped) is not None
+
+
+class Plain:
+    """Takes lines to what the profiler wrote. mark: how a title of a report ends a line."""
+
+    def __init__(self, mark: re.Pattern[str]) -> None:
+        self._mark = mark
+        self._prefixes: dict[int | None, re.Pattern[str] | None] = {}
+
+    def of(self, text: str) -> tuple[int | None, str]:
+        """Return the rank that a line is tagged with, None without a tag, and the line."""
+        if "\x1b" in text:
+            text = _COLOUR.sub("", text)
+        rank = None
+        if text.startswith("[") and (tag := _RANK.match(text)):
+            rank, text = int(tag[1]), text[tag.end() :]
+            if rank not in self._prefixes and len(self._prefixes) > _MOST_RANKS:
+                rank = None
+        if title := self._mark.search(text):
+            prefix = text[: title.start()]
+            if not prefix.strip():
+                self._prefixes[rank] = None
+                return rank, text
+            self._prefixes[rank] = _shape(prefix) if len(prefix) <= _LONGEST_PREFIX else None
+            return rank, text[title.start() :]
+        prefixed = self._prefixes.setdefault(rank, None)
+        found = prefixed.match(text) if prefixed is not None else None
+        return rank, text[found.end() :] if found else text
+
+
+def _shape(prefix: str) -> re.Pattern[str]:
+    core = prefix.rstrip()
+    digits = (r"\d+" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
+    return re.compile(f"{''.join(digits)}(?:{re.escape(prefix[len(core) :])}|\\s*$)")
+
+
+class TakesLines(Protocol):
+    """What reads the lines of one report after another."""
+
+    def line(self, line: TextLine) -> None:
+        """Take a line."""
+
+    def close(self) -> None:
+        """Note that no line follows."""
+
+
+def give(lines: Iterable[TextLine], mark: re.Pattern[str], begin: Callable[[int | None], TakesLines]) -> Iterator[None]:
+    """Give each line to the reading of its rank, which `begin` makes. Gives None after each line, and at the end."""
+    plain = Plain(mark)
+    readings: dict[int | None, TakesLines] = {}
+    for line in lines:
+        rank, text = plain.of(line.text)
+        if rank not in readings:
+            readings[rank] = begin(rank)
+        readings[rank].line(line if text == line.text else replace(line, text=text))
+        yield
+    for reading in readings.values():
+        reading.close()
+    yield
