@@ -6,6 +6,7 @@ import re
 
 from tracekit.readers._nvprof_lines import NARROW, ORDINAL, Header, Table, split_cells, units_of
 from tracekit.readers._nvprof_names import LAUNCH, SUFFIX
+from tracekit.readers._nvprof_squeezed import squeezed_cells
 from tracekit.readers._nvprof_state import OpenTable
 from tracekit.readers._text_table import cut_cells
 
@@ -173,7 +174,10 @@ def _begins_csv(values: list[str], text: str, header: Header) -> bool:
 
 
 _GROUPS = ("GPU activities", "API calls", "OpenACC", "OpenMP", "Range")
-_BEGUN_SUMMARY = re.compile(r"^(?:[\w ()]+: +)?-?[\d.<]*(?:nan|inf)?%? +\d[\d.]*(?:ns|us|ms|s)(?: |$)")
+_BEGUN_SUMMARY = re.compile(
+    r"^(?:[\w ()]+: +)?-?[\d.<]*(?:nan|inf)?%? +\d[\d.]*(?:ns|us|ms|s)(?: |$)"
+    r"|^(?:GPU activities|API calls|Open(?:ACC|MP)(?: \(\w+\))?|Range): +\d"
+)
 _BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
 
 
@@ -186,7 +190,7 @@ def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
             header.columns[0] == "Type" and group.startswith(_GROUPS)
         )  # fmt: skip
     if header.table is Table.TRACE:
-        cells = re.split(r" {2,}", line)
+        cells = re.split(r" +" if header.squeezed else r" {2,}", line)
         return len(cells) > 1 and bool(_TIME_CELL.match(cells[0]) and (cells[1] == "-" or _TIME_CELL.match(cells[1])))
     return bool((_BEGUN_SUMMARY if header.table is Table.SUMMARY else _BEGUN_COUNTER).match(
         line if header.table is Table.SUMMARY else text))  # fmt: skip
@@ -195,8 +199,11 @@ def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
 def text_cells(text: str, header: Header) -> dict[str, str] | None:
     """Return the cells of a text table's row under the CSV's names; None when the line is no row of this table."""
     typed = header.columns[0] == "Type"
-    values = cut_cells(text, header.ends, optional_first=typed)
-    if values is None and header.table is Table.SUMMARY and (close := _ONE_BLANK.match(text)):
+    if header.squeezed:
+        values = squeezed_cells(text, header.columns)
+    else:
+        values = cut_cells(text, header.ends, optional_first=typed)
+    if values is None and not header.squeezed and header.table is Table.SUMMARY and (close := _ONE_BLANK.match(text)):
         values = cut_cells(f"{close[1]} {text[close.end(1) :]}", header.ends, optional_first=typed)
     if values is None:
         return None
@@ -263,7 +270,7 @@ def begins_row(text: str, header: Header) -> bool:
     if not header.is_text:
         values = [v.strip() for v in split_cells(text, header.delimiter)[0]]
         return (len(values) > 1 and bool(_SIX_DIGITS.match(values[0]))) or text.startswith('"')
-    first, *rest = re.split(r" {2,}", text.strip())
+    first, *rest = re.split(r" +" if header.squeezed else r" {2,}", text.strip())
     if header.table is Table.TRACE:
         return bool(_TIME_CELL.match(first))
     return bool(rest) and (first.isdecimal() or first.endswith(("%", ":")))

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tracekit.readers._nvprof_squeezed import squeezed_columns
+
 PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
 MID_PREFIX = re.compile(
     r"==(\d+)== ((?:NVPROF is|PGPROF is|Profiling |Metric result|Event result|API calls|Warning|Error|NVTX result"
@@ -42,7 +44,7 @@ ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
 """`GeForce GTX 950 (0)`: name and number of a device."""
 
 _MAYBE_HEADER = re.compile(
-    r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
+    r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
 )
 """Every header has one of these words between its delimiters."""
 _WORDS = re.compile(r"\S+(?: \S+)*")
@@ -63,7 +65,7 @@ class Header:
     """The header of a table. columns: names in order; a padded column (a table saved from a sheet) is "".
 
     delimiter: "" for text, whose cells end under `ends`, exclusive, of the header's words. quoted: the names stood in
-    quotes, so the text cells of the rows do too.
+    quotes, so the text cells of the rows do too. squeezed: text that lost its gaps (`_nvprof_squeezed`).
     """
 
     table: Table
@@ -71,6 +73,7 @@ class Header:
     delimiter: str = ""
     quoted: bool = False
     ends: tuple[int, ...] = ()
+    squeezed: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -124,9 +127,11 @@ def find_header(line: str) -> Header | None:
     words = list(_WORDS.finditer(line))
     columns = [w[0] for w in words]
     table = _table(columns)
-    if table is None or len(columns) < 3:
-        return None
-    return Header(table, tuple(columns), ends=tuple(w.end() for w in words))
+    if table is not None and len(columns) >= 3:
+        return Header(table, tuple(columns), ends=tuple(w.end() for w in words))
+    squeezed = squeezed_columns(line)
+    table = _table(list(squeezed))
+    return Header(table, squeezed, squeezed=True) if table is not None else None
 
 
 def find_late_header(line: str) -> Header | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.readers._nvprof_cells import text_cells
 from tracekit.readers._nvprof_lines import (
     PREFIX,
     Header,
@@ -23,8 +24,14 @@ from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
 
-TAG = re.compile(r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): )")
-"""Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l)."""
+TAG = re.compile(
+    r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): "
+    r"|\s*(?:#+|//+|\*{1,2}|>)|[\w.-]{1,80} +\|"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
+    re.ASCII,
+)
+"""Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Without a
+rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl logs."""
 
 _ROW_STARTS = frozenset(b"0123456789")
 
@@ -98,7 +105,7 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
         lines.pop()
     for index, line in enumerate(lines):
         tag = TAG.match(line)
-        rank = int(tag[1] or tag[2] or tag[3]) if tag else None
+        rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
         if rank not in sessions:
             sessions[rank] = Session(state, rank)
         sessions[rank].line(line[tag.end() :] if tag else line, block.line + index,
@@ -133,13 +140,17 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
         header = find_header(line) or (find_late_header(line) if own else None)
-        if header is not None and (own or not _is_doubtful(header, lines[number + 1 : number + 4])):
+        if header is not None and (own or not _is_doubtful(header, _untagged(lines[number + 1 : number + 4], tagged))):
             return Confidence.YES if header.is_text == text else Confidence.NO
         own = own or bool(_OWN.match(line))
     if not own:
         return Confidence.NO
     name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
     return Confidence.YES if name.endswith(".csv") != text else Confidence.NO
+
+
+def _untagged(lines: list[str], tagged: bool) -> list[str]:
+    return [line[tag.end() :] if (tag := TAG.match(line)) else line for line in lines] if tagged else lines
 
 
 _OWN = re.compile(
@@ -149,7 +160,9 @@ _OWN = re.compile(
 
 
 def _is_doubtful(header: Header, following: list[str]) -> bool:
-    """Whether any text could hold the header: no quotes, no row of units below it, no cell with a unit."""
+    """Whether any text could hold the header: no quotes or gaps, no row of units below it, no cell with a unit."""
+    if header.squeezed:
+        return not any(text_cells(text, header) for text in following)
     if header.is_text or header.quoted:
         return False
     line = next((text for text in following if text.strip()), "")

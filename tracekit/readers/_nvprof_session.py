@@ -26,7 +26,19 @@ from tracekit.readers._nvprof_cells import (
 )
 from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
-from tracekit.readers._nvprof_state import MIXED, MIXED_TOTALS, UNLIKE, OpenTable, ProfiledRun, RowError, State, falls
+from tracekit.readers._nvprof_state import (
+    COARSE,
+    MIXED,
+    MIXED_TOTALS,
+    ROUNDED,
+    TIMES,
+    UNLIKE,
+    OpenTable,
+    ProfiledRun,
+    RowError,
+    State,
+    falls,
+)
 from tracekit.readers._nvprof_totals import GPU, total_rows
 
 OTHER_TABLE = (
@@ -196,7 +208,7 @@ class Session:
             self._turn_to(pid, section[1])
         elif rest.startswith(("Metric result", "Event result", "Unified Memory profiling result")):
             self._turn_to(pid, rest.split(":")[0])
-        elif rest.startswith("NVTX result"):
+        elif rest.startswith(("NVTX result", "Trace result")):
             self._turn_to(pid, GPU)
         elif part := lines.NVTX_PART.match(rest):
             self.nvtx = {**self.nvtx, part[1].lower(): part[2]}
@@ -206,7 +218,7 @@ class Session:
             self.unread = True
             self.ledger.note("tables-not-read", OTHER_TABLE)
         elif rest.startswith(("Warning:", "Error:", "Internal profiling error")):
-            self.state.warn(rest.removeprefix("Warning:").strip())
+            self.state.warn(rest)
 
     def _begin(self, pid: int | None, command: str | None) -> ProfiledRun:
         run = self.state.add_run(pid, command)
@@ -316,11 +328,8 @@ class Session:
 
     def _keep(self, cells: dict[str, str], table: OpenTable, number: int) -> None:
         state = self.state
-        if table.header.is_text and "rounded-text" not in self.ledger.notes:
-            self.ledger.note(
-                "rounded-text", "text tables print times and sizes with 5 digits: all sums are as exact as that "
-                "(nvprof --csv prints more)", where=f"line {number}",
-            )  # fmt: skip
+        if table.header.is_text:
+            self._tell_digits(cells, number)
         if table.header.table is not Table.TRACE:
             if table.mixed and not table.rivals_alike():
                 raise RowError("mixed-rows", UNLIKE)
@@ -345,6 +354,12 @@ class Session:
         table.text_ids |= not all(cells.get(c, "").isdecimal() or not cells.get(c) for c in ("Context", "Stream"))
         state.events.add(rank=self.rank, **row)
         self.ledger.kept += 1
+
+    def _tell_digits(self, cells: dict[str, str], number: int) -> None:
+        if "rounded-text" not in self.ledger.notes:
+            self.ledger.note("rounded-text", ROUNDED, where=f"line {number}")
+        if any("e+" in cells.get(column, "") for column in TIMES):
+            self.ledger.note("coarse-times", COARSE, where=f"line {number}")
 
     def _drop(self, code: str, number: int, text: str) -> None:
         self.ledger.drop(code, where=f"line {number}", text=f"dropped: {text}")

@@ -24,6 +24,9 @@ MIXED_TOTALS = (
     "(mpirun --tag-output, or nvprof --log-file %p.log, keeps them apart)"
 )
 UNLIKE = "rows of two tables with unlike units are mixed and cannot be told apart"
+ROUNDED = "text tables print times and sizes with 5 digits: all sums are as exact as that (nvprof --csv prints more)"
+COARSE = "text tables print times of 1000 s and more with 2 digits (2.4e+03s): such a time is only as exact as that"
+TIMES = ("Start", "Duration", "Time", "Avg", "Min", "Max")
 MOST_RUNS = 1000
 """Runs of one file whose facts are kept; further ones are read, their facts are not."""
 MOST_WARNINGS = 20
@@ -153,11 +156,17 @@ class State:
         return ProfiledRun(self._runs - 1, pid, facts)
 
     def warn(self, text: str) -> None:
-        """Pass a warning of nvprof itself on."""
+        """Pass a warning or an error of nvprof itself on, each by a note of its own; the last stands for the rest."""
         known = self.facts.setdefault("warnings", [])
-        if text not in known and len(known) < MOST_WARNINGS:
-            known.append(text)
-        self.ledger.note("nvprof-warning", f"nvprof itself warns: {text}")
+        said = text.removeprefix("Warning:").strip()
+        if said not in known and len(known) < MOST_WARNINGS:
+            known.append(said)
+        number = known.index(said) if said in known else MOST_WARNINGS
+        error = said.removeprefix("Error:").strip()
+        self.ledger.note(
+            f"nvprof-warning-{number + 1}" if number else "nvprof-warning",
+            f"nvprof itself warns: {said}" if error == said else f"nvprof itself reports an error: {error}",
+        )
 
     def device(self, cell: str) -> int | None:
         """Return the number of a device cell, `GeForce GTX 950 (0)`; None for an empty cell.

@@ -1,0 +1,158 @@
+"""nvprof's tables as people keep them: in comments, behind time stamps, with gaps lost; what nvprof itself warns of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from nvprof_cases import read
+
+import tracekit
+from tracekit.errors import UnknownFormatError
+
+SUMMARY = (
+    "==77== NVPROF is profiling process 77, command: ./heat 3\n"
+    "iteration 3: residual 0.25\n"
+    "==77== Profiling application: ./heat 3\n"
+    "==77== Profiling result:\n"
+    "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    " GPU activities:   90.00%  9.0000ms         3  3.0000ms  2.0000ms  4.0000ms  step(float*, int, float const *)\n"
+    "                   10.00%  1.0000ms         2  500.00us  499.50us  500.50us  [CUDA memcpy HtoD]\n"
+    "      API calls:  100.00%  12.500ms         4  3.1250ms  1.0000us  12.000ms  cudaMalloc\n"
+)
+COUNTERS = (
+    "==78== Profiling result:\n"
+    "==78== Event result:\n"
+    "Invocations                                Event Name         Min         Max         Avg       Total\n"
+    'Device "Tesla T4 (0)"\n'
+    "    Kernel: step$_omp_fn$0\n"
+    "          1                            warps_launched          64          64          64          64\n"
+)
+
+
+def behind(leader: str, text: str) -> str:
+    return "".join(leader + line for line in text.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize(
+    "leader",
+    ["# ", "#", " * ", "** ", "// ", "> ", "2023-04-01T10:20:30.123456789Z ", "2023-04-01 10:20:30,123 ", "gpu_1  | ",
+     "\t * "],
+)  # fmt: skip
+def test_what_stands_before_every_line_changes_no_row(leader: str, tmp_path: Path) -> None:
+    plain = read(tmp_path, SUMMARY + COUNTERS)
+    got = read(tmp_path, behind(leader, SUMMARY + COUNTERS))
+    assert [(r["section"], r["name"], r["total_ns"]) for r in got.totals] == [
+        (r["section"], r["name"], r["total_ns"]) for r in plain.totals
+    ]
+    assert len(got.totals) == 4
+    assert got.run.processes == plain.run.processes
+    assert got.ledger.ignored == plain.ledger.ignored
+
+
+def test_a_comment_around_the_report_is_output_of_the_program(tmp_path: Path) -> None:
+    text = "#include <stdio.h>\n/*\n * serial: 1m9s\n" + behind(" * ", SUMMARY) + " */\nint main() { return 0; }\n"
+    got = read(tmp_path, text)
+    assert [r["calls"] for r in got.totals] == [3, 2, 4]
+    assert not got.ledger.dropped
+
+
+GATHERED = (
+    "==79== Profiling result:\n"
+    "Start Duration Grid Size Block Size Regs* SSMem* DSMem* Size Throughput Device Context Stream Name\n"
+    "133.81ms 135.78us - - - - - 409.60KB 3.0167GB/s GeForce GTX 580 1 2 [CUDA memcpy HtoD]\n"
+    "134.90ms 3.7037ms (20 10 1) (32 16 1) 29 8.1920KB 0B - - GeForce GTX 580 1 2 void f<int=32>(float*, int) [94]\n"
+    "<...more output...>\n"
+    "1.25089s 248.13us - - - - - 819.20KB 3.3015GB/s GeForce GTX 580 1 2 [CUDA memcpy DtoH]\n"
+)
+
+
+def test_a_trace_whose_gaps_were_lost_is_read_by_what_its_cells_are(tmp_path: Path) -> None:
+    got = read(tmp_path, GATHERED)
+    assert [(r["ts_ns"], r["dur_ns"], r["name"]) for r in got.events] == [
+        (133810000, 135780, "[CUDA memcpy HtoD]"),
+        (134900000, 3703700, "void f<int=32>(float*, int)"),
+        (1250890000, 248130, "[CUDA memcpy DtoH]"),
+    ]
+    kernel = got.events[1]
+    assert [kernel[k] for k in ("grid_x", "grid_y", "block_y", "registers", "context", "stream", "correlation")] == [
+        20, 10, 16, 29, 1, 2, 94
+    ]  # fmt: skip
+    assert set(got.run.devices.values()) == {"GeForce GTX 580"}
+    assert got.ledger.ignored["application-output"] == 1
+
+
+@pytest.mark.parametrize("mark", ["%", ""])
+@pytest.mark.parametrize(
+    "header", ["Time(%) Time Calls Avg Min Max Name", "Time (%) Time Calls Avg Min Max Name",
+               "Time(%) Time     Calls Avg       Min       Max      Name"],
+)  # fmt: skip
+def test_a_summary_whose_gaps_were_lost_is_read(header: str, mark: str, tmp_path: Path) -> None:
+    rows = (
+        f" 49.52{mark} 9.36ms 101 92.68us 92.31us 94.31us dct2(float*, int)\n"
+        f"3.75{mark} 708.42us 1 708.42us 708.42us 708.42us [CUDA memcpy HtoD]\n"
+    )
+    got = read(tmp_path, f"======== Profiling result:\n{header}\n{rows}")
+    assert [(r["name"], r["calls"], r["total_ns"], r["avg_ns"]) for r in got.totals] == [
+        ("dct2(float*, int)", 101, 9360000, 92680.0), ("[CUDA memcpy HtoD]", 1, 708420, 708420.0)
+    ]  # fmt: skip
+
+
+def test_a_summary_of_several_groups_whose_gaps_were_lost_is_read(tmp_path: Path) -> None:
+    text = "\n".join(" ".join(line.split()) for line in SUMMARY.splitlines()) + "\n"
+    got = read(tmp_path, text)
+    assert [(r["section"], r["name"], r["total_ns"]) for r in got.totals] == [
+        ("GPU activities", "step(float*, int, float const *)", 9000000),
+        ("GPU activities", "[CUDA memcpy HtoD]", 1000000),
+        ("API calls", "cudaMalloc", 12500000),
+    ]
+
+
+def test_prose_with_the_words_of_a_header_is_no_trace_of_nvprof(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_text("Start Duration Name\nnothing of that kind follows\n", "utf-8")
+    with pytest.raises(UnknownFormatError, match="not a trace"):
+        tracekit.read(path)
+
+
+def test_every_warning_and_error_of_nvprof_is_told(tmp_path: Path) -> None:
+    text = (
+        "==5== NVPROF is profiling process 5, command: ./a\n==5== Warning: first thing\n"
+        "==5== Error: Internal profiling error 4075:9.\n" + SUMMARY.replace("==77==", "==5==")
+        + "==5== Warning: first thing\n======== Error: Application received signal 139\n"
+    )  # fmt: skip
+    got = read(tmp_path, text)
+    said = {note.text: note.count for code, note in got.ledger.notes.items() if code.startswith("nvprof-warning")}
+    assert said == {
+        "nvprof itself warns: first thing": 2,
+        "nvprof itself reports an error: Internal profiling error 4075:9.": 1,
+        "nvprof itself reports an error: Application received signal 139": 1,
+    }
+
+
+def test_times_of_1000_s_and_more_have_two_digits_and_a_note(tmp_path: Path) -> None:
+    text = (
+        "==6== Profiling result:\n   Start  Duration  Name\n357.41ms  61.221ms  cudaMalloc\n"
+        "420.00ms  2.4e+03s  cudaDeviceSynchronize\n"
+    )
+    got = read(tmp_path, text)
+    assert [r["dur_ns"] for r in got.events] == [61221000, 2400 * 10**9]
+    note = got.ledger.notes["coarse-times"]
+    assert (note.count, note.places) == (1, ["line 4"])
+
+
+def test_a_summary_row_that_was_cut_behind_its_group_is_dropped_not_lost(tmp_path: Path) -> None:
+    got = read(tmp_path, SUMMARY[: SUMMARY.rindex("%")] + "\n")
+    assert got.ledger.dropped == {"short-row": 1}
+    assert len(got.totals) == 2
+
+
+def test_a_summary_below_the_counters_is_of_the_gpu(tmp_path: Path) -> None:
+    old = (
+        "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+        "100.00%  1.0000ms         1  1.0000ms  1.0000ms  1.0000ms  f(int)\n"
+    )
+    got = read(tmp_path, COUNTERS + "==78== Trace result:\n" + old)
+    assert [(r["section"], r["kind"]) for r in got.totals] == [("events", "kernel"), ("GPU activities", "kernel")]
+    assert json.loads(got.totals[0]["args"])["total"] == 64
