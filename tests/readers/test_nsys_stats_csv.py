@@ -191,3 +191,154 @@ def test_junk_anywhere_gives_rows_or_our_errors(at: int, junk: bytes, text: byte
         except TracekitError as err:
             hint = err.hint
         assert hint
+
+
+OLD = (
+    b"Exported successfully to\n/data/run.sqlite\n\nGenerating CUDA API Statistics...\n"
+    b"CUDA API Statistics (nanoseconds)\n\n"
+    b"Time(%)      Total Time       Calls         Average         Minimum         Maximum  Name                \n"
+    b"-------  --------------  ----------  --------------  --------------  --------------  --------------------\n"
+    b"   75.0            3000           2          1500.0            1000            2000  cudaMalloc          \n"
+    b"   25.0            1000           1          1000.0            1000            1000  cudaLaunchKernel    \n"
+    b"Generating CUDA Kernel Statistics...\n\n"
+    b"CUDA Memory Operation Statistics (KiB)\n\n"
+    b"            Total      Operations            Average            Minimum            Maximum  Name\n"
+    b"-----------------  --------------  -----------------  -----------------  -----------------  ------------------\n"
+    b"            1.500               2              0.750              0.500              1.000  [CUDA memcpy DtoH]\n"
+    b"\n\nGenerating NVTX Push-Pop Range Statistics...\nNVTX Push-Pop Range Statistics (nanoseconds)\n```\n"
+)
+"""What --stats=true printed in 2019 and 2020: units in titles."""
+
+
+def test_titles_say_the_unit_and_the_report_in_the_oldest_versions(tmp_path: Path) -> None:
+    trace = report(tmp_path, b"```\n$ nsys profile --stats=true ./a.out\n" + OLD)
+    malloc, launch, copy = totals(trace)
+    assert (malloc["name"], malloc["section"], malloc["total_ns"], malloc["calls"]) == (
+        "cudaMalloc", "cudaapisum", 3000, 2
+    )  # fmt: skip
+    assert (launch["min_ns"], launch["avg_ns"], launch["kind"]) == (1000, 1000.0, "runtime")
+    assert (copy["section"], copy["kind"], copy["bytes"], copy["value_max"]) == ("gpumemsizesum", "memcpy", 1536, 1024)
+    ledger = trace.ledgers[0]
+    assert not ledger.dropped
+    assert set(ledger.notes) == {"sizes-rounded"}
+
+
+@pytest.mark.parametrize("before", [b"    ", b"# ", b"[1,0]<stdout>:", b"> ", b"2024-05-06 07:08:09 | "])
+def test_what_a_paste_or_a_log_puts_before_each_line_moves_no_column(tmp_path: Path, before: bytes) -> None:
+    text = b"[6/8] Executing 'nvtx_sum' stats report\n\n" + SUM + b"\nGenerated:\n    /data/run.nsys-rep\n"
+    trace = report(tmp_path, b"".join(before + line + b"\n" for line in text.splitlines()))
+    plain = report(tmp_path, text)
+    assert totals(trace) == totals(plain)
+    assert trace.totals.column("section").to_pylist() == ["nvtx_sum"] * 2
+    assert not trace.ledgers[0].dropped
+
+
+def test_a_moved_row_is_read_by_its_blanks_or_not_at_all_never_cut(tmp_path: Path) -> None:
+    moved = (
+        b"  100.0          1,234,567,890        12  102,880,657.5  102,880,657.5  1  2,345,678,901   0.5   "
+        b"k(int, float)\n"
+    )
+    head = SUM.replace(b"Style   Range ", b"Name").replace(b"  -------  ------", b"  ------").splitlines(keepends=True)
+    (row,) = totals(report(tmp_path, head[0] + head[1] + moved))
+    assert (row["total_ns"], row["calls"], row["max_ns"], row["name"]) == (
+        1_234_567_890, 12, 2_345_678_901, "k(int, float)"
+    )  # fmt: skip
+    trace = report(
+        tmp_path, SUM + b"  100.0          1,234,567,890        12  1.0  1.0  1  2,345,678,901   0.5  PushPop  A B\n"
+    )
+    assert len(trace.totals) == 2
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+
+
+def test_rows_without_their_header_are_told(tmp_path: Path) -> None:
+    trace = report(tmp_path, SUM.splitlines(keepends=True)[3] + b"\n" + SUM)
+    assert len(trace.totals) == 2
+    assert trace.ledgers[0].ignored["row without a header"] == 1
+    assert "cut" in trace.ledgers[0].notes["no-header"].text
+
+
+def test_ranges_projected_to_the_device_are_ranges_at_their_projected_times(tmp_path: Path) -> None:
+    text = (
+        b"Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Orig Duration (ns),Style,PID,TID,NumGPUOps,"
+        b"Lvl,NumChild,RangeId,ParentId,RangeStack\n,10,90,,,,7,8,3,,0,,,\nUsing x,20,30,5,50,PushPop,7,8,2,0,0,2,,:2\n"
+        b"idle,,,1,2,PushPop,7,8,0,0,0,3,,:3\n"
+    )
+    trace = report(tmp_path, text)
+    root, ranged = events(trace)
+    assert (root["ts_ns"], root["dur_ns"], root["kind"]) == (10, 90, "user_range")
+    assert (ranged["name"], ranged["ts_ns"], ranged["dur_ns"], ranged["tid"]) == ("Using x", 20, 30, 8)
+    assert json.loads(ranged["args"])["Orig Start (ns)"] == "5"
+    assert trace.ledgers[0].ignored["range without work of a device"] == 1
+
+
+def test_sums_of_projected_ranges_and_of_kernels_in_ranges(tmp_path: Path) -> None:
+    text = (
+        b"Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Proj Med (ns),"
+        b"Proj Min (ns),Proj Max (ns),Proj StdDev (ns),Total GPU Ops,Avg GPU Ops,Avg Range Lvl,Avg Num Child\n"
+        b":a: b,PushPop,600,200,2,300.0,300.0,100,500,282.8,12,6.0,3.0,3.0\n\n"
+        b"NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
+        b'Kernel Name\n:a,PushPop,1,1,2,4,800,200.0,200.0,100,300,81.6,"k(int, int)"\n'
+    )
+    ranged, kernel = totals(report(tmp_path, text))
+    assert (ranged["section"], ranged["name"], ranged["kind"], ranged["total_ns"], ranged["calls"]) == (
+        "nvtx_gpu_proj_sum", ":a: b", "user_range", 600, 2
+    )  # fmt: skip
+    assert (ranged["min_ns"], ranged["max_ns"], ranged["avg_ns"], ranged["std_ns"]) == (100, 500, 300.0, 282.8)
+    assert (kernel["section"], kernel["name"], kernel["kind"], kernel["calls"]) == (
+        "nvtx_kern_sum", "k(int, int)", "kernel", 4
+    )  # fmt: skip
+    assert json.loads(kernel["args"])["NVTX Range"] == ":a"
+
+
+def test_a_trace_of_executions_gives_the_kernels(tmp_path: Path) -> None:
+    text = (
+        b"API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),"
+        b"PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name\n"
+        b'10,5,15,4,19,7,16,40,41,1,cuLaunchKernelEx, 148    2    1, 256    1    1,"k(int, int)"\n'
+    )
+    (row,) = events(report(tmp_path, text))
+    assert (row["name"], row["kind"], row["ts_ns"], row["dur_ns"], row["device"], row["pid"]) == (
+        "k(int, int)", "kernel", 19, 7, 1, 40
+    )  # fmt: skip
+    assert (row["grid_x"], row["grid_y"], row["block_x"]) == (148, 2, 256)
+    args = json.loads(row["args"])
+    assert (args["API Start (ns)"], args["API Function"], args["TID"]) == ("10", "cuLaunchKernelEx", "41")
+    assert "tid" not in row
+
+
+def test_names_with_line_ends_are_one_row(tmp_path: Path) -> None:
+    text = (
+        b"Start (ns),End (ns),Duration (ns),Name,PID,TID,Lvl,RangeId\n"
+        b'10,30,20,"one ""1""\ntwo, 2",5,6,0,1\n40,50,10,three,5,6,0,2\n60,70,10,"open\n'
+    )
+    trace = report(tmp_path, text)
+    first, second = events(trace)
+    assert (first["name"], first["tid"], second["name"]) == ('one "1"\ntwo, 2', 6, "three")
+    ledger = trace.ledgers[0]
+    assert (ledger.kept, ledger.merged, ledger.dropped) == (2, 1, {"bad-row": 1})
+
+
+@pytest.mark.parametrize("device", [b"", b"A100"])
+def test_device_work_stays_such_where_the_device_has_no_number(tmp_path: Path, device: bytes) -> None:
+    kernel, copy, memset = events(report(tmp_path, TRACE.replace(b"NVIDIA A100 (1)", device)))
+    assert [row["kind"] for row in (kernel, copy, memset)] == ["kernel", "memcpy", "memset"]
+    assert "device" not in kernel
+    assert ("Device" in json.loads(copy["args"])) == bool(device)
+
+
+def test_bytes_are_not_said_to_be_rounded(tmp_path: Path) -> None:
+    text = (
+        TRACE.replace(b"(MB)", b"(B)")
+        .replace(b"0.001,0.000", b"1,0")
+        .replace(b"402.653", b"12")
+        .replace(b"0.004", b"4")
+    )
+    assert not report(tmp_path, text).ledgers[0].notes
+
+
+def test_a_report_that_is_not_read_is_named_by_its_columns(tmp_path: Path) -> None:
+    text = b"PID,TID,DevId,Count,QCount,TAvg (ns),TMed (ns),KAvg (ns),API Name,Kernel Name\n1,1,0,2,1,9.0,9.0,8.0,a,k\n"
+    trace = report(tmp_path, text)
+    assert trace.ledgers[0].notes["unread-cuda-kern-exec-sum"].count == 1
+    skipped = b"[3/8] Executing 'nvtx_sum' stats report\nSKIPPED: x.sqlite does not contain NVTX data.\n"
+    assert report(tmp_path, skipped).ledgers[0].notes["skipped"].count == 1

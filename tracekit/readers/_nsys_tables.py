@@ -30,7 +30,17 @@ _TIMES = {
     "s": "s",
     "sec": "s",
 }
-_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZES = {
+    "B": 1,
+    "byte": 1,
+    "bytes": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+}
 _NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]$")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
@@ -38,14 +48,17 @@ _DEVICE = re.compile(r"^(.*?)\s*\((\d{1,9})\)$")
 _HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")
 
 CALLS = ("Instances", "Num Calls", "Count", "Operations", "Calls")
-NAMES = ("Name", "Operation", "Range", "Event Name")
+NAMES = ("Name", "Operation", "Range", "Event Name", "Event")
 INTEGERS = {
     "GrdX": "grid_x", "GrdY": "grid_y", "GrdZ": "grid_z", "BlkX": "block_x", "BlkY": "block_y", "BlkZ": "block_z",
     "Reg/Trd": "registers", "CorrId": "correlation", "CorrID": "correlation", "Ctx": "context", "Strm": "stream",
-    "Pid": "pid", "PID": "pid", "Tid": "tid", "TID": "tid",
+    "Pid": "pid", "PID": "pid", "Tid": "tid", "TID": "tid", "DevId": "device",
 }  # fmt: skip
 SIZES = {"StcSMem": "static_smem_bytes", "DymSMem": "dynamic_smem_bytes", "Bytes": "bytes"}
 _SMALL = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
+_SHAPES = {"GridXYZ": "grid", "BlockXYZ": "block"}
+_DEVICE_COLUMNS = frozenset({"Device", "DevId", "Strm"})
+"""Columns of traces of device work: the name of a device is empty where the export does not know it."""
 _KEYS = {"SrcMemKd": "src_mem_type", "DstMemKd": "dst_mem_type", "GreenCtx": "greenContextId"}
 
 
@@ -55,28 +68,71 @@ class RowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Columns without their units, units ("" where there is none), and what the table is: "trace", "sum" or "sizes"."""
+    """Columns without their units, units ("" where there is none), and what the table is: "trace", "sum" or "sizes".
+
+    report: what the report is called whose columns these seem to be.
+    """
 
     columns: tuple[str, ...]
     units: tuple[str, ...]
     form: str
+    report: str
 
 
-def header_of(cells: list[str]) -> Header | None:
-    """Return the header that these cells are, None when they are none of a table that is read."""
+_SAME = {
+    "Projected Start": "Start", "Projected Duration": "Duration", "Kernel Start": "Start", "Kernel Dur": "Duration",
+    "Kernel Name": "Name", "Total Proj Time": "Total Time", "Range Instances": "Instances", "Proj Avg": "Avg",
+    "Proj Med": "Med", "Proj Min": "Min", "Proj Max": "Max", "Proj StdDev": "StdDev", "Kern Inst": "Instances",
+}  # fmt: skip
+"""Columns of nvtx_gpu_proj_trace, nvtx_gpu_proj_sum, cuda_kern_exec_trace and nvtx_kern_sum under the usual names."""
+_GUESS = (
+    ("Total Proj Time", "nvtx_gpu_proj_sum"), ("Kern Inst", "nvtx_kern_sum"), ("Range", "nvtx_sum"),
+    ("Instances", "cuda_gpu_kern_sum"), ("Num Calls", "api_sum"), ("Calls", "api_sum"),
+    ("Operation", "cuda_gpu_mem_time_sum"),
+)  # fmt: skip
+
+
+def header_of(cells: list[str], unit: str = "") -> Header | None:
+    """Return the header that these cells are, None when they are none of a table that is read.
+
+    unit: what the title says, where times or sizes have none of their own (2019: "CUDA API Statistics (nanoseconds)").
+    """
     found = [_UNIT.match(cell.strip()) for cell in cells]
-    columns = tuple(m[1] if m else cell.strip() for m, cell in zip(found, cells, strict=True))
-    units = tuple(m[2] if m else "" for m in found)
-    unit = dict(zip(columns, units, strict=True))
-    if len(columns) < 3 or not any(name in unit for name in NAMES):
+    printed = tuple(m[1] if m else cell.strip() for m, cell in zip(found, cells, strict=True))
+    columns = tuple(_SAME.get(name, name) for name in printed)
+    if len(set(columns)) < len(columns):
+        columns = printed
+    units = tuple(
+        m[2] if m else unit if name in ("Total Time", "Total") else "" for name, m in zip(columns, found, strict=True)
+    )
+    units_of = dict(zip(columns, units, strict=True))
+    if len(columns) < 3 or not any(name in units_of for name in NAMES):
         return None
-    if unit.get("Start") in _TIMES and unit.get("Duration") in _TIMES:
-        return Header(columns, units, "trace")
-    if "Total Time" in unit and unit["Total Time"] in _TIMES and any(name in unit for name in CALLS):
-        return Header(columns, units, "sum")
-    if unit.get("Total") in _SIZES and "Operation" in unit and any(name in unit for name in CALLS):
-        return Header(columns, units, "sizes")
+    report = next((name for column, name in _GUESS if column in printed), "totals")
+    counts = any(name in units_of for name in CALLS)
+    if units_of.get("Start") in _TIMES and units_of.get("Duration") in _TIMES:
+        return Header(columns, units, "trace", report)
+    if "Total Time" in units_of and units_of["Total Time"] in _TIMES and counts:
+        return Header(columns, units, "sum", report)
+    if units_of.get("Total") in _SIZES and not {"Name", "Operation"}.isdisjoint(columns) and counts:
+        return Header(columns, units, "sizes", "cuda_gpu_mem_size_sum")
     return None
+
+
+_UNREAD = (
+    ("TAvg (", "cuda_kern_exec_sum"), ("Total HtoD Migration Size", "um_total_sum"), ("HtoD Migration Size", "um_sum"),
+    ("CPU Instruction Address", "um_cpu_page_faults_sum"),
+)  # fmt: skip
+
+
+def unread(line: str) -> str:
+    """Return the report whose header a line is, of those that are not read; "": it is none."""
+    return next((report for column, report in _UNREAD if column in line), "") if line.count(",") < 40 else ""
+
+
+def is_number(column: str) -> bool:
+    """Tell whether a column of sums holds numbers."""
+    return column in _STATISTICS or column in CALLS or column.replace(" ", "") == "Time(%)" or column == "Time"
 
 
 def number(text: str) -> Decimal:
@@ -107,7 +163,7 @@ def size(text: str, unit: str) -> tuple[int, bool]:
     value = number(text) * _SIZES.get(unit or "B", 1)
     if abs(value) >= 1 << 62:
         raise RowError("a size beyond all memories")
-    return int(value.to_integral_value()), unit not in ("", "B")
+    return int(value.to_integral_value()), _SIZES.get(unit or "B", 1) > 1
 
 
 def event(header: Header, cells: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -119,20 +175,21 @@ def event(header: Header, cells: Mapping[str, str]) -> tuple[dict[str, Any], dic
         raise RowError("it lasts less than nothing")
     facts: dict[str, Any] = {}
     args: dict[str, Any] = {}
+    device = not _DEVICE_COLUMNS.isdisjoint(cells)
     for column, text in cells.items():
         if not text or column in ("Start", "Duration", "End", *NAMES):
             continue
-        if column in INTEGERS:
+        if column in INTEGERS and not (device and column == "TID"):
             key = INTEGERS[column]
             value = integer(text, (1 << 31) - 1 if key in _SMALL else 1 << 62)
             row[key] = None if key == "correlation" and value == 0 else value
         elif column in SIZES:
             row[SIZES[column]], rounded = size(text, units[column])
             facts["rounded"] = facts.get("rounded", False) or rounded
-        elif column == "Device":
-            match = _DEVICE.match(text)
-            if match is None or int(match[2]) >= 1 << 31:
-                raise RowError(f"{text[:30]!r} is no device")
+        elif column in _SHAPES and len(numbers := text.split()) == 3:
+            shape = _SHAPES[column]
+            row |= {f"{shape}_{axis}": integer(n, (1 << 31) - 1) for axis, n in zip("xyz", numbers, strict=True)}
+        elif column == "Device" and (match := _DEVICE.match(text)) is not None and int(match[2]) < 1 << 31:
             row["device"], facts["device"] = int(match[2]), match[1]
         elif column == "Thread Name":
             facts["thread"] = text
@@ -141,14 +198,14 @@ def event(header: Header, cells: Mapping[str, str]) -> tuple[dict[str, Any], dic
             args[_KEYS.get(column, column + unit)] = text
     if args.get("Result") == "0":
         del args["Result"]
-    _name(row, next((cells[n] for n in NAMES if cells.get(n)), None), args)
+    _name(row, next((cells[n] for n in NAMES if cells.get(n)), None), args, device=device)
     row["args"] = orjson.dumps(args).decode() if args else None
     return row, facts
 
 
-def _name(row: dict[str, Any], name: str | None, args: dict[str, Any]) -> None:
+def _name(row: dict[str, Any], name: str | None, args: dict[str, Any], *, device: bool) -> None:
     row["name"] = name
-    if "device" in row:
+    if device:
         row["kind"], row["copy_kind"], unified = device_kind(name or "")
         if unified:
             args["unified_memory"] = True
@@ -156,7 +213,7 @@ def _name(row: dict[str, Any], name: str | None, args: dict[str, Any]) -> None:
         row["kind"], row["name"] = call_kind(name), call_name(name)
         row["raw_name"] = None if row["name"] == name else name
     else:
-        row["kind"] = Kind.USER_RANGE if {"Lvl", "RangeId", "Style"} & args.keys() else Kind.OTHER
+        row["kind"] = Kind.USER_RANGE if {"Lvl", "RangeId", "Style", "NumGPUOps"} & args.keys() else Kind.OTHER
 
 
 def device_kind(name: str) -> tuple[Kind, str | None, bool]:
@@ -224,7 +281,7 @@ def _statistic(row: dict[str, Any], args: dict[str, Any], header: Header, column
 def _kind_of_total(header: Header, name: str) -> str | None:
     if "Range" in header.columns:
         return Kind.USER_RANGE
-    if "Operation" in header.columns:
+    if "Operation" in header.columns or name.startswith(("[CUDA mem", "[CUDA Unified")):
         return device_kind(name)[0]
     if _HOST_CALL.match(name):
         return call_kind(name)

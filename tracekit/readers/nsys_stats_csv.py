@@ -8,17 +8,26 @@ A record is a line; `event_id` is its number. Traces (cuda_gpu_trace, cuda_api_t
 with Start, Duration and Name) give EVENTS, sums (cuda_gpu_kern_sum, cuda_api_sum, nvtx_sum, cuda_gpu_mem_time_sum ...)
 TOTALS; cuda_gpu_mem_size_sum gives TOTALS with `bytes` and value_min, value_max, value_avg in bytes. `section` is the
 report's name, from the line before the table where there is one, else what its columns say. Columns go by the header's
-names and units, of all versions. Sizes are printed in MB with three decimals, so they are rounded: a note says so.
+names and units, of all versions; in 2019 and 2020 the unit stands in the title ("CUDA API Statistics (nanoseconds)").
+
+What the console prints is read as it is pasted or logged: with other output around the tables, with an indent or a
+prefix before each line. A row that is moved against the dashes is read by its blanks, or not at all. Names with line
+ends in them, in quotes, are one row (the further lines count as merged).
+
 Starts count from the session's start, whose wall clock is not printed: `Run.origin_ns` is None. Device rows name no
-process. Columns without a place in the schema stand in `args` as printed, under the header's words.
+process. Sizes in KB or MB are rounded in print: a note says so. Columns without a place in the schema stand in `args`
+as printed, under the header's words. nvtx_gpu_proj_trace gives its ranges at their projected times, nvtx_gpu_proj_sum
+their projected total, cuda_kern_exec_trace its kernels (their calls stand in `args`).
 
 Not supported: HTML, JSON and TSV forms; reports without Start or Total Time (their lines are ignored, with a note).
-Sources: output quoted in forums and documentation (FORMATS section 3c), the SQL of the reports of 2020 to 2024.
+Sources: output quoted in forums, teaching and documentation, of 2019.5 to 2026.3 (FORMATS section 3c), the SQL of the
+reports of 2020 to 2024.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,42 +35,39 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_tables import Header, RowError, event, header_of, total
+from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, cut, places, row, title
+from tracekit.readers._nsys_tables import NAMES, Header, RowError, event, header_of, is_number, total, unread
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_RULE = re.compile(r"^\s*-{2,}(?: +-{2,})+\s*$")
-_REPORT = re.compile(
-    r"^\s*\*\* .*\((\w+)(?::[^)]*)?\):\s*$|^Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]]*)?\]"
-    r"|^\[\d+/\d+\] Executing '(\w+)' stats report"
-)
-_MESSAGE = re.compile(r"^(?:Generating |NOTICE|SKIPPED|WARNING|ERROR|Exporting |Processed |Using |\[\d+/\d+\] )")
-_GUESS = (
-    ("Range", "nvtx_sum"), ("Instances", "cuda_gpu_kern_sum"), ("Num Calls", "api_sum"),
-    ("Operation", "cuda_gpu_mem_time_sum"),
-)  # fmt: skip
 CELLS = 200
+QUOTED_LINES = 100
+_ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
 
 
 def sniff(head: Head) -> Confidence:
     """Say YES to a header of such a table, or to the line that names a report."""
-    if not head.text or head.data.lstrip()[:1] in (b"{", b"["):
-        lines = [] if not head.text else head.lines()[:1]
-        if not lines or not re.match(rb"\[\d+/\d+\] ", lines[0]):
+    if not head.text:
+        return Confidence.NO
+    if head.data.lstrip()[:1] in (b"{", b"["):
+        first = next((line for line in head.lines() if line.strip()), b"").strip()
+        if not re.match(rb"\[\d+/\d+\] |\[\d+,\d+\]<", first):
             return Confidence.NO
-    before = ""
+    before, unit, named = "", "", False
     for raw in head.lines()[:2000]:
-        line = raw.decode("utf-8", "replace")
+        line = raw.decode("utf-8", "replace").rstrip("\r")
         if (b"Start" in raw or b"Total" in raw) and header_of(_split(line)) is not None:
             return Confidence.YES
-        if _RULE.match(line) and header_of(_cut(before, _places(line))) is not None:
+        if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
             return Confidence.YES
-        if line.startswith("Processing [") and _REPORT.match(line):
-            return Confidence.YES
+        if unread(line) or ((b"Processing [" in raw or b"Executing '" in raw) and REPORT.match(line)):
+            named = True
+        if b"Statistics" in raw and (found := title(line)) is not None:
+            unit = found.unit
         before = line
-    return Confidence.NO
+    return Confidence.YES if named else Confidence.NO
 
 
 def _split(line: str) -> list[str]:
@@ -73,16 +79,6 @@ def _split(line: str) -> list[str]:
         return [line]
 
 
-def _places(rule: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer("-+", rule)]
-
-
-def _cut(line: str, places: list[tuple[int, int]]) -> list[str]:
-    """Return the cells under the dashes; the last column is the rest of the line."""
-    cells = [line[start:end].strip() for start, end in places[:-1]]
-    return [*cells, line[places[-1][0] :].strip()] if places else []
-
-
 @dataclass(slots=True)
 class _State:
     run: Run
@@ -90,12 +86,16 @@ class _State:
     ledger: Ledger
     names: Demangler
     header: Header | None = None
-    places: list[tuple[int, int]] | None = None
+    places: Places | None = None
+    texts: int = 0
     report: str = ""
+    title: Title = field(default_factory=Title)
     section: str = ""
     table: int = -1
     before: str = ""
+    quoted: list[str] = field(default_factory=list)
     unread: bool = False
+    skipped: int = 0
     events: RowBuilder = field(default_factory=RowBuilder)
     totals: RowBuilder = field(default_factory=lambda: RowBuilder("totals"))
 
@@ -109,9 +109,15 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
+    ledger = state.ledger
     try:
         for block in source.line_blocks(state.ledger):
             yield from _block(state, block)
+        if state.quoted:
+            text = "dropped: a row that cannot be read (a quote is not closed)"
+            ledger.drop("bad-row", len(state.quoted), text=text)
+        if state.skipped and not ledger.kept:
+            ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", state.skipped)
         for rows in (state.totals, state.events):
             if len(rows):
                 yield rows.take()
@@ -125,8 +131,12 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
         lines.pop()
     state.ledger.read += len(lines)
     for at, line in enumerate(lines):
-        torn = block.torn and at == len(lines) - 1
-        _line(state, line.rstrip("\r\0"), block.line + at, torn=torn)
+        last = at == len(lines) - 1
+        if not last and "--" in lines[at + 1] and line.strip() and places(lines[at + 1].rstrip("\r\0")) is not None:
+            state.ledger.ignore("header")
+            state.before = line.rstrip("\r\0")
+            continue
+        _line(state, line.rstrip("\r\0"), block.line + at, torn=block.torn and last)
         for rows in (state.totals, state.events):
             if len(rows) >= BATCH_ROWS:
                 yield rows.take()
@@ -135,64 +145,114 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
 def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     ledger = state.ledger
     before, state.before = state.before, line
-    if not line.strip():
-        ledger.ignore("blank")
+    if state.quoted or (state.places is None and state.header is not None and line.count('"') % 2):
+        _quoted(state, line, number, torn=torn)
+        return
+    if not line.strip() or (state.places is not None and not line[state.places[0][0] :].strip()):
+        ledger.ignore("message" if line.strip() else "blank")
         if state.header is not None:
             state.report = ""
         state.header, state.places, state.unread = None, None, False
         return
-    if (match := _REPORT.match(line)) is not None:
+    columns = places(line) if "--" in line else None
+    if columns is not None:
+        _rule(state, columns, before, number)
+        return
+    cells = _split(line) if state.places is None else row(line, state.places, texts=state.texts)
+    if state.header is not None and _is_row(state, state.header, cells, line):
+        _row(state, state.header, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
+        return
+    if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
-        state.report, state.header, state.unread = next(g for g in match.groups() if g), None, False
+        state.report, state.title = next(g for g in match.groups() if g), Title()
+        state.header, state.places, state.unread = None, None, False
         return
-    if _RULE.match(line):
-        _rule(state, line, before)
+    if "Statistics" in line and (named := title(line)) is not None:
+        ledger.ignore("message")
+        state.title, state.header, state.places, state.unread = named, None, None, False
         return
-    cells = _split(line) if state.places is None else _cut(line, state.places)
-    found = header_of(cells) if state.places is None else None
-    if found is not None:
+    if (header := header_of(cells, state.title.unit)) is not None:
         ledger.ignore("header")
-        _begin(state, found)
+        _begin(state, header)
         return
-    if state.header is None or (state.places is None and _MESSAGE.match(line)):
-        _outside(state, line, cells, number)
-        return
-    _row(state, state.header, cells, line, number, torn=torn)
+    _outside(state, line, cells, number)
 
 
-def _rule(state: _State, line: str, before: str) -> None:
+def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
+    """Tell whether a line is a row of the table, be it a bad one: messages may stand between rows."""
+    if state.places is not None:
+        start, end = state.places[0]
+        return header.columns[0] in NAMES or any(map(str.isdigit, line[start:end]))
+    if len(cells) == len(header.columns):
+        return ("Start" not in line and "Total" not in line) or header_of(cells) is None
+    return not MESSAGE.match(line)
+
+
+def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
+    """A name with line ends in it: its lines are one row, told at the last."""
+    state.quoted.append(line)
+    whole = "\n".join(state.quoted)
+    if whole.count('"') % 2 and len(state.quoted) < QUOTED_LINES and not torn:
+        return
+    count = len(state.quoted)
+    state.quoted = []
+    cells = next(csv.reader(io.StringIO(whole), strict=True), []) if whole.count('"') % 2 == 0 else [whole]
+    if state.header is None or len(cells) != len(state.header.columns):
+        reason = "torn-row" if torn else "bad-row"
+        text = "dropped: the last line is cut" if torn else "dropped: a row that cannot be read (a quote is not closed)"
+        state.ledger.drop(reason, count, where=f"line {number - count + 1}", text=text)
+        return
+    state.ledger.merged += count - 1
+    _row(state, state.header, cells, number - count + 1, torn=torn, quoted=True)
+
+
+def _rule(state: _State, columns: Places, before: str, number: int) -> None:
     """A line of dashes: what stood before it was the header."""
     state.ledger.ignore("rule")
-    places = _places(line)
-    found = header_of(_cut(before, places))
-    state.places = places
-    if found is None:
-        state.header, state.unread = None, True
-    else:
+    cells = cut(before, columns)
+    found = header_of(cells, state.title.unit)
+    state.places = columns
+    if found is not None:
         _begin(state, found)
+        return
+    state.header = None
+    if state.report or state.title.report or "Operation" in cells:
+        _tell_unread(state, state.report or state.title.report or "that stands there", number)
 
 
 def _begin(state: _State, header: Header) -> None:
     state.header, state.unread = header, False
+    state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
     state.table += 1
-    guess = next((name for column, name in _GUESS if column in header.columns), "totals")
-    state.section = state.report or ("cuda_gpu_mem_size_sum" if header.form == "sizes" else guess)
+    state.section = state.report or state.title.report or header.report
 
 
 def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
     """A line that is no row of a table that is read."""
-    if _MESSAGE.match(line) or not state.report:
+    if state.header is None and not state.unread and _ROW.match(line):
+        state.ledger.ignore("row without a header")
+        text = "rows of a table stand there without its header: they are not read; is the text cut?"
+        state.ledger.note("no-header", text, where=f"line {number}")
+        return
+    name = state.report
+    if not state.unread and (found := unread(line)):
+        name = state.report = name or found
+    if MESSAGE.match(line) or not name:
+        state.skipped += "SKIPPED: " in line
         state.ledger.ignore("message")
         return
-    what = f"table {state.report}"
-    state.ledger.ignore(what)
+    state.ledger.ignore(f"table {name}")
     if not state.unread and len(cells) > 2:
-        state.unread = True
-        text = f"the report {state.report} has neither Start nor Total Time: it is not read"
-        state.ledger.note(f"unread-{state.report.replace('_', '-')}", text, where=f"line {number}")
+        _tell_unread(state, name, number)
 
 
-def _row(state: _State, header: Header, cells: list[str], line: str, number: int, *, torn: bool) -> None:
+def _tell_unread(state: _State, report: str, number: int) -> None:
+    state.unread = True
+    text = f"the report {report} has neither Start nor Total Time: it is not read"
+    state.ledger.note(f"unread-{report.replace('_', '-').replace(' ', '-')}", text, where=f"line {number}")
+
+
+def _row(state: _State, header: Header, cells: list[str], number: int, *, torn: bool, quoted: bool) -> None:
     ledger, where = state.ledger, f"line {number}"
     if len(cells) != len(header.columns):
         if torn:
@@ -201,14 +261,17 @@ def _row(state: _State, header: Header, cells: list[str], line: str, number: int
             reason = f"{len(cells)} cells instead of {len(header.columns)}"
             ledger.drop("bad-row", where=where, text=f"dropped: a row that cannot be read ({reason})")
         return
-    if torn and not line.rstrip().endswith('"'):
+    if torn and not quoted:
         ledger.note("no-line-end", "the last line has no line end: its last cell may be cut", where=where)
-    row = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+    found = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+    if "Orig Start" in found and not found["Start"]:
+        ledger.ignore("range without work of a device")
+        return
     try:
         if header.form == "trace":
-            _event(state, header, row, number)
+            _event(state, header, found, number)
         else:
-            _total(state, header, row)
+            _total(state, header, found)
     except RowError as err:
         if torn:
             ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
@@ -245,7 +308,7 @@ def _total(state: _State, header: Header, cells: dict[str, str]) -> None:
 
 
 def _tell_rounded(state: _State, number: int) -> None:
-    text = "sizes are printed in MB with few decimals: they are what was printed, rounded to that"
+    text = "sizes are printed in units of many bytes with few decimals: they are what was printed, rounded to that"
     state.ledger.note("sizes-rounded", text, where=f"line {number}" if number else "")
 
 

@@ -1,0 +1,87 @@
+"""Lines of the text that `nsys stats` prints: titles and messages, rules of dashes, cells under them.
+
+What a program printed, a log's prefix ("[1,0]<stdout>:", "# ", "> ") or an indent may stand before a line; prefixes of
+one table are equally long, so that cells stay under their dashes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+_BEFORE = r"^(?:.{0,60}?[\s>:|#*])??"
+_RULE = re.compile(_BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")
+REPORT = re.compile(
+    _BEFORE
+    + r"(?:\*\* .*\((\w+)(?::[^)]*)?\):\s*$|Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]]*)?\]"
+    r"|\[\d+/\d+\] Executing '(\w+)(?::[^']*)?' stats report)"
+)
+MESSAGE = re.compile(
+    _BEFORE
+    + r"(?:Generating |Generated|NOTICE|SKIPPED|WARNING|ERROR|Exporting |Exported |Processed |Processing \[|Using "
+    r"|\[\d+/\d+\] |```)"
+)
+_TITLE = re.compile(
+    _BEFORE + r"((?:CUDA|NVTX|Operating System|OpenGL|OpenACC|OpenMP|Vulkan|DX1[12])\b[\w &/-]*? Statistics)"
+    r"(?: \((?:by )?(?:(time|size)(?: in )?)?(nanoseconds|bytes|[KMG]i?B)?\))?:?\s*$"
+)
+_TITLES = {
+    "CUDA API Statistics": "cudaapisum", "CUDA Kernel Statistics": "gpukernsum",
+    "CUDA Memory Operation Statistics": "gpumemtimesum", "CUDA Kernel & Memory Operation Statistics": "gpusum",
+    "Operating System Runtime API Statistics": "osrtsum", "NVTX Push-Pop Range Statistics": "nvtxppsum",
+    "NVTX Start-End Range Statistics": "nvtxsesum", "NVTX Range Statistics": "nvtxsum",
+}  # fmt: skip
+_UNITS = {"nanoseconds": "ns", "bytes": "B"}
+
+Places = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A line above a table, of versions before names of reports were printed: the name, and the unit ("": none)."""
+
+    report: str = ""
+    unit: str = ""
+
+
+def title(line: str) -> Title | None:
+    """Return the title that a line is, None when it is none.
+
+    >>> title("CUDA Memory Operation Statistics (by size in KiB):")
+    Title(report='gpumemsizesum', unit='KiB')
+    """
+    match = _TITLE.match(line)
+    if match is None:
+        return None
+    unit = _UNITS.get(match[3], match[3]) or ""
+    name = _TITLES.get(match[1], match[1])
+    if name == "gpumemtimesum" and (match[2] == "size" or unit not in ("", "ns")):
+        name = "gpumemsizesum"
+    return Title(name, unit)
+
+
+def places(line: str) -> Places | None:
+    """Return where the columns of a table stand, by the dashes of a rule; None when the line is none."""
+    match = _RULE.match(line)
+    if match is None:
+        return None
+    return [dashes.span() for dashes in re.compile("-+").finditer(line, match.start(1))]
+
+
+def cut(line: str, columns: Places) -> list[str]:
+    """Return the cells under the dashes; the last column is the rest of the line."""
+    cells = [line[start:end].strip() for start, end in columns[:-1]]
+    return [*cells, line[columns[-1][0] :].strip()] if columns else []
+
+
+def row(line: str, columns: Places, *, texts: int) -> list[str]:
+    """Return the cells of a row; those of a row that is moved against the dashes by its blanks.
+
+    texts: how many columns have texts, which may have blanks. With one, the last, the numbers before it are told apart
+    by blanks; with more, a moved row has the wrong count of cells (one), and so cannot be read.
+    """
+    gaps = [line[end:start] for (_, end), (start, _) in itertools.pairwise(columns)]
+    if not any(gap.strip() for gap in gaps):
+        return cut(line, columns)
+    return line.split(None, len(columns) - 1) if texts == 1 else [line]
