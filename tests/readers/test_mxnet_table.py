@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,65 @@ def test_several_dumps_in_one_log_are_several_runs(tmp_path: Path) -> None:
     trace = tracekit.read(path)
     assert Counter(trace.totals.column("run").to_pylist()) == {0: 17, 1: 17}
     assert trace.ledgers[0].dropped == {}
+
+
+OLD = """
+Profile Statistics.
+\tNote that counter items are counter values and not time units.
+Device Storage
+=================
+Name                          Total Count        Time (ms)    Min Time (ms)    Max Time (ms)    Avg Time (ms)
+----                          -----------        ---------    -------------    -------------    -------------
+Memory: gpu/0                           2         800.0000         400.0000         400.0000         400.0000
+Memory: cpu/0                           4           7.0000           0.0000          90.5000          45.2500
+
+operator
+=================
+Name                          Total Count        Time (ms)    Min Time (ms)    Max Time (ms)    Avg Time (ms)
+----                          -----------        ---------    -------------    -------------    -------------
+Pooling                                 4           2.0000           0.1000           1.0000           0.5000
+
+"""
+
+
+def test_the_title_of_older_tables_begins_a_run_and_their_memory_is_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text(f"# CPU\n```{OLD}```\n# GPU\n```{OLD.rstrip()}\n```\n")
+    trace = tracekit.read(path)
+    assert not trace.ledgers[0].dropped
+    rows = totals(path)
+    assert [(r["run"], r["name"], r["kind"], r["total_ns"]) for r in rows] == [
+        (run, *row) for run in (0, 1) for row in (
+            ("Memory: gpu/0", "counter", None), ("Memory: cpu/0", "counter", None), ("Pooling", "operator", 2_000_000),
+        )
+    ]  # fmt: skip
+    assert (rows[0]["value_max"], rows[1]["args"]["last"], rows[1]["value_max"]) == (400_000, 7000, 90_500)
+
+
+@pytest.mark.parametrize("before", ["> ", "    ", "INFO:root:12:", "[1,3]<stdout>:"])
+def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_text("".join(f"{before}{line}".rstrip() + "\n" for line in OLD.splitlines()))
+    assert inspect(path)["inputs"][0]["format"] == "mxnet-table"
+    rows = totals(path)
+    assert [(r["section"], r["name"]) for r in rows] == [
+        ("Device Storage", "Memory: gpu/0"), ("Device Storage", "Memory: cpu/0"), ("operator", "Pooling"),
+    ]  # fmt: skip
+    assert {r["rank"] for r in rows} == {3 if "stdout" in before else None}
+
+
+def test_times_of_a_long_run_are_times_though_single_precision_rounds_them(tmp_path: Path) -> None:
+    def single(us: float) -> float:
+        return float(struct.unpack("f", struct.pack("f", us / 1000))[0])
+
+    spent = (33_333_001, 40_000_123, 26_667_009)
+    cells = (sum(spent), min(spent), max(spent), sum(spent) / 3)
+    row = f"{'epoch':<25}{3:>16} " + " ".join(f"{single(cell):>16.4f}" for cell in cells)
+    path = tmp_path / "x"
+    path.write_text(OLD.replace("Pooling", f"{row}\nPooling"))
+    found = {r["name"]: r for r in totals(path)}["epoch"]
+    assert found["kind"] == "operator"
+    assert abs(found["total_ns"] - sum(spent) * 1000) < 8_000
 
 
 def test_entries_without_all_figures_and_torn_ones_are_dropped(tmp_path: Path) -> None:

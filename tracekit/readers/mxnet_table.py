@@ -1,4 +1,4 @@
-"""mxnet-table: the sums that MXNet's profiler prints, `profiler.dumps()` as a table or as JSON (MXNet 1.3 to 1.9).
+"""mxnet-table: the sums that MXNet's profiler prints, `profiler.dumps()` as a table or as JSON (MXNet 1.2 to 2.0).
 
     operator
     =================
@@ -6,18 +6,20 @@
     FullyConnected                          6          21.0670           0.0390          20.8020           3.5112
 
 A record is a line of the table, in JSON one name with its figures. `section` is MXNet's domain as printed; each
-`Profile Statistics:` is a run. Times are ms; the table has 4 decimals, JSON 4 digits, so JSON says less.
+`Profile Statistics:` (1.4 and older: `Profile Statistics.`) is a run. Times are ms; the table has 4 decimals, JSON 4
+digits (1.5: 6), and both are of single precision: of a longer time not all digits are true.
 
 Memory (`Device Storage`, `Pool Memory`) has no times: value_min, value_max and value_avg are as printed, in the unit
 that the heading states, `kB` or `kb`. MXNet 1.9 divides bytes by 1000 for it, older ones by 100: the file does not say.
+Up to 1.4 memory is a counter among the times, in bytes.
 Counters stand among the times as if they were us: value_min and value_max are the counter's own numbers (printed x
 1000), `last` in `args` its last one, `total_ns` is null; a note says so. A row is a counter where it can be no duration
 (its total is less than its maximum or more than the maximum each time, or total / count is not the average), and
-where MXNet's own name says it. What MXNet prints as the average of counters and memory is half of max - min.
+where MXNet's own name or domain says it. What MXNet prints as the average of counters and memory is half of max - min.
 
 JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out.
 Not supported: the trace itself (`profiler.dump`) is another format, mxnet.
-Sources: dumps of 1.9.1 in five orders, aggregate_stats.cc.
+Sources: dumps of 1.9.1 in five orders, aggregate_stats.cc of January 2018 to 1.9.
 """
 
 from __future__ import annotations
@@ -25,19 +27,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.readers._pasted import Plain, closes, give
 from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_TITLE = "Profile Statistics:"
+_TITLE = re.compile(r"Profile Statistics[:.]")
+_MARK = re.compile(r"(?:Profile Statistics[:.]|Name\s+Total Count\s+(?:Time \(ms\)|Min Use)\s.*\S)\s*$")
 _COLUMNS = re.compile(
     r"Name\s+Total Count\s+(?:(Time) \(ms\)\s+Min Time \(ms\)\s+Max Time \(ms\)\s+Avg Time \(ms\)"
     r"|Min Use\s+\((k[bB])\)\s+Max Use\s+\(k[bB]\)\s+Avg Use\s+\(k[bB]\))"
@@ -53,6 +58,8 @@ _MEMORY = ("Device Storage", "Pool Memory")
 _OWN_COUNTERS = ("MXNet C API Calls", "MXNet C API Concurrency")
 _LONGEST_JSON_NAME = 4096
 _MOST_SECTIONS = 10_000
+_SINGLE = Decimal(2) ** -23
+"""MXNet prints numbers of single precision: by this part of itself each may differ from the true one."""
 
 
 def sniff(head: Head) -> Confidence:
@@ -62,26 +69,34 @@ def sniff(head: Head) -> Confidence:
     if _JSON.match(head.data):
         return Confidence.YES if _ENTRY.search(head.data) else Confidence.MAYBE
     title = False
+    plain = Plain(_MARK)
     for text in head.data.decode("utf-8", "replace").splitlines():
-        line = text[:4096].strip()
+        line = plain.of(text[:4096])[1].strip()
         if line.startswith("Name ") and _COLUMNS.fullmatch(line):
             return Confidence.YES
-        title = title or line == _TITLE
+        title = title or _TITLE.fullmatch(line) is not None
     return Confidence.MAYBE if title else Confidence.NO
 
 
 class _Reading:
-    def __init__(self, options: ReadOptions, ledger: Ledger, sections: list[list[Any]]) -> None:
+    """The tables of one writer: the whole file, or the lines of one rank. found: whether there are any."""
+
+    def __init__(
+        self, rank: int | None, rows: TotalRows, ledger: Ledger, runs: Iterator[int], sections: list[list[Any]]
+    ) -> None:
         self.ledger = ledger
         self.sections = sections
         self.begun: set[tuple[int, str]] = set()
-        self.rows = TotalRows(options.source, ledger)
+        self.rows = rows
+        self.rank = rank
+        self.runs = runs
         self.run = -1
-        self.found = 0
+        self.found = False
         self.section = ""
         self.last = ""
         self.memory_unit = ""
         self.in_table = False
+        self.indent = ""
 
     def line(self, line: TextLine) -> None:
         ledger = self.ledger
@@ -89,21 +104,23 @@ class _Reading:
         if not stripped:
             self.in_table = False
             ledger.ignore("blank lines")
-        elif stripped == _TITLE:
-            self.run += 1
-            self.found += 1
+        elif _TITLE.fullmatch(stripped):
+            self.run = next(self.runs)
+            self.found = True
             self.in_table = False
             ledger.ignore("headings")
         elif found := _COLUMNS.fullmatch(stripped):
-            self.run = max(self.run, 0)
-            self.found += 1
             self.section = self.last or "unnamed"
             self.memory_unit = found[2] or ""
+            self.indent = line.text[: line.text.index("Name")]
             self.in_table = True
             self.begin(self.section)
             ledger.ignore("headings")
         elif _RULE.fullmatch(stripped):
             ledger.ignore("rules")
+        elif self.in_table and closes(stripped):
+            self.in_table = False
+            ledger.ignore("other output")
         elif self.in_table:
             self._row(line)
         else:
@@ -111,15 +128,21 @@ class _Reading:
             self.last = stripped[:4096]
             ledger.ignore("headings" if self.run >= 0 else "other output")
 
+    def close(self) -> None:
+        """Note that no line follows."""
+
     def begin(self, section: str) -> None:
         """Keep that there is such a table: it may have no rows."""
-        place = max(self.run, 0), section
+        self.found = True
+        if self.run < 0:
+            self.run = next(self.runs)
+        place = self.run, section
         if place not in self.begun and len(self.begun) < _MOST_SECTIONS:
             self.begun.add(place)
             self.sections.append(list(place))
 
     def _row(self, line: TextLine) -> None:
-        found = _ROW.fullmatch(line.text.rstrip())
+        found = _ROW.fullmatch(line.text.removeprefix(self.indent).rstrip())
         if line.torn:
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
         elif found is None or bool(found[6]) == bool(self.memory_unit):
@@ -136,8 +159,8 @@ class _Reading:
             if memory_unit:
                 low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
                 self.rows.add(
-                    max(self.run, 0), section, name, str(Kind.MEMORY), calls=calls, unit=memory_unit, value_min=low,
-                    value_max=high, value_avg=mean,
+                    self.run, section, name, str(Kind.MEMORY), calls=calls, unit=memory_unit, value_min=low,
+                    value_max=high, value_avg=mean, rank=self.rank,
                 )  # fmt: skip
             else:
                 self._time(section, name, calls, figures, where)
@@ -148,23 +171,26 @@ class _Reading:
 
     def _time(self, section: str, name: str, calls: int, figures: Mapping[str, str], where: str) -> None:
         total, low, high, mean = (printed(figures[k], "ms") for k in ("Total", "Min", "Max", "Avg"))
-        run = max(self.run, 0)
-        off = total.off + high.off
-        no_sum = total.ns + off < high.ns or total.ns - total.off > (high.ns + high.off) * max(calls, 1)
+        run = self.run
+        total_off, high_off, mean_off = (time.off + abs(time.ns) * _SINGLE for time in (total, high, mean))
+        no_sum = total.ns + total_off + high_off < high.ns or total.ns - total_off > (high.ns + high_off) * max(
+            calls, 1
+        )
         each = total.ns / calls if calls else Decimal(0)
-        no_mean = abs(each - mean.ns) > mean.off + total.off / max(calls, 1)
-        if no_sum or no_mean or name in _OWN_COUNTERS:
+        no_mean = abs(each - mean.ns) > mean_off + total_off / max(calls, 1)
+        if no_sum or no_mean or name in _OWN_COUNTERS or section in _MEMORY:
             why = "counters stand in the table as if they were times: they are kept as numbers"
             self.ledger.note("counters-as-times", why, where=where)
             last = float(total.ns / 1000)
             self.rows.add(
                 run, section, name, str(Kind.COUNTER), {"last": int(last) if last.is_integer() else last}, calls=calls,
                 value_min=float(low.ns / 1000), value_max=float(high.ns / 1000), value_avg=float(mean.ns / 1000),
+                rank=self.rank,
             )  # fmt: skip
             return
         self.rows.add(
             run, section, name, str(_kind(section)), calls=calls, total_ns=total.rounded(), min_ns=low.rounded(),
-            max_ns=high.rounded(), avg_ns=float(mean.ns),
+            max_ns=high.rounded(), avg_ns=float(mean.ns), rank=self.rank,
         )  # fmt: skip
 
 
@@ -243,19 +269,28 @@ def _by_lines(data: bytes, reading: _Reading) -> None:
         reading.ledger.drop("torn-row", text="dropped: the input ends within an entry")
 
 
-def _batches(source: Source, reading: _Reading, *, as_json: bool) -> Iterator[pa.RecordBatch]:
+def _batches(
+    source: Source, options: ReadOptions, ledger: Ledger, sections: list[list[Any]], *, as_json: bool
+) -> Iterator[pa.RecordBatch]:
+    rows, runs = TotalRows(options.source, ledger), count()
+    readings: list[_Reading] = []
+
+    def begin(rank: int | None) -> _Reading:
+        readings.append(_Reading(rank, rows, ledger, runs, sections))
+        return readings[-1]
+
     if as_json:
         data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
-        reading.found += 1
+        reading = begin(None)
+        reading.found = True
         if not _whole(data, reading):
             _by_lines(data, reading)
     else:
-        for line in text_lines(source, reading.ledger):
-            reading.line(line)
-            yield from reading.rows.take()
-    if not reading.found:
+        for _ in give(text_lines(source, ledger), _MARK, begin):
+            yield from rows.take()
+    if not any(reading.found for reading in readings):
         raise ParseError(source.name, "", "no statistics of MXNet's profiler in it")
-    yield from reading.rows.take(everything=True)
+    yield from rows.take(everything=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -264,7 +299,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     sections: list[list[Any]] = []
     facts = {"tool": "MXNet profiler", "form": "json" if as_json else "table", "sections": sections}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
-    return Opened(run, _batches(source, _Reading(options, ledger, sections), as_json=as_json), True, (ledger,))
+    return Opened(run, _batches(source, options, ledger, sections, as_json=as_json), True, (ledger,))
 
 
 READER = Reader("mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals")
