@@ -267,6 +267,41 @@ def test_kernels_called_like_copies_are_kernels(tmp_path: Path) -> None:
     assert column(trace, "copy_kind") == [None, None, None, "HtoD", None, None, "AtoH"]
 
 
+def test_a_copy_of_cuda_1_has_no_direction(tmp_path: Path) -> None:
+    trace = log(tmp_path, b"method,gputime,cputime,occupancy\nmethod=[ memcopy ] gputime=[ 14.288 ] \n")
+    assert (column(trace, "kind"), column(trace, "copy_kind")) == (["memcpy"], [None])
+
+
+WARNED = b"NV_Warning: Ignoring the invalid profiler config option: gld_incoherent\n"
+UNLIKE = b"NV_Warning: Counter 'branch' is not compatible with other selected counters\n"
+
+
+@pytest.mark.parametrize("csv", [False, True])
+@pytest.mark.parametrize("gap", [b"", b"\n", UNLIKE + b"\n"])
+def test_warnings_of_the_driver_are_told_and_cost_no_row(csv: bool, gap: bytes, tmp_path: Path) -> None:
+    head = WARNED + HEAD + (b"# CUDA_PROFILE_CSV 1\n" if csv else b"") + gap + UNLIKE + b"method,gputime\n"
+    row = b"a,1.000\n" if csv else b"method=[ a ] gputime=[ 1.000 ] \n"
+    trace = log(tmp_path, head + row + WARNED + row)
+    (ledger,) = trace.ledgers
+    assert column(trace, "dur_ns") == [1000, 1000]
+    assert not ledger.dropped
+    assert ledger.ignored == {"message": 3 + (UNLIKE in gap), "column-line": 1} | ({"blank": 1} if gap else {})
+    assert {n.text: n.count for n in ledger.notes.values() if n.code.startswith("driver-warning")} == {
+        "the driver itself warns: Ignoring the invalid profiler config option: gld_incoherent": 2,
+        "the driver itself warns: Counter 'branch' is not compatible with other selected counters": 1 + (UNLIKE in gap),
+    }
+
+
+@pytest.mark.parametrize("indent", [b"    ", b"\t", b"  "])
+def test_an_indented_log_is_read(indent: bytes, tmp_path: Path) -> None:
+    rows = b"method,gputime\nmethod=[ a ] gputime=[ 1.000 ] \nmethod=[ b ] gputime=[ 2.000 ] \n"
+    text = b"".join(indent + line for line in (HEAD + rows).splitlines(keepends=True))
+    for before in (b"", b"A log of my kernels:\n\n"):
+        trace = log(tmp_path, before + text)
+        assert (column(trace, "name"), column(trace, "device")) == (["a", "b"], [0, 0])
+        assert trace.ledgers[0].dropped == ({"no-column-line": 1} if before else {})
+
+
 KEYS = b"method,gputime,cputime,occupancy\n"
 KERNEL = b"method=[ a ] gputime=[ 1.000 ] cputime=[ 2.000 ] occupancy=[ 0.500 ] \n"
 COPY = b"method=[ memcpyHtoD ] gputime=[ 1.000 ] cputime=[ 2.000 ] \n"

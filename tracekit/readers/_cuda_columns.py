@@ -31,7 +31,8 @@ INT32 = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"
 TIMES = ("gputime", "cputime", "timestamp", "gpustarttimestamp", "gpuendtimestamp")
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 COPY = re.compile(r"memcpy(HtoD|DtoH|DtoD|HtoH|HtoA|AtoH|AtoD|DtoA|AtoA|PtoP|Peer)\w*", re.IGNORECASE | re.ASCII)
-OTHER_COPY = re.compile(r"memcpy(?!_)\w*", re.IGNORECASE | re.ASCII)
+OTHER_COPY = re.compile(r"memcopy|memcpy(?!_)\w*", re.IGNORECASE | re.ASCII)
+"""memcopy: any copy, in logs of CUDA 1.x (README of the CUDA Visual Profiler 1.0)."""
 MEMSET = re.compile(r"memset(?!_)\w*", re.IGNORECASE | re.ASCII)
 """memset128, memset32_post; a kernel of the user's that is declared extern "C" may be called memset_kernel."""
 

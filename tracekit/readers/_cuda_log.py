@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tracekit.errors import ParseError
 from tracekit.readers._names import Demangler
 from tracekit.readers.base import ReadOptions
@@ -19,12 +21,46 @@ SHAPES_KEPT = 1000
 _FACT = re.compile(r"#\s*(?:(CUDA|OPENCL)_)?([A-Z_]+)\s*(.*)")
 _COLUMNS = re.compile(rb"^[ \t]*[a-z][A-Za-z0-9_]*(?:,[ \t]*[A-Za-z0-9_]+)+[ \t]*$")
 _KNOWN = (b"gputime", b"cputime", b"gpustarttimestamp", b"timestamp")
+APART = (b"#", b"NV_Warning:", b"NV_Error:")
+"""How lines of the header begin, and what the driver says between the lines of a log."""
+MOST_WARNINGS = 20
 
 
 def is_column_line(line: bytes) -> bool:
     """Tell whether a line names columns of this log."""
     cells = [cell.strip() for cell in line.split(b",")]
     return bool(_COLUMNS.match(line)) and any(word in cells for word in _KNOWN)
+
+
+def lines_apart(data: bytes) -> list[tuple[int, int]]:
+    """Return first and last place of each line of a header or of the driver, and of each line of columns.
+
+    The line of columns follows a header, or begins; blank lines may stand between.
+    """
+    places: list[int] = []
+    if b"#" in data:
+        codes = np.frombuffer(data, np.uint8)
+        hashes = np.flatnonzero(codes == ord("#"))
+        places = hashes[(hashes > 0) & (codes[hashes - 1] == ord("\n"))].tolist()
+    at = -1
+    while (at := data.find(b"\nNV_", at + 1)) >= 0:
+        places.append(at + 1)
+    found: list[tuple[int, int]] = []
+    at = 0
+    for first in [0, *sorted(places)]:
+        if first < at:
+            continue
+        at, columns = first, False
+        while at < len(data) and not columns:
+            end = data.find(b"\n", at)
+            last = len(data) if end < 0 else end + 1
+            columns = is_column_line(data[at:last].rstrip(b"\n"))
+            if columns or data.startswith(APART, at):
+                found.append((at, last))
+            elif data[at:last].strip():
+                break
+            at = last
+    return found
 
 
 @dataclass(slots=True)
@@ -34,7 +70,7 @@ class Log:
     clock: of the file, set by its first column line: "gpu" (ns of the epoch), "host" (us from a zero that is not
     stated), "none", "" before. block_clock: of the rows that come next. ends: (device, context, stream) -> end of the
     rows laid out. shapes: the keys of key-value rows seen, each with whether it was a kernel's. last_end: of all rows.
-    floor: where rows of a log without the file's clock begin.
+    floor: where rows of a log without the file's clock begin. indent: blanks before each line, b"" for none.
     """
 
     ledger: Ledger
@@ -53,6 +89,7 @@ class Log:
     shapes: set[tuple[frozenset[str], bool]] = field(default_factory=set)
     last_end: int = 0
     floor: int = 0
+    indent: bytes = b""
 
     @property
     def facts(self) -> SourceFacts:
@@ -71,8 +108,11 @@ class Log:
         return tuple(column for column in ("gpustarttimestamp", "timestamp") if column != used)
 
     def header(self, line: str, number: int) -> None:
-        """Take a line that begins with #."""
+        """Take a line of the header, or of the driver."""
         self.ledger.read += 1
+        if not line.startswith("#"):
+            self._warn(line.partition(":")[2].strip())
+            return
         self.ledger.facts += 1
         found = _FACT.match(line)
         if found is None:
@@ -106,6 +146,16 @@ class Log:
             facts.setdefault("timestampfactor", value)
         else:
             self.ledger.note("unknown-header", "a header line of another kind was passed over", where=f"line {number}")
+
+    def _warn(self, text: str) -> None:
+        """Tell what the driver says, each by a note of its own; the last stands for the rest."""
+        self.ledger.ignore("message")
+        known = self.facts.facts.setdefault("warnings", [])
+        if text not in known and len(known) < MOST_WARNINGS:
+            known.append(text)
+        number = known.index(text) if text in known else MOST_WARNINGS
+        code = f"driver-warning-{number + 1}" if number else "driver-warning"
+        self.ledger.note(code, f"the driver itself warns: {text}")
 
     def note_shape(self, keys: frozenset[str], kernel: bool) -> None:
         """Remember the keys of a whole key-value row."""

@@ -6,10 +6,10 @@
     method=[ memcpyHtoD ] gputime=[ 328.800 ] cputime=[ 739.000 ]
 
 A record is a line. LOG_VERSION 1.x and 2.0, key-value and CSV (the line of columns stands in both), CUDA_ and OPENCL_
-words, several logs appended to one file. gputime, cputime and timestamp are us; gpustarttimestamp and gpuendtimestamp
-hexadecimal ns since the Unix epoch; a CSV row may end early. Names are mangled; they become readable and `raw_name`
-keeps the log's spelling. `stream` is streamid, `context` and `device` come from the header. `args`: see
-`_cuda_columns.args_of`.
+words, several logs appended to one file; the driver's own warnings (NV_Warning) are told. gputime, cputime and
+timestamp are us; gpustarttimestamp and gpuendtimestamp hexadecimal ns since the Unix epoch; a CSV row may end early.
+Names are mangled; they become readable and `raw_name` keeps the log's spelling. `stream` is streamid, `context` and
+`device` come from the header. `args`: see `_cuda_columns.args_of`.
 
 Where a log has no time stamps its rows are laid end to end, for each context, and each stream where there is a streamid
 column: such times are synthetic, and a note says so. `timestamp` (version 1) is when the host made the call, on a clock
@@ -32,7 +32,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers._cells import I64, PAD, Mask, Text
 from tracekit.readers._cuda_columns import INTEGERS, MEMSET, Block, args_of, copy_kind
-from tracekit.readers._cuda_log import Log, is_column_line
+from tracekit.readers._cuda_log import APART, Log, is_column_line, lines_apart
 from tracekit.readers._cuda_rows import comma_shapes, key_value_shapes, one_line
 from tracekit.readers._names import Demangler
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
@@ -42,7 +42,7 @@ from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import MAX_NS
 
-_HEADER = re.compile(rb"^# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
+_HEADER = re.compile(rb"^([ \t]*)# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
 
 
 def sniff(head: Head) -> Confidence:
@@ -51,7 +51,7 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     if _HEADER.search(head.data):
         return Confidence.YES
-    lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(b"#")]
+    lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(APART)]
     if not lines:
         return Confidence.NO
     names = {cell.strip() for cell in lines[0].split(b",")}
@@ -65,6 +65,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run(sources=[SourceFacts(source.name, READER.name)])
     log = Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
     head = source.head().data
+    log.indent = found[1] if (found := _HEADER.search(head)) else b""
     laid_out = b"timestamp" not in head
     return Opened(run, _batches(log), ordered=not (laid_out and b"streamid" in head), ledgers=(ledger,))
 
@@ -72,7 +73,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 def _batches(log: Log) -> Iterator[pa.RecordBatch]:
     seen = False
     for block in log.source.line_blocks(log.ledger):
-        for part in _parts(block):
+        for part in _parts(block, log.indent):
             seen = True
             batch = _part(log, part)
             if batch is not None and batch.num_rows:
@@ -84,12 +85,14 @@ def _batches(log: Log) -> Iterator[pa.RecordBatch]:
         )  # fmt: skip
 
 
-def _parts(block: LineBlock) -> Iterator[LineBlock]:
+def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
     """Cut a block so that header and column lines stand alone: each part is one of them, or rows."""
     data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
+    if indent:
+        data = data.removeprefix(indent).replace(b"\n" + indent, b"\n")
     data = data.removesuffix(b"\r")
     line, begin = block.line, 0
-    for first, last in _lines_apart(data):
+    for first, last in lines_apart(data):
         if first > begin:
             yield LineBlock(data[begin:first], block.offset + begin, line)
             line += data.count(b"\n", begin, first)
@@ -99,29 +102,9 @@ def _parts(block: LineBlock) -> Iterator[LineBlock]:
         yield LineBlock(data[begin:], block.offset + begin, line, block.torn)
 
 
-def _lines_apart(data: bytes) -> list[tuple[int, int]]:
-    """Return first and last place of each header line, and of each column line: it follows a header, or begins."""
-    places: list[int] = []
-    if b"#" in data:
-        codes = np.frombuffer(data, np.uint8)
-        hashes = np.flatnonzero(codes == ord("#"))
-        places = hashes[(hashes > 0) & (codes[hashes - 1] == ord("\n"))].tolist()
-    found: list[tuple[int, int]] = []
-    for first in [0, *places]:
-        at = first
-        for _ in range(2):
-            end = data.find(b"\n", at)
-            last = len(data) if end < 0 else end + 1
-            apart = data.startswith(b"#", at) or is_column_line(data[at:last].rstrip(b"\n"))
-            if apart and at < last and (not found or found[-1][0] < at):
-                found.append((at, last))
-            at = last
-    return found
-
-
 def _part(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     first = part.data.split(b"\n", 1)[0]
-    if first.startswith(b"#"):
+    if first.startswith(APART):
         log.header(first.decode("utf-8", "replace"), part.line)
         return None
     if is_column_line(first):
