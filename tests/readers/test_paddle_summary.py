@@ -233,6 +233,45 @@ def test_lines_of_the_program_are_ignored_and_one_within_a_table_is_dropped(tmp_
     assert trace.totals.num_rows == len(before)
 
 
+@pytest.mark.parametrize("before", [
+    "[2022-08-11 10:00:{:02},123] [    INFO] - ", "+", "+  ", "> ", "    ", "[1,0]<stdout>:", "\x1b[1;32m",
+])  # fmt: skip
+def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: str, tmp_path: Path) -> None:
+    text = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8")
+    path = tmp_path / "unknown"
+    lines = (f"{before.format(number % 60)}{line}" for number, line in enumerate(text.splitlines()))
+    path.write_text("".join(f"{line}\x1b[0m\n" if "\x1b" in before else f"{line.rstrip()}\n" for line in lines))
+    assert inspect(path)["inputs"][0]["format"] == "paddle-summary"
+    assert not tracekit.read(path).ledgers[0].dropped
+    rank = 0 if "stdout" in before else None
+    assert totals(path) == [row | {"rank": rank} for row in totals(sample("paddle-summary/paddle3-threads-us.txt"))]
+
+
+def test_summaries_that_ranks_of_a_job_print_at_once_are_told_apart(tmp_path: Path) -> None:
+    lines = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "log"
+    path.write_text("".join(f"[1,{rank}]<stdout>:{line}\n" for line in lines for rank in (4, 5)))
+    rows = totals(path)
+    parts = [
+        [row | {"order": 0, "run": 0, "rank": 0} for row in rows if (row["rank"], row["run"]) == key]
+        for key in ((4, 0), (5, 1))
+    ]
+    assert len(parts[0]) + len(parts[1]) == len(rows)
+    assert parts[0] == parts[1]
+
+
+@pytest.mark.parametrize("after", ["```", "</pre>", '"""'])
+def test_a_quotation_that_ends_without_the_last_rule_ends_the_table(after: str, tmp_path: Path) -> None:
+    text = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8")
+    row = text.index("matmul dygraph")
+    cut = text.index("\n", row) + 1
+    path = tmp_path / "x.md"
+    path.write_text(f"{text[:cut]}{after}\nwords  3  0.1\n")
+    ledger = tracekit.read(path).ledgers[0]
+    assert not ledger.dropped
+    assert ledger.ignored["other output"] == 2
+
+
 def test_a_step_line_may_follow_the_words_of_the_program(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("[Train] step 10: batch_cost: 0.00986 s ips: 101.415 samples/s\n[Train] loss 3 ips: 3\n")

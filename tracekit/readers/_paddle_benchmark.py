@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed
+from tracekit.readers._pasted import RankRows
+from tracekit.readers._text_lines import NUMBER, TextLine, printed
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT
@@ -50,7 +51,7 @@ def number(cell: str) -> float | None:
 class Benchmark:
     """Lines of the benchmark into rows."""
 
-    def __init__(self, rows: TotalRows, ledger: Ledger) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger) -> None:
         self._rows, self._ledger = rows, ledger
         self._step = 0
         self._unit, self._ips_unit = "s", ""

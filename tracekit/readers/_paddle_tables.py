@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tracekit.readers._paddle import KIND_OF_TYPE
@@ -16,7 +17,8 @@ from tracekit.readers._paddle_benchmark import (
     RowError,
     number,
 )
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed
+from tracekit.readers._pasted import RankRows, closes
+from tracekit.readers._text_lines import NUMBER, TextLine, printed
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 from tracekit.units import TIME_EXPONENT
@@ -27,6 +29,8 @@ _TITLES = (
 )  # fmt: skip
 _ORDER = {title: place for place, title in enumerate((*_TITLES, STEPS, PERF))}
 _TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}")
+MARK = re.compile(rf"(?:-{{3,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|={{3,}}Perf Summary={{3,}})\s*$")
+"""How a title ends a line."""
 _FLOPS = re.compile(r"-{3,} Flops Profiler (Begin|End) -{3,}")
 _THREAD = re.compile(r"-+Thread: (.+?)-+")
 _RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
@@ -61,10 +65,11 @@ def knows(text: str) -> bool:
 class Tables:
     """Lines in, rows out. found: how many titles and benchmark lines there were."""
 
-    def __init__(self, source: int, ledger: Ledger) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int]) -> None:
         self.ledger = ledger
-        self.rows = TotalRows(source, ledger)
+        self.rows = rows
         self.found = 0
+        self._runs = runs
         self._run = -1
         self._title, self._place = "", ""
         self._unit = "ms"
@@ -103,13 +108,17 @@ class Tables:
         else:
             self._inside(line, stripped)
 
+    def close(self) -> bool:
+        """Note that no line follows."""
+        return self.found > 0
+
     def _begin(self, title: str, place: str) -> None:
         self.found += 1
         after = (_ORDER[title], place) if title != "Memory Summary" else (_ORDER[title], "")
         before = (_ORDER.get(self._title, 99), self._place if self._title != "Memory Summary" else "")
         again = title == self._title and (title != "Memory Summary" or place in self._places)
         if self._run < 0 or after[0] < before[0] or again:
-            self._run += 1
+            self._run = next(self._runs)
             self._places = set()
         self._places.add(place)
         self._title, self._place = title, place
@@ -126,7 +135,7 @@ class Tables:
                 ledger.ignore("rules")
             else:
                 ledger.ignore("other output")
-        elif stripped.startswith("```"):
+        elif closes(stripped):
             # A document that quotes a table may leave away its last rule.
             self._state = ""
             ledger.ignore("other output")

@@ -9,11 +9,18 @@ same, whatever its digits are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
+from itertools import count
+from typing import Any, Protocol
 
-from tracekit.readers._text_lines import TextLine
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers._text_lines import TextLine, TotalRows, text_lines
+from tracekit.readers.base import ReadOptions
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
@@ -65,26 +72,45 @@ def _shape(prefix: str) -> re.Pattern[str]:
     return re.compile(f"{''.join(digits)}(?:{re.escape(prefix[len(core) :])}|\\s*$)")
 
 
-class TakesLines(Protocol):
+class RankRows:
+    """The rows of one rank, among those of the file; None where no rank is known."""
+
+    def __init__(self, rows: TotalRows, rank: int | None) -> None:
+        self._rows, self._rank = rows, rank
+
+    def add(
+        self, run: int, section: str, name: str, kind: str, args: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Add a row, as TotalRows does."""
+        self._rows.add(run, section, name, kind, args, rank=self._rank, **more)
+
+
+class Reading(Protocol):
     """What reads the lines of one report after another."""
 
     def line(self, line: TextLine) -> None:
-        """Take a line."""
+        """Take a line, which the ledger has counted as read."""
 
-    def close(self) -> None:
-        """Note that no line follows."""
+    def close(self) -> bool:
+        """Note that no line follows. Tell whether there was a report."""
 
 
-def give(lines: Iterable[TextLine], mark: re.Pattern[str], begin: Callable[[int | None], TakesLines]) -> Iterator[None]:
-    """Give each line to the reading of its rank, which `begin` makes. Gives None after each line, and at the end."""
-    plain = Plain(mark)
-    readings: dict[int | None, TakesLines] = {}
-    for line in lines:
+def read_reports(
+    source: Source, options: ReadOptions, ledger: Ledger, mark: re.Pattern[str], what: str,
+    begin: Callable[[RankRows, Iterator[int]], Reading],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Give the rows of a text, each rank's by a reading of its own, which `begin` makes with the numbers of runs.
+
+    Raises: ParseError, at the end, when there was no report: what.
+    """
+    rows, runs, plain = TotalRows(options.source, ledger), count(), Plain(mark)
+    readings: dict[int | None, Reading] = {}
+    for line in text_lines(source, ledger):
         rank, text = plain.of(line.text)
         if rank not in readings:
-            readings[rank] = begin(rank)
+            readings[rank] = begin(RankRows(rows, rank), runs)
         readings[rank].line(line if text == line.text else replace(line, text=text))
-        yield
-    for reading in readings.values():
-        reading.close()
-    yield
+        yield from rows.take()
+    if not sum(reading.close() for reading in readings.values()):
+        raise ParseError(source.name, "", f"no {what} in it")
+    yield from rows.take(everything=True)

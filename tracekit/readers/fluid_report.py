@@ -25,15 +25,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from itertools import count
 from typing import Any
 
-import pyarrow as pa
-
-from tracekit.errors import ParseError
 from tracekit.readers._fluid import host_kind
-from tracekit.readers._pasted import Plain, closes, give
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
+from tracekit.readers._text_lines import NUMBER, TextLine, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -92,14 +88,11 @@ def sniff(head: Head) -> Confidence:
 class _Reading:
     """The reports of one writer: the whole file, or the lines of one rank. found: whether there are any."""
 
-    def __init__(
-        self, rank: int | None, rows: TotalRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, Any]]
-    ) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, Any]]) -> None:
         self.ledger = ledger
         self.layouts = layouts
         self.layout: dict[str, Any] = {}
         self.rows = rows
-        self.rank = rank
         self.runs = runs
         self.run = -1
         self.found = False
@@ -151,9 +144,10 @@ class _Reading:
         else:
             self._content(line, stripped)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Note that no line follows."""
         self._end()
+        return self.found
 
     def _end(self) -> None:
         """End the table: lines after its last row that are no rows were not in it, as nothing marks its end."""
@@ -245,7 +239,7 @@ class _Reading:
         return True
 
     def _header(self, name: str, args: dict[str, Any] | None = None, **more: Any) -> None:
-        self.rows.add(self.run, "header", name, str(Kind.OTHER), args, rank=self.rank, **more)
+        self.rows.add(self.run, "header", name, str(Kind.OTHER), args, **more)
         self.ledger.kept += 1
 
     def _copy(self, text: str) -> bool:
@@ -258,7 +252,6 @@ class _Reading:
         total = printed(found[4], self.unit).rounded()
         self.rows.add(
             self.run, section, found[2], str(Kind.MEMCPY), {"percent": found[5]}, calls=int(found[3]), total_ns=total,
-            rank=self.rank,
         )  # fmt: skip
         self.ledger.kept += 1
         return True
@@ -301,7 +294,6 @@ class _Reading:
         self.rows.add(
             self.run, section, name, str(kind), args, raw_name=raw, calls=int(found[3]),
             total_ns=total.rounded(), min_ns=low.rounded(), max_ns=high.rounded(), avg_ns=float(mean.ns),
-            rank=self.rank,
         )  # fmt: skip
         self._taken()
         if len(self.above) < _MOST_LEVELS:
@@ -318,27 +310,10 @@ class _Reading:
         section = self.table + (", parts" if self._level(found[1]) else "")
         self.rows.add(
             self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]),
-            bytes=to_bytes(Decimal(found[4]), "MB"), rank=self.rank,
+            bytes=to_bytes(Decimal(found[4]), "MB"),
         )  # fmt: skip
         self._taken()
         return True
-
-
-def _batches(
-    source: Source, options: ReadOptions, ledger: Ledger, layouts: list[dict[str, Any]]
-) -> Iterator[pa.RecordBatch]:
-    rows, runs = TotalRows(options.source, ledger), count()
-    readings: list[_Reading] = []
-
-    def begin(rank: int | None) -> _Reading:
-        readings.append(_Reading(rank, rows, ledger, runs, layouts))
-        return readings[-1]
-
-    for _ in give(text_lines(source, ledger), _MARK, begin):
-        yield from rows.take()
-    if not any(reading.found for reading in readings):
-        raise ParseError(source.name, "", "no Profiling Report of fluid.profiler in it")
-    yield from rows.take(everything=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -346,7 +321,12 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     layouts: list[dict[str, Any]] = []
     facts = {"tool": "fluid.profiler", "reports": layouts}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
-    return Opened(run, _batches(source, options, ledger, layouts), True, (ledger,))
+
+    def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
+        return _Reading(rows, ledger, runs, layouts)
+
+    batches = read_reports(source, options, ledger, _MARK, "Profiling Report of fluid.profiler", begin)
+    return Opened(run, batches, True, (ledger,))
 
 
 READER = Reader("fluid-report", "Paddle fluid profiling report", (".txt", ".log"), sniff, read, gives="totals")

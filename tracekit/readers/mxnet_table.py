@@ -33,9 +33,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tracekit.errors import ParseError
-from tracekit.readers._pasted import Plain, closes, give
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
+from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -81,14 +80,11 @@ def sniff(head: Head) -> Confidence:
 class _Reading:
     """The tables of one writer: the whole file, or the lines of one rank. found: whether there are any."""
 
-    def __init__(
-        self, rank: int | None, rows: TotalRows, ledger: Ledger, runs: Iterator[int], sections: list[list[Any]]
-    ) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], sections: list[list[Any]]) -> None:
         self.ledger = ledger
         self.sections = sections
         self.begun: set[tuple[int, str]] = set()
         self.rows = rows
-        self.rank = rank
         self.runs = runs
         self.run = -1
         self.found = False
@@ -128,8 +124,9 @@ class _Reading:
             self.last = stripped[:4096]
             ledger.ignore("headings" if self.run >= 0 else "other output")
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Note that no line follows."""
+        return self.found
 
     def begin(self, section: str) -> None:
         """Keep that there is such a table: it may have no rows."""
@@ -160,7 +157,7 @@ class _Reading:
                 low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
                 self.rows.add(
                     self.run, section, name, str(Kind.MEMORY), calls=calls, unit=memory_unit, value_min=low,
-                    value_max=high, value_avg=mean, rank=self.rank,
+                    value_max=high, value_avg=mean,
                 )  # fmt: skip
             else:
                 self._time(section, name, calls, figures, where)
@@ -185,12 +182,11 @@ class _Reading:
             self.rows.add(
                 run, section, name, str(Kind.COUNTER), {"last": int(last) if last.is_integer() else last}, calls=calls,
                 value_min=float(low.ns / 1000), value_max=float(high.ns / 1000), value_avg=float(mean.ns / 1000),
-                rank=self.rank,
             )  # fmt: skip
             return
         self.rows.add(
             run, section, name, str(_kind(section)), calls=calls, total_ns=total.rounded(), min_ns=low.rounded(),
-            max_ns=high.rounded(), avg_ns=float(mean.ns), rank=self.rank,
+            max_ns=high.rounded(), avg_ns=float(mean.ns),
         )  # fmt: skip
 
 
@@ -269,27 +265,10 @@ def _by_lines(data: bytes, reading: _Reading) -> None:
         reading.ledger.drop("torn-row", text="dropped: the input ends within an entry")
 
 
-def _batches(
-    source: Source, options: ReadOptions, ledger: Ledger, sections: list[list[Any]], *, as_json: bool
-) -> Iterator[pa.RecordBatch]:
-    rows, runs = TotalRows(options.source, ledger), count()
-    readings: list[_Reading] = []
-
-    def begin(rank: int | None) -> _Reading:
-        readings.append(_Reading(rank, rows, ledger, runs, sections))
-        return readings[-1]
-
-    if as_json:
-        data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
-        reading = begin(None)
-        reading.found = True
-        if not _whole(data, reading):
-            _by_lines(data, reading)
-    else:
-        for _ in give(text_lines(source, ledger), _MARK, begin):
-            yield from rows.take()
-    if not any(reading.found for reading in readings):
-        raise ParseError(source.name, "", "no statistics of MXNet's profiler in it")
+def _json(source: Source, rows: TotalRows, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
+    if not _whole(data, reading):
+        _by_lines(data, reading)
     yield from rows.take(everything=True)
 
 
@@ -299,7 +278,16 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     sections: list[list[Any]] = []
     facts = {"tool": "MXNet profiler", "form": "json" if as_json else "table", "sections": sections}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
-    return Opened(run, _batches(source, options, ledger, sections, as_json=as_json), True, (ledger,))
+
+    def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
+        return _Reading(rows, ledger, runs, sections)
+
+    if as_json:
+        rows = TotalRows(options.source, ledger)
+        batches = _json(source, rows, begin(RankRows(rows, None), count()))
+    else:
+        batches = read_reports(source, options, ledger, _MARK, "statistics of MXNet's profiler", begin)
+    return Opened(run, batches, True, (ledger,))
 
 
 READER = Reader("mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals")

@@ -28,11 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-
-from tracekit.errors import ParseError
-from tracekit.readers._paddle_tables import Tables, knows
-from tracekit.readers._text_lines import text_lines
+from tracekit.readers._paddle_tables import MARK, Tables, knows
+from tracekit.readers._pasted import Plain, RankRows, read_reports
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -42,25 +39,22 @@ def sniff(head: Head) -> Confidence:
     """Say YES to a title of a summary, of the benchmark, or to one of its lines."""
     if head.tables or not head.text:
         return Confidence.NO
+    plain = Plain(MARK)
     for text in head.data.decode("utf-8", "replace").splitlines():
-        if knows(text[:4096]):
+        if knows(plain.of(text[:4096])[1]):
             return Confidence.YES
     return Confidence.NO
-
-
-def _batches(source: Source, tables: Tables) -> Iterator[pa.RecordBatch]:
-    for line in text_lines(source, tables.ledger):
-        tables.line(line)
-        yield from tables.rows.take()
-    if not tables.found:
-        raise ParseError(source.name, "", "no summary of paddle.profiler in it")
-    yield from tables.rows.take(everything=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "paddle.profiler"})])
-    return Opened(run, _batches(source, Tables(options.source, ledger)), True, (ledger,))
+
+    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
+        return Tables(rows, ledger, runs)
+
+    batches = read_reports(source, options, ledger, MARK, "summary of paddle.profiler", begin)
+    return Opened(run, batches, True, (ledger,))
 
 
 READER = Reader("paddle-summary", "Paddle profiler summary", (".txt", ".log"), sniff, read, gives="totals")
