@@ -552,7 +552,9 @@ PIECES = st.sampled_from(
      "     {node_outputs_size:9d}B  [(400,)] i Gemv(a)", "   1.19s - ('canonicalize', 'E', 7, 57, 34) - 0.000s",
      "total   0.0s    0.0s    0.0s   70.4%    0.9%", "Here are tips to potentially make your code run faster",
      "  Time in 1e9 calls to Function.__call__: 1s", "  Time in thunks: nans (nan%)", "\0\0",
-     "Traceback (most recent call last):"]
+     "Traceback (most recent call last):", "> Function profiling", "> Time in thunks: 1.0e-03s (1%)",
+     "           Node a(TensorConstant{[[1.", " [0.]]}) time 1.0e-03s", " ]})", "ProfileMode.print_summary()",
+     "  60.0%    60.0%       0.001s       3.00e-04s      2     7   a(b{["]
 )  # fmt: skip
 
 
@@ -582,3 +584,135 @@ def test_damaged_bytes_of_a_sample_never_raise_anything_else(place: int, byte: i
         except TracekitError:
             return
     trace.ledgers[0].check()
+
+
+SCAN = """
+Scan Op profiling ( loop )
+==================
+  Message: None
+  Time in 2 calls of the op (for a total of 8 steps) 5.000000e-03s
+
+  Total time spent in calling the VM 4.000000e-03s (80.000%)
+  Total overhead (computing slices..) 1.000000e-03s (20.000%)
+
+Class
+---
+<% time> <sum %> <apply time> <time per call> <type> <#call> <#apply> <Class name>
+  50.0%    50.0%       0.002s       2.50e-04s     C        8       1   theano.tensor.elemwise.Elemwise
+  10.0%    60.0%       0.000s       5.00e-05s     C        8       1   theano.tensor.basic.Join
+   ... (remaining 7 Classes account for  40.00%(0.00s) of the runtime)
+"""
+APPLY = "<% time> <sum %> <apply time> <time per call> <#call> <id> <Apply name>\n"
+END = "   ... (remaining 0 Apply instances account for 0.00%(0.00s) of the runtime)\n"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["> ", ">> ", "[1,0]<stderr>:", "2019-02-03 04:05:06,{number:03} INFO  run: ", "# ", "worker_1  | ", "stderr: \t"],
+)
+def test_what_other_tools_put_before_each_line_does_not_hinder(prefix: str, tmp_path: Path) -> None:
+    text = BLOCK + SCAN
+    whole = read(tmp_path / "x", text)
+    logged = "".join(prefix.format(number=at) + line for at, line in enumerate(text.splitlines(keepends=True)))
+    assert READERS["theano"].sniff(Head("x", logged.encode())) is Confidence.YES
+    trace = read(tmp_path / "y", f"epoch 1\n{logged}")
+    assert rows_of(trace) == rows_of(whole)
+    assert trace.ledgers[0].kept == whole.ledgers[0].kept
+
+
+def test_a_progress_bar_before_the_heading_changes_nothing(tmp_path: Path) -> None:
+    trace = read(tmp_path / "x", "100%|####| 300/300 [00:10<00:00, 29.21it/s]" + BLOCK)
+    assert rows_of(trace) == rows_of(read(tmp_path / "y", BLOCK))
+
+
+def test_names_of_several_lines_are_put_together(tmp_path: Path) -> None:
+    text = (
+        f"{BLOCK.split('Class', maxsplit=1)[0].rstrip()}\n       Node make_thunk time 3.0e-03s\n"
+        "           Node Dot(TensorConstant{[[1. 0.]\n [0. 2.]]}, x) time 2.0e-03s\n"
+        "           Node Dot(TensorConstant{[[1. 0.]\n\nApply\n------\n"
+        f"{APPLY}  90.0%    90.0%       0.001s       1.00e-03s      1    25   Dot(TensorConstant{{[[1. 0.]\n"
+        " [0. 2.]]}, x)\n    input 0: dtype=float64, shape=(2, 2), strides=c\n"
+        "  10.0%   100.0%       0.000s       1.00e-04s      1    26   Cut{a, (b, \n"
+        f"my program says hello\n{END}\nMemory Profile\n(Sparse variables are ignored)\n---\n"
+        "        64B  [(2, 2)] v Dot(TensorConstant{[[1.]\n [0.]]}, x)\n"
+    )
+    trace = read(tmp_path / "x", text)
+    rows = rows_of(trace)
+    name = "Dot(TensorConstant{[[1. 0.]\n [0. 2.]]}, x)"
+    assert [(r["section"], r["name"]) for r in rows if r["section"] != "header"] == [
+        ("Node make_thunk", name), ("Apply", name), ("Apply", "Cut{a, (b,"),
+        ("Memory Profile", "Dot(TensorConstant{[[1.]\n [0.]]}, x)"),
+    ]  # fmt: skip
+    assert next(r for r in rows if r["section"] == "Apply")["args"]["inputs"] == [
+        "dtype=float64, shape=(2, 2), strides=c"
+    ]
+    ledger = trace.ledgers[0]
+    assert (ledger.merged, ledger.ignored["other output"], dict(ledger.dropped)) == (4, 1, {"bad-row": 1})
+    assert ledger.notes["names-joined"].count == 3
+    ledger.check()
+
+
+def test_the_rest_of_a_scan_has_the_time_of_its_share(tmp_path: Path) -> None:
+    rows = [r for r in rows_of(read(tmp_path / "x", SCAN)) if r["section"] == "Scan Op: Class"]
+    assert [(r["name"], r["total_ns"]) for r in rows] == [
+        ("theano.tensor.elemwise.Elemwise", 2000000), ("theano.tensor.basic.Join", 400000),
+        ("(remaining 7 Classes)", 1600000),
+    ]  # fmt: skip
+
+
+def test_rows_of_a_copy_that_lost_the_header_are_rows(tmp_path: Path) -> None:
+    text = (
+        "  60.0%    60.0%       0.001s       3.00e-04s     Py       2       1   theano.tensor.blas.Gemv\n"
+        "   ... (remaining 1 Classes account for  40.00%(0.00s) of the runtime)\n"
+        "  60.0%    60.0%       0.001s       3.00e-04s     Py       2       1   Gemv{inplace}\n"
+        "   ... (remaining 1 Ops account for  40.00%(0.00s) of the runtime)\n"
+        "  60.0%    60.0%       0.001s       3.00e-04s      2     7   Gemv{inplace}(x, y)\n"
+        f"{END}\n{BLOCK}"
+    )
+    trace = read(tmp_path / "x", text)
+    rows = [r for r in rows_of(trace) if r["section"] in TABLES]
+    assert [(r["run"], r["section"], r["name"]) for r in rows[:5]] == [
+        (0, "Class", "theano.tensor.blas.Gemv"), (0, "Class", "(remaining 1 Classes)"), (0, "Ops", "Gemv{inplace}"),
+        (0, "Ops", "(remaining 1 Ops)"), (0, "Apply", "Gemv{inplace}(x, y)"),
+    ]  # fmt: skip
+    assert [r["total_ns"] for r in rows[:2]] == [600000, 400000]
+    assert {r["run"] for r in rows[5:]} == {1}
+    assert trace.ledgers[0].notes["table-without-header"].count == 3
+
+
+def test_a_copy_of_the_memory_alone_is_known(tmp_path: Path) -> None:
+    text = (
+        "Memory Profile\n(Sparse variables are ignored)\n---\n    Max peak memory with current setting\n"
+        "        CPU: 5KB (6KB)\n        GPU: 0KB (0KB)\n        CPU + GPU: 5KB (6KB)\n"
+    )
+    assert READERS["theano"].sniff(Head("x", text.encode())) is Confidence.YES
+    assert [r["bytes"] for r in rows_of(read(tmp_path / "x", text)) if r["bytes"]] == [5120, 5120]
+
+
+def test_times_of_nodes_that_were_not_taken_are_told_of_all_versions(tmp_path: Path) -> None:
+    hint = "  No node time accumulated (hint: try config profiling.time_thunks=1)\n"
+    trace = read(tmp_path / "x", BLOCK.split("Class", maxsplit=1)[0] + hint)
+    assert "no-node-times" in trace.ledgers[0].notes
+
+
+PROFILE_MODE = """
+ProfileMode.print_summary()
+---------------------------
+
+Time since import 12.5s
+Op-wise summary:
+<% of local_time spent on this kind of Op> <cumulative %> <self seconds> <cumulative seconds> <time per call> [*]
+   59.3%   59.3%  2.133s  2.133s  5.33e-05s * 40002  6 Gemv{inplace}
+   ... (remaining 0 Op account for   0.00%(0.00s) of the runtime)
+Here are tips to potentially make your code run faster
+  Sorry, no tip for today.
+"""
+
+
+def test_the_profiler_before_theano_0_6_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ParseError) as caught:
+        read(tmp_path / "x", PROFILE_MODE)
+    assert "ProfileMode" in caught.value.hint
+    trace = read(tmp_path / "y", PROFILE_MODE + BLOCK)
+    assert trace.totals.num_rows == read(tmp_path / "z", BLOCK).totals.num_rows
+    assert "profile-mode" in trace.ledgers[0].notes

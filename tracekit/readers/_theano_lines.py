@@ -65,7 +65,7 @@ TOOLS = {"theano": "Theano", "aesara": "Aesara", "pytensor": "PyTensor"}
 MESSAGE = re.compile(r"Message: (.*)")
 SCAN_HEAD = re.compile(r"Scan Op profiling(?: \( ?(.*?) ?\))?$")
 SUM = re.compile(r"Sum of all(?: ?\(\d{1,9}\))? printed profiles at exit\b")
-THUNK_NODE = re.compile(rf"Node (?P<name>\S.*) time (?P<time>{ANY_NUMBER})s", re.ASCII)
+THUNK_NODE = re.compile(rf"Node (?P<name>\S.*) time (?P<time>{ANY_NUMBER})s", re.ASCII | re.DOTALL)
 
 TABLE = re.compile(r"<% time> <sum %> <apply time> <time per call> .*<(Class|Op|Apply) name>")
 TABLE_OF = {"Class": CLASS, "Op": OPS, "Apply": APPLY}
@@ -85,7 +85,9 @@ REMAINDER = re.compile(
     re.ASCII,
 )
 REMAINDER_OF = {"Classes": CLASS, "Ops": OPS, "Apply instances": APPLY}
-NO_TIME = re.compile(r"No execution time accumulated|Profile(?:Mode|Stats)\.summary_(?:class|ops|nodes): total time 0")
+NO_TIME = re.compile(
+    r"No (?:execution|node) time accumulated|Profile(?:Mode|Stats)\.summary_(?:class|ops|nodes): total time 0"
+)
 
 OVERHEAD_ROW = re.compile(
     rf"(?:total\s+)?(?P<time>{ANY_NUMBER})s\s+(?P<fct>{ANY_NUMBER})s\s+(?P<op>{ANY_NUMBER})s\s+"
@@ -140,8 +142,35 @@ TIPS = "Here are tips to potentially make your code run faster"
 TIPS_TALK = ("(if you think of new ones", "Test them first")
 TIP = ("- ", "Sorry, no tip for today", "Install CuDNN to do ", "We don't know if amdlibm will accelerate")
 GLOBAL_STATS = re.compile(r"\(?['\"]?Global stats: |\(?['\"]?Time elasped since \w+ import = ")
+PROFILE_MODE = re.compile(r"ProfileMode\.(?:print_(?:diff_)?summary|long_print)\(\)")
+"""Theano's profiler before 0.6, of which there are many layouts."""
+MODULE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+", re.ASCII)
 CLASS_NAME = re.compile(r"<class '(.+)'>")
 WARNING = re.compile(r"\b\w*Warning: |^warnings\.warn\(|^WARNING\b")
+
+
+_HEADINGS = (FUNCTION, SCAN, "<% time> <sum %>")
+
+
+def before_heading(text: str) -> str | None:
+    """Return what stands before the heading of a block or the header of a table; None for other lines.
+
+    >>> before_heading("> Function profiling")
+    '> '
+    """
+    for heading in _HEADINGS:
+        if (at := text.find(heading)) >= 0 and (heading != FUNCTION or text[at:].strip() == FUNCTION):
+            return text[:at]
+    return None
+
+
+def is_open(name: str) -> bool:
+    """Tell whether a name has brackets that are still to be closed, as where a constant has several lines.
+
+    >>> is_open("Dot(TensorConstant{[[1. 0.]")
+    True
+    """
+    return sum(map(name.count, "([{")) > sum(map(name.count, ")]}"))
 
 
 def unquoted(text: str) -> str | None:

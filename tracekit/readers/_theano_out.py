@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracekit.readers._text_lines import Printed, TextLine, TotalRows
+from tracekit.readers._theano_lines import is_open
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
@@ -28,6 +29,8 @@ class Block:
     over: bool = False
 
 
+MOST_LINES = 50
+"""Lines that a name may have."""
 MOST_BELOW = 1 << 20
 """Characters of the lines below a row (inputs, outputs, details) that are kept with it."""
 
@@ -45,9 +48,13 @@ class Out:
         self.found = 0
         self._waiting: dict[str, Any] | None = None
         self._below = 0
+        self._name: list[str] = []
 
     def flush(self) -> None:
-        """Give the row that waits."""
+        """Give the row that waits. Lines that did not close its name were none of it."""
+        if self._name:
+            self.ledger.ignore("other output", len(self._name))
+            self._name = []
         if self._waiting is not None:
             row, self._waiting = self._waiting, None
             if "section" in row:
@@ -72,6 +79,26 @@ class Out:
         self._waiting["args"].setdefault(key, []).append(text)
         self.ledger.merged += 1
         return True
+
+    def goes_on(self, text: str) -> bool:
+        """Take a line that may belong to the name of the row that waits, until its brackets are closed."""
+        row = self._waiting
+        if row is None or "section" not in row or row["args"].keys() & {"inputs", "outputs", "details"}:
+            return False
+        whole = "\n".join([row["name"], *self._name, text.rstrip()])
+        if len(self._name) >= MOST_LINES or not is_open("\n".join([row["name"], *self._name])):
+            return False
+        self._name.append(text.rstrip())
+        if not is_open(whole):
+            row["name"] = whole
+            self.ledger.merged += len(self._name)
+            self._name = []
+            self.say_joined()
+        return True
+
+    def say_joined(self) -> None:
+        """Note that a name had several lines."""
+        self.ledger.note("names-joined", "names whose brackets are closed on a later line: the lines were put together")
 
     def take_back_blank(self, key: str) -> None:
         """Give up a blank line at the end of a key, which belongs to what follows."""

@@ -61,7 +61,7 @@ class Memory:
         elif not found["bytes"]:
             why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 has its placeholder in their place"
             out.ledger.note("size-not-printed", why, where=line.where)
-        out.row(block, like.MEMORY, found["name"], Kind.MEMORY, args, **more)
+        out.hold(block=block, section=like.MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
 
     def remainder(self, block: Block, found: re.Match[str]) -> bool:
         """Take the line that says what the nodes left out have, and all."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from tracekit.readers import _theano_lines as like
+from tracekit.readers._log_prefix import Learned
 from tracekit.readers._text_lines import TextLine, printed
 from tracekit.readers._theano_noise import Noise
-from tracekit.readers._theano_out import Block, Out
+from tracekit.readers._theano_out import MOST_LINES, Block, Out
 from tracekit.readers._theano_sizes import Memory, Optimizer
 from tracekit.readers._theano_tables import TimeTables, overhead
 from tracekit.schema import Kind
@@ -17,6 +19,17 @@ from tracekit.trace import Ledger, Run
 MOST_FUNCTIONS = 1000
 """Blocks that are named in the facts of the source."""
 _TIMED = frozenset((like.CLASS, like.OPS, like.APPLY))
+_NAMED = _TIMED | {like.MEMORY}
+
+
+def _section_of(text: str, words: str) -> str | None:
+    """Return the table that a row belongs to, by its columns; None for a line that is no row."""
+    if not like.ROW_START.match(words):
+        return None
+    if (found := like.GROUP_ROW.fullmatch(text)) and found["impl"]:
+        is_class = like.CLASS_NAME.fullmatch(found["name"]) or like.MODULE_PATH.fullmatch(found["name"])
+        return like.CLASS if is_class else like.OPS
+    return like.APPLY if like.APPLY_ROW.fullmatch(text) else None
 
 
 class State:
@@ -32,9 +45,18 @@ class State:
         self._memory = Memory(self.out)
         self._optimizer = Optimizer(self.out)
         self._noise = Noise()
+        self._prefix = Learned()
+        self._node: TextLine | None = None
+        self.profile_mode = False
 
     def line(self, line: TextLine) -> None:
         """Take one line."""
+        if (before := like.before_heading(line.text)) is not None:
+            self._prefix.learn(before)
+        line = replace(line, text=self._prefix.without(line.text))
+        if self._node is not None:
+            node, self._node = self._node, None
+            line = self._after_node(node, line)
         words = " ".join(line.text.split())
         block = self._block
         if not words:
@@ -51,6 +73,19 @@ class State:
     def _rest(self, words: str, line: TextLine) -> None:
         """Take a line that no table and no head knows: a tip, details of the optimizer, or what a program printed."""
         block, what = self._block, self._noise.of(line.text, words)
+        if what is None and block is not None and self._table in _NAMED and self.out.goes_on(line.text):
+            return
+        if what is None and self._table not in _TIMED and (section := _section_of(line.text.strip(), words)):
+            self._open(section)
+            self._times.begin(with_flops=False)
+            why = "rows of a table whose header is not in the file: what they are was told by their columns"
+            self.ledger.note("table-without-header", why, where=line.where)
+            self._times.row(self._block or self._begin(), section, line)
+            return
+        if like.PROFILE_MODE.match(words):
+            why = "not read: output of ProfileMode, the profiler that Theano had before 0.6"
+            self.profile_mode = True
+            self.ledger.note("profile-mode", why, where=line.where)
         if what == "tips" and block is not None and words.startswith(like.TIP):
             self.out.say(block, "Tip", line.text.strip())
         elif what is None and self._table == like.OPTIMIZER and block is not None and line.text[:1].isspace():
@@ -59,6 +94,15 @@ class State:
         else:
             self.ledger.ignore(what or "other output")
 
+    def _after_node(self, node: TextLine, line: TextLine) -> TextLine:
+        """Return a line with the node before it that was not closed, or alone where it is none of the node's own."""
+        words = line.text.strip()
+        if not words or words.startswith(("Node ", "Time ", like.CLASS, like.FUNCTION, "<% time>")):
+            self.out.bad(node)
+            return line
+        self.ledger.merged += 1
+        return replace(node, text=f"{node.text}\n{line.text.rstrip()}", torn=line.torn)
+
     def _is_open(self) -> bool:
         """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
         block = self._block
@@ -66,6 +110,9 @@ class State:
 
     def finish(self) -> None:
         """End what is open."""
+        if self._node is not None:
+            self.out.bad(self._node)
+            self._node = None
         self._end_table()
 
     def _begin(self, kind: str = "function") -> Block:
@@ -104,7 +151,7 @@ class State:
             return True
         elif found := like.TABLE.match(words):
             self._open(like.TABLE_OF[found[1]])
-            self._times.with_flops = "<Mflops>" in words
+            self._times.begin(with_flops="<Mflops>" in words)
         elif words.startswith(like.OPTIMIZER_LEGEND):
             if self._table == like.OPTIMIZER and self._block is not None and self._optimizer.detail(self._block, line):
                 return True
@@ -234,11 +281,16 @@ class State:
 
     def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
         found = like.THUNK_NODE.fullmatch(line.text.strip()) or like.THUNK_NODE.fullmatch(words)
+        if found is None and like.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
+            self._node = line
+            return True
         if found is None:
             return self.out.bad(line)
         try:
             time = printed(found["time"])
         except ValueError:
             return self.out.bad_time(line)
+        if "\n" in found["name"]:
+            self.out.say_joined()
         args = {"s": found["time"]}
         return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, args, total_ns=time.rounded())

@@ -20,6 +20,12 @@ class TimeTables:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.with_flops = False
+        self._largest: tuple[Printed, Printed] | None = None
+
+    def begin(self, *, with_flops: bool) -> None:
+        """Begin a table."""
+        self.with_flops = with_flops
+        self._largest = None
 
     def row(self, block: Block, table: str, line: TextLine) -> bool:
         """Take a row of a table."""
@@ -51,8 +57,7 @@ class TimeTables:
             out.ledger.note("rounded-times", why, where=line.where)
         if table == like.CLASS and (old := like.CLASS_NAME.fullmatch(name)):
             more["raw_name"], name = name, old[1]
-        row = {"block": block, "section": table, "name": name, "kind": Kind.OPERATOR, "args": args, **more}
-        return out.hold(**row) if table == like.APPLY else out.row(**row)
+        return out.hold(block=block, section=table, name=name, kind=Kind.OPERATOR, args=args, **more)
 
     def _times(self, found: re.Match[str], line: TextLine) -> dict[str, Any]:
         calls = int(found["calls"])
@@ -61,7 +66,10 @@ class TimeTables:
         if product.apart(total):
             why = "rows whose time, time per call and number of calls do not agree"
             self._out.ledger.note("times-disagree", why, where=line.where)
-        return {"calls": calls, "total_ns": product.narrowed(total).rounded(), "avg_ns": float(each.ns)}
+        time, percent = product.narrowed(total), printed(found["percent"])
+        if percent.ns > 0 and (self._largest is None or percent.ns > self._largest[0].ns):
+            self._largest = percent, time
+        return {"calls": calls, "total_ns": time.rounded(), "avg_ns": float(each.ns)}
 
     def variable(self, words: str, line: TextLine) -> bool:
         """Take a line of an input or output of the row above."""
@@ -85,8 +93,9 @@ class TimeTables:
             args["sign"] = "%%"
         try:
             time, share = printed(found["time"]), printed(found["percent"])
-            if block.thunks is not None:
-                time = time.narrowed(_share_of(share, block.thunks))
+            whole = block.thunks or self._whole()
+            if whole is not None:
+                time = time.narrowed(_share_of(share, whole))
         except ValueError:
             return self._out.bad_time(line)
         name = f"(remaining {count} {found['what']})"
@@ -95,6 +104,13 @@ class TimeTables:
             self._out.ledger.kept += 1
             return True
         return self._out.row(block, section, name, Kind.OPERATOR, args, total_ns=time.rounded())
+
+    def _whole(self) -> Printed | None:
+        """Return the time of all by the row with the largest share: the block of a scan does not print it."""
+        if self._largest is None:
+            return None
+        share, time = self._largest[0].ns / 10**11, self._largest[1]
+        return Printed(time.ns / share, (time.off + time.ns / share * self._largest[0].off / 10**11) / share)
 
 
 def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:

@@ -24,12 +24,16 @@ runtime)` is a row of the same section, `"remaining": 5` in `args`, whose time f
 finer. With it a table sums up to `Time in thunks`. Lines `input 0: dtype=...` belong to the row of Apply above them.
 Sizes are printed in KB of 1024 B.
 
-Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class.
+Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class. What
+other tools put before each line (a time stamp, the tag of mpirun, `>`) is learned from the heading and left out. A name
+with a small constant has several lines, as a terminal makes of a long one: they are put together by their brackets.
+The rest of a scan's table, whose block prints no `Time in thunks`, has its time from the largest row and its share.
 Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
 before it; only the steps within a step of the optimizer cannot be told then, which is noted.
 
 Sources: the files named in `_theano_lines`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
-supported: ProfileMode, which Theano had before 0.6; times within one optimizer, which stay words (`details`).
+supported: ProfileMode, which Theano had before 0.6 (it is named); times within one optimizer, which stay words
+(`details`); blocks of several processes whose lines stand between each other.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers import _theano_lines as like
+from tracekit.readers._log_prefix import Learned
 from tracekit.readers._text_lines import text_lines
 from tracekit.readers._theano_state import State
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
@@ -50,18 +55,27 @@ from tracekit.trace import Ledger, Run, SourceFacts
 _OWN = re.compile(r"\b(?:theano|pytensor|aesara)\b", re.IGNORECASE)
 
 
+_ALONE = ("Max peak memory with current setting", "<Sum apply outputs (bytes)> <Apply outputs shape>")
+"""Lines by which one knows a copy that has the profile of the memory alone."""
+
+
 def sniff(head: Head) -> Confidence:
-    """Say YES to a block's head or the header of a table; MAYBE to warnings of Theano, which may come before them."""
+    """Say YES to a block's head, the header or end of a table; MAYBE to warnings of Theano, which may come before."""
     if head.tables or not head.text:
         return Confidence.NO
     heading = warned = False
+    prefix = Learned()
     for text in head.data.decode("utf-8", "replace").split("\n"):
-        words = " ".join(text[-4096:].split())
+        if (before := like.before_heading(text)) is not None:
+            prefix.learn(before)
+        words = " ".join(prefix.without(text)[-4096:].split())
         if heading and (words.startswith("Message: ") or (words and not words.strip("="))):
             return Confidence.YES
         if words:
             heading = words.endswith(like.FUNCTION) or bool(like.SCAN_HEAD.match(words))
         if "<apply time>" in words and like.TABLE.match(words):
+            return Confidence.YES
+        if words.startswith(_ALONE) or like.REMAINDER.fullmatch(words) or like.PROFILE_MODE.match(words):
             return Confidence.YES
         warned = warned or bool(like.WARNING.search(words) and _OWN.search(words))
     return Confidence.MAYBE if heading or warned else Confidence.NO
@@ -80,7 +94,11 @@ def _batches(source: Source, state: State) -> Iterator[pa.RecordBatch]:
     state.finish()
     yield from state.out.rows.take(everything=True)
     if not state.blocks and not state.ledger.dropped:
-        raise ParseError(source.name, "", "no profile of Theano, Aesara or PyTensor was found")
+        hint = "ProfileMode, the profiler before Theano 0.6, is not read: profile=True gives a profile that is"
+        raise ParseError(
+            source.name, "", "no profile of Theano, Aesara or PyTensor was found",
+            hint=hint if state.profile_mode else "",
+        )  # fmt: skip
     if not state.out.found:
         state.ledger.note("no-rows", "the profile has no times: was the program ended before it was printed?")
 
