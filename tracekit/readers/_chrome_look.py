@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracekit.readers import _trace_event as events
+from tracekit.readers._chrome_devices import Ascend, Autograd, OnnxRuntime, Special
 from tracekit.readers._trace_event import Reading
-from tracekit.readers._trace_plan import PAIRED, SEVERAL, Build, Member
+from tracekit.readers._trace_plan import MOVABLE, PAIRED, SEVERAL, Build, Member
 from tracekit.schema import KINDS, Kind
 
 BEGIN, END = "begin", "end"
@@ -31,6 +32,7 @@ class Dialect:
     """Names that begin with "$" are Python functions (JAX)."""
     device: re.Pattern[str] | None = None
     """Process names whose first group is a device: their threads are streams."""
+    special: type[Special] = Special
 
 
 ANY = Dialect("", "")
@@ -45,6 +47,16 @@ FLUID = Dialect(
     "fluid-timeline", "Paddle tools/timeline.py", {"Op": Kind.OPERATOR},
     device=re.compile(r".*:[gx]pu:([0-9]{1,6})", re.ASCII),
 )  # fmt: skip
+ONNXRUNTIME = Dialect(
+    "onnxruntime", "ONNX Runtime profiler",
+    {"Node": Kind.OPERATOR, "Kernel": Kind.KERNEL, "Api": Kind.RUNTIME}, special=OnnxRuntime,
+)  # fmt: skip
+AUTOGRAD = Dialect("autograd", "PyTorch autograd profiler", special=Autograd)
+ASCEND = Dialect(
+    "ascend", "Ascend profiler (msprof, torch_npu)",
+    {"cpu_op": Kind.OPERATOR, "user_annotation": Kind.USER_RANGE, "python_function": Kind.PYTHON_OP},
+    default=Kind.OTHER, special=Ascend,
+)  # fmt: skip
 TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
 MXNET = Dialect(
     "mxnet", "MXNet profiler",
@@ -57,6 +69,9 @@ _HEADS = (
     (PY_SPY, re.compile(rb'"cat"\s*:\s*"py-spy"')),
     (JAX, re.compile(rb'"highres-ticks"|"name"\s*:\s*"/(?:host|device):[A-Z]+(?::[0-9]+)?"')),
     (TENSORFLOW, re.compile(rb'"name"\s*:\s*"(?:/job:[^"]*device:[^"]*|Allocators)"')),
+    (ASCEND, re.compile(rb'"Ascend Hardware"|"cat"\s*:\s*"async_npu"|"name"\s*:\s*"AscendCL@')),
+    (AUTOGRAD, re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) [fF]unctions"')),
+    (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
     (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
 )
 
@@ -71,6 +86,7 @@ class Look:
 
     def __init__(self, reading: Reading, dialect: Dialect) -> None:
         self._reading, self._dialect = reading, dialect
+        self.special = dialect.special(reading)
 
     def __call__(self, build: Build) -> None:
         reading, event = self._reading, build.event
@@ -84,7 +100,7 @@ class Look:
             events.times(build)
             events.lane(reading, build)
             self._range(build)
-            self._rest(build)
+            build.keep_rest(self.special.range(build), events.TOP)
         elif phase in _SYNC:
             build.phase = _SYNC[phase]
             build.flags |= PAIRED
@@ -97,6 +113,7 @@ class Look:
         elif phase in events.FLOW_PHASES:
             events.lane(reading, build)
             events.flow(reading, build)
+            build.flags |= MOVABLE
         elif phase == "C":
             self._counter(build)
         elif phase in _MARKS:

@@ -31,13 +31,15 @@ class ChromeReading:
 
     def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000) -> None:
         self.reading, self.dialect = reading, dialect
-        self._planner = Planner(Look(reading, dialect), reading.ledger, per_unit)
+        look = Look(reading, dialect)
+        self._special = look.special
+        self._planner = Planner(look, reading.ledger, per_unit)
         self._pairs = Pairs(reading.ledger)
         self._cats: dict[str, int] = {}
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows; the run has its names afterwards."""
-        with closing(self._pairs):
+        with closing(self._pairs), closing(self._special):
             for rows in events.planned(self.reading, self._planner):
                 yield from self._finished(rows)
             yield from self._pairs.batches()
@@ -56,6 +58,7 @@ class ChromeReading:
             for name in SCRATCH:
                 kept.columns.pop(name, None)
             self._to_devices(kept)
+            self._special.rows(kept)
             self.reading.ledger.kept += kept.count
             yield self.reading.batch(kept)
 
@@ -130,6 +133,7 @@ class ChromeReading:
                 run.streams[source, int(found[1]), tid] = text
             else:
                 run.threads[source, pid, tid] = text
+        self._special.names()
         facts = run.sources[0].facts
         facts |= {k: v for k, v in reading.facts.items() if k not in ("traceEvents", *_OTHER_RECORDS)}
         for key, text in _OTHER_RECORDS.items():

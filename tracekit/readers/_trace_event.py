@@ -39,7 +39,7 @@ MOST_NAMES = 100_000
 
 
 class LaneIds(IdTable):
-    """Ids of processes or threads. Text that is a number is that number: torch 1.8 writes both of one thread.
+    """Ids of processes, threads or streams. Text that is a number is that number: torch 1.8 writes both of one thread.
 
     before: what may stand before the number ("stream 7").
     """
@@ -106,7 +106,7 @@ def begin(
     run.sources.append(SourceFacts(source.name, name, facts={"tool": tool}))
     return Reading(
         source, options, ledger, run, events, LaneIds(run, "pid", number), LaneIds(run, "tid", number),
-        IdTable(run, "stream", number), IdTable(run, "correlation", number),
+        LaneIds(run, "stream", number), IdTable(run, "correlation", number),
     )  # fmt: skip
 
 

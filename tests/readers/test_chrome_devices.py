@@ -1,0 +1,141 @@
+"""Producers that tell devices in their own words: ONNX Runtime, PyTorch before 1.8, Ascend's NPUs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from trace_event_cases import Event, args_of, ledger_adds_up, rows, sure
+
+import tracekit
+from tracekit.trace import Trace
+
+HOST, LAYER_BITS = 4711, 5
+
+
+def write(path: Path, events: list[Any], **beside: Any) -> Path:
+    path.write_text(json.dumps({"traceEvents": events, **beside} if beside else events), encoding="utf-8")
+    return path
+
+
+def in_order(trace: Trace) -> list[Event]:
+    return sorted(rows(trace), key=lambda r: r["event_id"])
+
+
+def test_kernels_of_onnx_runtime_have_streams_sizes_and_readable_names(tmp_path: Path) -> None:
+    """The form of ONNX Runtime 1.9 on: numbers of kernels are text, their lanes -1; a list that is not closed."""
+    text = """[
+{"cat" : "Session","pid" :7,"tid" :8,"dur" :779,"ts" :13,"ph" : "X","name" :"model_loading_uri","args" : {}},
+{"cat" : "Node","pid" :7,"tid" :8,"dur" :24,"ts" :961,"ph" : "X","name" :"Mul_3_kernel_time","args" : {"op_name" : "Mul"}},
+{"cat" : "Kernel","pid" :-1,"tid" :-1,"dur" :4,"ts" :971,"ph" : "X","name" :"_Z3mulPfi","args" : {"op_name" : "Mul",\
+"stream" : "13","block_x" : "256","grid_x" : "2","grid_y" : "1","grid_z" : "1","block_y" : "1","block_z" : "1"}},
+{"cat" : "Kernel","pid" :-1,"tid" :-1,"dur" :6,"ts" :981,"ph" : "X","name" :"MemcpyHtoD","args" : {"stream" : "0x7f0"}},
+"""  # noqa: E501
+    path = tmp_path / "onnxruntime_profile.json"
+    path.write_text(text, encoding="utf-8")
+    assert sure(path) == ["chrome-trace"]
+    assert ledger_adds_up(path, "chrome-trace")["kept"] == 4
+    trace = tracekit.read(path)
+    session, node, kernel, copy = in_order(trace)
+    assert [r["kind"] for r in (session, node, kernel, copy)] == ["user_range", "operator", "kernel", "memcpy"]
+    assert (kernel["name"], kernel["raw_name"]) == ("mul(float*, int)", "_Z3mulPfi")
+    assert (kernel["pid"], kernel["tid"], kernel["device"], kernel["stream"]) == (None, None, None, 13)
+    assert [kernel[f"{s}_{axis}"] for s in ("grid", "block") for axis in "xyz"] == [2, 1, 1, 256, 1, 1]
+    assert args_of(kernel) == {"cat": "Kernel", "op_name": "Mul"}
+    assert trace.run.ids["stream", 0, copy["stream"]] == "0x7f0"
+    assert trace.run.sources[0].facts["tool"] == "ONNX Runtime profiler"
+
+
+def test_the_autograd_profiler_before_kineto_has_operators_and_what_they_span_on_a_device(tmp_path: Path) -> None:
+    """torch 1.0 to 1.7. The device ranges nest as the operators do: as kernels they would count twice."""
+    cpu, cuda = {"pid": "CPU functions", "args": {}}, {"pid": "CUDA functions", "args": {}}
+    path = write(
+        tmp_path / "x",
+        [
+            {"name": "linear", "ph": "X", "ts": 6.125, "dur": 13.083999999999989, "tid": 1, **cpu},
+            {"name": "linear", "ph": "s", "ts": 6.125, "tid": 1, "id": 0, "cat": "cpu_to_cuda", **cpu},
+            {"name": "linear", "ph": "f", "ts": 9.5, "tid": 2, "id": 0, "cat": "cpu_to_cuda", **cuda},
+            {"name": "linear", "ph": "X", "ts": 9.5, "dur": 1.5e-02, "tid": 2, **cuda},
+            {"name": "addmm", "ph": "X", "ts": 7, "dur": 3, "tid": " node_id:1, thread_id:3 ", **cpu},
+        ],
+    )
+    found = in_order(tracekit.read(path))
+    assert [r["kind"] for r in found] == ["operator", "flow", "flow", "other", "operator"]
+    assert [r["dur_ns"] for r in found] == [13084, None, None, 15, 3000]
+    assert (found[3]["device"], found[3]["tid"]) == (2, None)
+
+
+def test_tasks_of_an_ascend_npu_are_its_work(tmp_path: Path) -> None:
+    """torch_npu's trace_view.json: pids of msprof's layers, times as text of Unix µs."""
+
+    def pid(layer: int, device: int = 31) -> int:
+        return HOST << 10 | layer << LAYER_BITS | device
+
+    def meta(of: int, what: str, text: str, tid: int = 0) -> Event:
+        key = "labels" if what == "process_labels" else "name"
+        return {"name": what, "pid": of, "tid": tid, "ph": "M", "args": {key: text}}
+
+    def x(name: str, of: int, tid: int, at: str, dur: float, cat: str | None = None, **args: Any) -> Event:
+        more = {} if cat is None else {"cat": cat}
+        return {"name": name, "pid": of, "tid": tid, "ts": at, "dur": dur, "ph": "X", "args": args, **more}
+
+    npu, cann, plane, overlap = pid(13, 3), pid(12), pid(15, 3), pid(20, 3)
+    start = "17309434683"
+    path = write(
+        tmp_path / "trace_view.json",
+        [
+            meta(npu, "process_name", "Ascend Hardware"), meta(npu, "process_labels", "NPU 3"),
+            meta(npu, "thread_name", "Stream 2", 2), meta(npu, "thread_name", "Step Trace(Model ID:1)", 70001),
+            meta(cann, "process_name", "CANN"), meta(cann, "thread_name", "Thread 90", 90),
+            meta(overlap, "process_name", "Overlap Analysis"), meta(HOST, "process_name", "Python"),
+            x("aten::mm", HOST, HOST, start + "10100.220", 217.88, "cpu_op"),
+            x("ProfilerStep#4", HOST, HOST, start + "10000.220", 900, "user_annotation"),
+            x("AscendCL@aclnnMm", cann, 90, start + "10120.220", 27.88, level="acl", connection_id=99),
+            x("MatMulV2", npu, 2, start + "10229.220", 17.88, connection_id=99, **{"Task Type": "AI_CORE"}),
+            x("MEMCPY_ASYNC", npu, 2, start + "10329.220", 7.1, **{"Task Type": "PCIE_DMA_SQE"}),
+            x("EVENT_WAIT", npu, 2, start + "10339.220", 7.1, **{"Task Type": "EVENT_WAIT_SQE"}),
+            x("Iteration 1", npu, 70001, start + "10229.220", 170, "Iteration"),
+            x("hcom_allReduce__1_0", plane, 0, start + "10429.220", 50, alg_type="RING"),
+            x("Computing", overlap, 0, start + "10229.220", 17.88),
+            {"ph": "s", "name": "torch_to_npu", "id": "1", "pid": HOST, "tid": HOST, "ts": start + "10110.220",
+             "cat": "async_npu"},
+            {"ph": "f", "name": "torch_to_npu", "id": "1", "pid": npu, "tid": 2, "ts": start + "10229.220",
+             "cat": "async_npu"},
+        ],
+    )  # fmt: skip
+    assert sure(path) == ["chrome-trace"]
+    ledger_adds_up(path, "chrome-trace")
+    trace = tracekit.read(path)
+    found = in_order(trace)
+    assert [(r["name"], r["kind"]) for r in found] == [
+        ("aten::mm", "operator"), ("ProfilerStep#4", "step"), ("AscendCL@aclnnMm", "runtime"), ("MatMulV2", "kernel"),
+        ("MEMCPY_ASYNC", "memcpy"), ("EVENT_WAIT", "sync"), ("Iteration 1", "other"),
+        ("hcom_allReduce__1_0", "communication"), ("Computing", "other"),
+        ("torch_to_npu", "flow"), ("torch_to_npu", "flow"),
+    ]  # fmt: skip
+    assert found[1]["step"] == 4
+    assert found[3]["ts_ns"] == 1730943468310229220
+    call, kernel = found[2], found[3]
+    assert (call["pid"], call["tid"], call["correlation"]) == (HOST, 90, 99)
+    assert (kernel["pid"], kernel["tid"], kernel["device"], kernel["stream"]) == (HOST, None, 3, 2)
+    assert kernel["correlation"] == 99
+    assert (found[10]["pid"], found[10]["device"], found[10]["stream"]) == (HOST, 3, 2)
+    assert trace.run.devices == {(0, 3): "Ascend Hardware"}
+    assert trace.run.processes == {(0, HOST): "Python", (0, overlap): "Overlap Analysis"}
+    assert trace.run.threads == {(0, HOST, 90): "Thread 90"}
+    assert trace.run.origin_ns == 0
+
+
+def test_an_older_ascend_label_has_no_device_but_the_pid_has(tmp_path: Path) -> None:
+    of = -1 << 10 | 13 << 5 | 6  # newer ones cast it to int, so that it may be negative
+    path = write(
+        tmp_path / "x",
+        [
+            {"name": "process_name", "ph": "M", "pid": of, "args": {"name": "Ascend Hardware"}},
+            {"name": "process_labels", "ph": "M", "pid": of, "args": {"labels": "NPU"}},
+            {"name": "Add", "ph": "X", "ts": 1, "dur": 2, "pid": of, "tid": 4, "args": {"Task Type": "AI_VECTOR_CORE"}},
+        ],
+    )
+    (row,) = rows(tracekit.read(path))
+    assert (row["kind"], row["device"], row["stream"], row["pid"]) == ("kernel", 6, 4, (1 << 22) - 1)
