@@ -31,6 +31,7 @@ REAL = [
     "mordred_old_schema.sqlite.gz", "weatherbench_2025.5.sqlite.gz",
 ]  # fmt: skip
 SAMPLES = ["schema-of-2021.sqlite", "two-processes.sqlite", "nvtx-v2.sqlite"]
+LOST = "Not all {} events might have been collected."
 TABLES = {
     ("kernel",): (C + "KERNEL", C + "GRAPH_TRACE"), ("memcpy",): (C + "MEMCPY",), ("memset",): (C + "MEMSET",),
     ("runtime", "driver"): (C + "RUNTIME",), ("sync",): (C + "SYNCHRONIZATION",),
@@ -86,7 +87,8 @@ def test_counts_and_sums_of_each_table_of_a_real_file_are_those_of_sql(name: str
     check_against_sql(path, tmp_path)
     ledger = tracekit.read(path).ledgers[0]
     assert not ledger.dropped
-    assert not ledger.notes
+    said = {note.text.removeprefix("Nsight Systems itself warned: ") for note in ledger.notes.values()}
+    assert said == ({LOST.format("CUDA"), LOST.format("NVTX")} if name.startswith("gemm") else set())
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -390,3 +392,81 @@ def test_bytes_overwritten_anywhere_give_rows_or_our_errors(patches: list[tuple[
         except TracekitError as err:
             hint = err.hint
         assert hint
+
+
+def database(path: Path, script: str) -> Path:
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("create table StringIds (id integer primary key, value text); " + script)
+        db.commit()
+    return path
+
+
+FIRST, SECOND = (1 << 48) | (70 << 24) | 71, (1 << 48) | (80 << 24) | 81
+
+
+def test_what_a_process_did_has_its_mpi_rank_and_calls_without_end_are_kept(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "mpi.sqlite",
+        f"""insert into StringIds values (1, 'MPI_Recv'), (2, 'k');
+        create table MPI_RANKS (globalTid integer not null, rank integer not null);
+        insert into MPI_RANKS values ({FIRST}, 1), ({SECOND}, 0);
+        create table MPI_P2P_EVENTS (start integer, end integer, globalTid integer, textId integer, tag integer);
+        insert into MPI_P2P_EVENTS values (5, 9, {FIRST}, 1, 3), (6, null, {SECOND}, 1, 4);
+        create table NVTX_EVENTS (start integer, end integer, eventType integer, text text, globalTid integer);
+        insert into NVTX_EVENTS values (1, 20, 59, 'step', {SECOND}), (2, 3, 59, 'elsewhere', {90 << 24});
+        create table {C}KERNEL (start integer, end integer, globalPid integer, shortName integer);
+        insert into {C}KERNEL values (7, 8, {FIRST - 71}, 2);""",
+    )
+    trace = tracekit.read(path)
+    assert [(r["name"], r["rank"]) for r in sorted(trace.events.to_pylist(), key=lambda r: r["ts_ns"])] == [
+        ("step", 0), ("elsewhere", None), ("MPI_Recv", 1), ("MPI_Recv", 0), ("k", 1),
+    ]  # fmt: skip
+    ended, opened = rows(trace, "communication")
+    assert (ended["dur_ns"], args(ended)) == (4, {"tag": 3})
+    assert (opened["dur_ns"], args(opened)) == (None, {"tag": 4, "unfinished": True})
+    assert trace.ledgers[0].notes["open-call"].count == 1
+    assert not trace.ledgers[0].dropped
+
+
+def test_ranks_that_contradict_each_other_are_none(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "mpi.sqlite",
+        f"""create table MPI_RANKS (globalTid integer, rank integer);
+        insert into MPI_RANKS values ({FIRST}, 1), ({FIRST + 1}, 2), ({SECOND}, -1), ('x', 3);
+        create table NVTX_EVENTS (start integer, end integer, eventType integer, text text, globalTid integer);
+        insert into NVTX_EVENTS values (1, 20, 59, 'a', {FIRST}), (2, 3, 59, 'b', {SECOND});""",
+    )
+    assert [r["rank"] for r in tracekit.read(path).events.to_pylist()] == [None, None]
+
+
+def test_variables_of_memory_have_their_names(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "memory.sqlite",
+        f"""create table CUDA_GPU_MEMORY_USAGE_EVENTS (start integer, globalPid integer, deviceId integer,
+            contextId integer, address integer, bytes integer, memKind integer, memoryOperationType integer, name text);
+        insert into CUDA_GPU_MEMORY_USAGE_EVENTS values (1, {FIRST}, 0, 1, 9, 64, 5, 0, 'weights'),
+            (2, {FIRST}, 0, 1, 9, 64, 5, 1, null);
+        create table NVTX_EVENTS (start integer, end integer);""",
+    )
+    trace = tracekit.read(path)
+    made, freed = rows(trace, "memory")
+    assert (made["bytes"], args(made)["name"], args(made)["mem_type"]) == (64, "weights", "Device Static")
+    assert (freed["bytes"], "name" in args(freed)) == (-64, False)
+    assert not trace.ledgers[0].notes.keys() - {"no-event-type"}
+
+
+def test_what_the_profiler_itself_lost_is_told(tmp_path: Path) -> None:
+    lost = [f"(2, 'Lost {n} buffers')" for n in range(7)]
+    path = database(
+        tmp_path / "lost.sqlite",
+        f"""create table DIAGNOSTIC_EVENT (severity integer, text text);
+        insert into DIAGNOSTIC_EVENT values (2, 'Not all CUDA events might have been collected.'),
+            (2, 'Not all CUDA events might have been collected.'), (3, 'it failed'), (1, 'Dropped nothing'),
+            (2, 'No OpenGL events collected. Does the process use OpenGL?'), (2, null), {", ".join(lost)};
+        create table NVTX_EVENTS (start integer, end integer, eventType integer, text text);
+        insert into NVTX_EVENTS values (1, 2, 59, 'a');""",
+    )
+    notes = [note.text for note in tracekit.read(path).ledgers[0].notes.values()]
+    before = "Nsight Systems itself warned: "
+    assert notes[:3] == [f"{before}{LOST.format('CUDA')}", f"{before}it failed", f"{before}Lost 0 buffers"]
+    assert notes[5:] == ["Nsight Systems itself warned of 4 more things: see DIAGNOSTIC_EVENT"]

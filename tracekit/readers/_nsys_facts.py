@@ -1,9 +1,16 @@
-"""Facts of Nsight Systems' exports: tool, command, clock, machines, names of devices, processes, threads, streams."""
+"""Facts of Nsight Systems' exports: tool, command, clock, machines, names of devices, processes, threads, streams;
+ranks of processes; what the profiler itself warned of.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracekit.errors import UsageError
 from tracekit.readers._cuda_tables import Context
@@ -75,7 +82,51 @@ def facts_of(ctx: Context) -> dict[str, Any]:
         ctx.machines |= {
             row[0] >> 48 & 0xFFFF for row in db.small(table, column) if isinstance(row[0], int) and row[0] > 0
         }
+    _warnings(ctx)
     return facts
+
+
+_WARNING, _ERROR = 2, 3
+"""ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
+_LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
+_TOLD = 5
+
+
+def _warnings(ctx: Context) -> None:
+    """Note the errors of the profiler and its warnings that records may be missing, each text once."""
+    rows = ctx.db.small("DIAGNOSTIC_EVENT", "severity", "text")
+    texts = [
+        text for level, text in rows
+        if isinstance(text, str) and (level == _ERROR or (level == _WARNING and _LOSS.search(text)))
+    ]  # fmt: skip
+    distinct = list(dict.fromkeys(" ".join(text.split())[:300] for text in texts))
+    for number, text in enumerate(distinct[:_TOLD], 1):
+        ctx.ledger.note(f"profiler-warning-{number}", f"Nsight Systems itself warned: {text}")
+    if len(distinct) > _TOLD:
+        more = f"Nsight Systems itself warned of {len(distinct) - _TOLD} more things: see DIAGNOSTIC_EVENT"
+        ctx.ledger.note("profiler-warnings", more)
+
+
+def ranks_of(ctx: Context) -> dict[int, int]:
+    """Return the MPI rank of each process, of those that have one."""
+    found: dict[int, set[int]] = {}
+    for number, rank in ctx.db.small("MPI_RANKS", "globalTid", "rank"):
+        if isinstance(number, int) and isinstance(rank, int) and 0 <= rank < 1 << 31:
+            found.setdefault(process_number(ctx, number), set()).add(rank)
+    return {process: ranks.pop() for process, ranks in found.items() if len(ranks) == 1}
+
+
+def ranked(batches: Iterator[pa.RecordBatch], ranks: dict[int, int]) -> Iterator[pa.RecordBatch]:
+    """Give the events with the ranks of their processes."""
+    if not ranks:
+        yield from batches
+        return
+    keys = pa.array(list(ranks), pa.int64())
+    values = pa.array(np.array(list(ranks.values()), np.int32))
+    for batch in batches:
+        at, pid = batch.schema.get_field_index("rank"), batch.column("pid")
+        rank = values.take(pc.index_in(pid.cast(pa.int64()), value_set=keys))
+        yield batch.set_column(at, batch.schema.field(at), rank.cast(batch.schema.field(at).type))
 
 
 def _command(meta: dict[str, str]) -> str:

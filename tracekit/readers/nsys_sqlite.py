@@ -22,10 +22,12 @@ pids of several machines are told apart. `device` is deviceId, which Nsight Syst
 - CUDA_GPU_MEMORY_USAGE_EVENTS: `memory`, freed bytes are negative.
 - NVTX_EVENTS: push/pop ranges are `user_range`; start/end ranges too, without tid since they may overlap (`id` and
   `tid` in args); marks are `mark`. Domains, categories, payloads and colors stand in args.
-- MPI_*_EVENTS: `communication`. CUBLAS_EVENTS, CUDNN_EVENTS: `other`; OSRT_API with `--option osrt=yes` alone.
+- MPI_*_EVENTS: `communication`; all that a process did has the `rank` that MPI_RANKS gives it. CUBLAS_EVENTS,
+  CUDNN_EVENTS: `other`; OSRT_API with `--option osrt=yes` alone.
 - GPU_METRICS: `counter`, its device is the low byte of typeId.
 
-A range without an end has no duration and `"unfinished": true`. Not kept: gridId (the number of a launch). Not read:
+A range or an MPI call without an end has no duration and `"unfinished": true`. What Nsight Systems itself warns of
+in DIAGNOSTIC_EVENT (events that may be missing) is told in notes. Not kept: gridId (the number of a launch). Not read:
 samples and call chains, scheduling, diagnostics, ETW, graphics. Sources: five exports of 2021 to 2026 (FORMATS section
 3b), the ENUM_ tables in them, NVIDIA's "SQLite Schema Reference" and the SQL of the reports of `nsys stats`.
 """
@@ -42,9 +44,9 @@ import pyarrow.compute as pc
 from tracekit.readers import _cuda_tables as cuda
 from tracekit.readers._cuda_tables import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_facts import OPTIONS, facts_of, named_threads, table_named, wants_osrt
+from tracekit.readers._nsys_facts import OPTIONS, facts_of, named_threads, ranked, ranks_of, table_named, wants_osrt
 from tracekit.readers._nsys_nvtx import nvtx
-from tracekit.readers._nsys_strings import pid_of, string, strings, tid_of
+from tracekit.readers._nsys_strings import pid_of, strings, tid_of
 from tracekit.readers._sqlite import Block, Database
 from tracekit.readers._sqlite import Kind as Cell
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
@@ -109,17 +111,20 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
     with ctx.db:
         try:
             read: set[str] = set()
+            ranks = ranks_of(ctx)
             for name, wanted, make, zero in _plan(ctx, osrt):
                 table = table_named(ctx, name)
                 if table is not None:
                     read.add(table)
                     start = "timestamp" if name == "GPU_METRICS" else "start"
                     end = None if name in ("GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS") else "end"
-                    yield from cuda.events(ctx, table, wanted, make, start=start, end=end, zero=zero)
+                    opened = "null" if name.startswith("MPI_") else ""
+                    found = cuda.events(ctx, table, wanted, make, start=start, end=end, open_ends=opened, zero=zero)
+                    yield from ranked(found, ranks)
             table = table_named(ctx, "NVTX_EVENTS")
             if table is not None:
                 read.add(table)
-                yield from nvtx(ctx, table)
+                yield from ranked(nvtx(ctx, table), ranks)
             named_threads(ctx)
             facts = {t for t in ctx.db.tables if t.startswith(_FACTS)}
             cuda.ignore_others(ctx, read, facts)
@@ -128,7 +133,8 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
 
 
 _FACTS = (
-    "StringIds", "ThreadNames", "PROCESSES", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "ANALYSIS_DETAILS",
+    "StringIds", "ThreadNames", "PROCESSES", "MPI_RANKS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA",
+    "ANALYSIS_DETAILS",
 )  # fmt: skip
 
 
@@ -149,7 +155,8 @@ def _plan(ctx: Context, osrt: bool) -> Iterator[tuple[str, dict[str, Cell], Make
     yield PREFIX + "SYNCHRONIZATION", sync, lambda b: _synchronization(ctx, b), "both"
     yield PREFIX + "OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
     yield "PROFILER_OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
-    memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType", "name")
+    memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType")
+    memory |= {"name": Cell.TEXT}
     yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: _memory(ctx, b), "never"
     for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"):
         mpi = SPAN | integers("globalTid", "textId", *_MPI)
@@ -324,7 +331,7 @@ def _memory(ctx: Context, block: Block) -> Columns:
     size = np.where(freed, -block.integers("bytes"), block.integers("bytes"))
     extras = [
         Extra("address", block.columns.get("address")), Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
-        Extra("name", block.columns.get("name"), lambda number: string(ctx, number)),
+        Extra("name", block.columns.get("name")),
     ]  # fmt: skip
     return _work(ctx, block, extras) | {
         "kind": Kind.MEMORY, "bytes": pa.array(size, mask=~block.valid("bytes")),
@@ -335,6 +342,10 @@ def _memory(ctx: Context, block: Block) -> Columns:
 def _library(ctx: Context, block: Block, column: str, kind: Kind) -> Columns:
     keys = (*_MPI, "returnValue") if kind is Kind.COMMUNICATION else ("returnValue",)
     extras = [Extra(key, block.columns.get(key)) for key in keys]
+    if kind is Kind.COMMUNICATION and not (ended := block.valid("end")).all():
+        extras.append(Extra("unfinished", pa.array(ended).cast(pa.int64()), lambda whole: None if whole else True))
+        text = "a call did not end before the profile did: it has no duration"
+        ctx.ledger.note("open-call", text, int(block.count - ended.sum()), where=block.table)
     ids = block.columns.get(column, pa.nulls(block.count, pa.int64()))
     return _thread(ctx, block) | {"kind": kind, "name": strings(ctx, ids), "args": args_of(block.count, extras)}
 
