@@ -7,8 +7,9 @@ what a terminal would obey, or what would reorder or hide a line, is shown as an
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +20,11 @@ from tracekit.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, fo
 UNKNOWN = "-"
 """Stands for null: nothing to say, which is not zero."""
 
+_MOST_CUTS = 8
+"""Rounds in which texts that are cut to the same are cut elsewhere; each goes on to the next difference."""
+_QUALIFIERS = re.compile(r"\A(?:void )?(?:(?:\w{1,64}|\(anonymous namespace\)|<unnamed>)::){1,9}(?=\w)|\Avoid (?=\w)")
+"""What stands before the name proper of a function in C++."""
+_WORD_END = re.compile(r"\w*\Z")
 _JOINERS = "\u200c\u200d"  # invisible, but parts of words and emoji
 _EMOJI_STYLE = "\ufe0f"
 
@@ -180,6 +186,54 @@ def cut_middle(text: str, width: int) -> str:
     while tail and cell_width(tail[0]) == 0:
         tail = tail[1:]
     return f"{first}…{tail}"
+
+
+def cut_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Return names that fit into the cells, each still told from the others where that can be.
+
+    What is too long first loses the type and the namespaces before a C++ name, then its middle. Different names that
+    come out alike show the place where they differ instead.
+
+    >>> cut_apart(["void lib::map<add, float, 4>(int, T2, T3)"], 20)
+    ['…map<add, …, T2, T3)']
+    >>> cut_apart([f"void lib::map<float, {op}, 4>(int, T2, T3)" for op in ("add", "mul")], 20)
+    ['…map<…add, 4>(int, …', '…map<…mul, 4>(int, …']
+    """
+    names = dict.fromkeys(texts)
+    short = {name: name if cell_width(name) <= width else _QUALIFIERS.sub("…", name) for name in names}
+    cut = {name: cut_middle(text, width) for name, text in short.items()}
+    for _ in range(_MOST_CUTS):
+        alike: dict[str, list[str]] = {}
+        for name, shown in cut.items():
+            alike.setdefault(shown, []).append(name)
+        groups = [group for group in alike.values() if len(group) > 1]
+        if not groups:
+            break
+        for group in groups:
+            place = _first_difference([short[name] for name in group])
+            cut.update({name: _cut_around(short[name], place, width) for name in group})
+    return [cut[text] for text in texts]
+
+
+def _first_difference(texts: list[str]) -> int:
+    """Return the first place at which not all texts are the same."""
+    low, high = min(texts), max(texts)  # in order, what all have in common the first and the last have
+    same = (a == b for a, b in zip(low, high, strict=False))
+    return next((i for i, equal in enumerate(same) if not equal), len(low))
+
+
+def _cut_around(text: str, place: int, width: int) -> str:
+    """Return the begin of a text and what stands at a place, from the begin of its word on where that is near."""
+    if cell_width(text) <= width or width < 8:
+        return cut_middle(text, width)
+    begin = head(text, width // 4)
+    room = width - cell_width(begin) - 1
+    near = text[max(place - room // 3, len(begin)) : place]
+    word = _WORD_END.search(near)
+    rest = text[place - len(word[0] if word else "") :]
+    if cell_width(rest) > room:
+        rest = head(rest, room - 1) + "…"
+    return f"{begin}…{rest}"
 
 
 def padded(text: str, width: int, *, right: bool) -> str:

@@ -162,7 +162,9 @@ def percent(part: int, whole: int) -> str:
 def _ratio(value: Cell) -> SheetCell:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return SheetCell(UNKNOWN)
-    return SheetCell(format_ratio(value), repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0))
+    return SheetCell(
+        format_ratio(value), repr(float(value)), f"{100 * value:.6g} %", min(max(100 * float(value), 0.0), 100.0)
+    )
 
 
 def _text(value: Cell) -> SheetCell:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tracekit.render import _cells, _prose
-from tracekit.render._cells import Shown, cell_width, cut_middle, padded, visible, wrapped
+from tracekit.render._cells import Shown, cell_width, cut_apart, cut_middle, padded, visible, wrapped
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 
@@ -170,18 +170,19 @@ def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] |
 
 def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> Iterator[str]:
     def line(texts: list[str]) -> str:
-        cells = [
-            padded(cut_middle(text, room) if column.is_text else text, room, right=column.right)
-            for text, column, room in zip(texts, columns, widths, strict=True)
-        ]
+        cells = (padded(text, room, right=c.right) for text, c, room in zip(texts, columns, widths, strict=True))
         return _GAP.join(cells).rstrip()
 
-    titles = [c.title.split("\n") for c in columns]
+    titles = [
+        [cut_middle(text, room) if c.is_text else text for text in c.title.split("\n")]
+        for c, room in zip(columns, widths, strict=True)
+    ]
     height = max(map(len, titles), default=1)
     above = [[""] * (height - len(lines)) + lines for lines in titles]
     yield from _styled([line([lines[i] for lines in above]) for i in range(height)], _BOLD, options)
     yield _GAP.join("-" * room for room in widths)
-    for row in zip(*(c.texts for c in columns), strict=True):
+    shown = [cut_apart(c.texts, room) if c.is_text else c.texts for c, room in zip(columns, widths, strict=True)]
+    for row in zip(*shown, strict=True):
         yield line(list(row))
 
 
