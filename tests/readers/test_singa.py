@@ -166,6 +166,32 @@ def test_other_text_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "x", "nothing\n", format="singa")
 
 
+PLAIN = "epoch 3\n\nTime Profiling:\nOP_ID0. Add : 0.5 sec\nOP_ID4. Mul : 2.5e-05 sec\n"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank"),
+    [
+        ("> ", None), ("I0101 12:00:00.123456  4515 scheduler.cc:123] ", None), ("[1,3]<stdout>:", 3),
+        ("2020-06-02 10:11:12,123 INFO train: ", None), ("7: ", 7), ("worker_1  | ", None), ("> [1,2]<stdout>:", 2),
+    ],
+)  # fmt: skip
+def test_what_other_tools_put_before_a_row_does_not_hinder(prefix: str, rank: int | None, tmp_path: Path) -> None:
+    text = "".join(prefix + line for line in PLAIN.splitlines(keepends=True))
+    assert READERS["singa"].sniff(Head("x", text.encode())) is Confidence.YES
+    trace = read(tmp_path / "x", text)
+    assert [(r["run"], r["name"], r["total_ns"], r["rank"]) for r in rows_of(trace)] == [
+        (0, "Add", 500000000, rank), (0, "Mul", 25000, rank),
+    ]  # fmt: skip
+    trace.ledgers[0].check()
+
+
+def test_a_line_with_two_rows_is_not_one_row_with_a_long_name(tmp_path: Path) -> None:
+    trace = read(tmp_path / "x", PLAIN + "OP_ID5. A : 1 secOP_ID6. B : 2 sec\n")
+    assert [r["name"] for r in rows_of(trace)] == ["Add", "Mul"]
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+
+
 LINES = st.sampled_from(
     [
         "Time Profiling:",

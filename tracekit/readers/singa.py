@@ -14,7 +14,8 @@ All are seconds of an average iteration, in which a node runs once: `calls` is 1
 skipped and did not time (5 unless told otherwise), so they are too small by that; the file does not say by how much: a
 note says so.
 
-Lines of several ranks: `[1,RANK]<stdout>:` of mpirun is read, and gives `rank`. Blocks whose lines stand between each
+What stands before a row, as a time stamp or the `>` of a quotation, is left out. Lines of several ranks:
+`[1,RANK]<stdout>:` of mpirun and `RANK:` of srun are read, and give `rank`. Blocks whose lines stand between each
 other are told apart by the rising numbers of the operators; a note says that it was a guess. Three lines of dots, as in
 the documentation, say that somebody left out what follows.
 
@@ -31,6 +32,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.errors import ParseError
+from tracekit.readers._log_prefix import unquoted_line
 from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
@@ -38,7 +40,8 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
 HEADING = "Time Profiling:"
-_TAG = re.compile(r"\[(?:\d{1,9},)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?")
+_ROW = re.compile(r"OP_ID\d|(?:Forward|Backward) Propagation Time", re.ASCII)
+_SRUN = re.compile(r"(\d{1,9}): ?", re.ASCII)
 _OPERATOR = re.compile(rf"OP_ID(\d{{1,18}})\. (.*\S) : ({ANY_NUMBER}) sec", re.ASCII)
 _PASS = re.compile(rf"(Forward|Backward) Propagation Time : ({ANY_NUMBER}) sec", re.ASCII)
 _STARTS = ("OP_ID", "Forward Propagation Time", "Backward Propagation Time")
@@ -68,11 +71,16 @@ class _Block:
 
 
 def _words(text: str) -> tuple[str, int | None]:
-    """Return a line with single blanks and without the tag of its rank, and the rank."""
-    text = " ".join(text.split())
-    if text.startswith("[") and (tag := _TAG.match(text)):
-        return text[tag.end() :].lstrip(), int(tag[1])
-    return text, None
+    """Return a line with single blanks and without what other tools put before it, and the rank of their tag."""
+    text, rank = unquoted_line(" ".join(text.split()))
+    row = _ROW.search(text)
+    start = row.start() if row else len(text) - len(HEADING) if text.endswith(HEADING) else 0
+    if start:
+        if label := _SRUN.fullmatch(text[:start]):
+            rank = int(label[1])
+        # What a progress bar left before the heading shows that no empty line stood above it.
+        text = text[start:] if row or label or rank is not None else text
+    return text, rank
 
 
 def sniff(head: Head) -> Confidence:
@@ -121,7 +129,7 @@ class _Reading:
             self.ledger.ignore("headings")
             block = self._begin(rank)
             block.below_blank = text == HEADING and rank in self._blank
-        elif operator := _OPERATOR.fullmatch(text):
+        elif (operator := _OPERATOR.fullmatch(text)) and not _ROW.search(operator[2]):
             self._operator(operator, rank, line)
         elif passed := _PASS.fullmatch(text):
             self._pass(passed, rank, line)
