@@ -115,6 +115,23 @@ def test_device_rows_calls_names_and_a_broken_tail() -> None:
     assert "facts-not-read" in trace.ledgers[0].notes
 
 
+def test_a_size_that_overflowed_is_no_size_and_it_is_told(tmp_path: Path) -> None:
+    """Paddle prints num_bytes, which is 64 bits wide, with %d (chrometracing_logger.cc, 2.2 to 3.x)."""
+    events = [
+        {
+            "name": "MEMCPY_HtoD[1.000 us]", "pid": 0, "tid": 7, "ts": 1795226444607652 + n, "dur": 1.0, "ph": "X",
+            "cat": "Memcpy", "args": {"start_time": f"{n}.000 us", "end_time": f"{n + 1}.000 us", "bytes": size},
+        }
+        for n, size in enumerate((4096, -1294967296, 0))
+    ]  # fmt: skip
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"schemaVersion": "1.0.2", "span_indx": "0", "traceEvents": [*events, {}]}))
+    trace = tracekit.read(path)
+    assert [row["bytes"] for row in rows(trace)] == [4096, None, 0]
+    assert args_of(rows(trace)[1]) == {"bytes": -1294967296}
+    assert trace.ledgers[0].notes["bytes-overflow"].count == 1
+
+
 def test_without_start_time_starts_are_whole_microseconds_and_it_is_told(tmp_path: Path) -> None:
     events = [
         {

@@ -233,6 +233,40 @@ def test_lines_of_the_program_are_ignored_and_one_within_a_table_is_dropped(tmp_
     assert trace.totals.num_rows == len(before)
 
 
+def test_the_first_version_s_tables_without_calls_and_with_a_blank_too_few_are_read(tmp_path: Path) -> None:
+    """Its overview has no calls, its Model Summary begins with the whole time (profiler_statistic.py of March 2022)."""
+    three, four = (f"{'  '.join('-' * width for width in widths)}  \n" for widths in ((25, 25, 25), (15, 6, 40, 40)))
+    heads = ("Name", "Calls", *(f"{place} Total / Avg / Max / Min / Ratio(%)" for place in ("CPU", "GPU")))
+
+    def row(widths: tuple[int, ...], *cells: str) -> str:
+        return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)) + "  \n"
+
+    def overview(*cells: str) -> str:
+        return row((25, 25, 25), *cells)
+
+    def model(*cells: str) -> str:
+        return row((15, 6, 40, 40), *cells)
+
+    path = tmp_path / "x"
+    path.write_text("".join([
+        "----------Overview Summary----------\nTime unit: ms\n", three, overview("Event Type", "CPU Time", "Ratio (%)"),
+        three, overview("Total Time", "7.25", "100.00"), overview("  Forward", "3.50", "48.28"), three,
+        overview("", "GPU Time", "Ratio (%)"), three, overview("  Kernel", "2.00", "27.59"), three, "\n",
+        "----------Model Summary----------\nTime unit: ms\n", four, model(*heads), four,
+        model("Total Time", "-", "7.25 / - / - / - / 100.00", "- / - / - / -/ -"),
+        model("  Forward", "2", "3.50 / 1.75 / 2.00 / 1.50 / 48.28", "1.00 / 0.50 / 0.60 / 0.40 / 13.79"), four, "\n",
+    ]))  # fmt: skip
+    assert not tracekit.read(path).ledgers[0].dropped
+    assert [(r["section"], r["name"], r["total_ns"], r["args"].get("parent")) for r in totals(path)] == [
+        ("Overview Summary", "Total Time", 7_250_000, None),
+        ("Overview Summary, parts", "Forward", 3_500_000, "Total Time"),
+        ("Overview Summary, GPU, parts", "Kernel", 2_000_000, None),
+        ("Model Summary", "Total Time", 7_250_000, None),
+        ("Model Summary, parts", "Forward", 3_500_000, "Total Time"),
+        ("Model Summary, GPU, parts", "Forward", 1_000_000, "Total Time"),
+    ]
+
+
 @pytest.mark.parametrize("before", [
     "[2022-08-11 10:00:{:02},123] [    INFO] - ", "+", "+  ", "> ", "    ", "[1,0]<stdout>:", "\x1b[1;32m",
 ])  # fmt: skip

@@ -37,12 +37,10 @@ _RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
 _UNIT = re.compile(r"Time unit: (\w+)")
 _PEAK = re.compile(r"(Peak (?:Allocated|Reserved) Memory): (-?\d{1,18})", re.ASCII)
 _VALUE = rf"(?:{NUMBER}|-|-?inf|nan)"
-_COMPOUND = re.compile(rf"({_VALUE}) / ({_VALUE}) / ({_VALUE}) / ({_VALUE}) / ({_VALUE})", re.ASCII)
-_FROM_RIGHT = re.compile(
-    rf"( *)(\S.*?)\s+(\d+|-)\s+((?:{_VALUE} / ){{4}}{_VALUE})"
-    rf"(?:\s+((?:{_VALUE} / ){{4}}{_VALUE}))?(?:\s+({_VALUE}))?\s*",
-    re.ASCII,
-)
+_FIVE = rf"(?:{_VALUE} ?/ ){{4}}{_VALUE}"
+"""A blank is missing in the first version's row of the total time: `- / - / - / -/ -`."""
+_COMPOUND = re.compile(_FIVE, re.ASCII)
+_FROM_RIGHT = re.compile(rf"( *)(\S.*?)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
 _NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
 _PHASES = {
     "ProfileStep": Kind.STEP, "Dataloader": Kind.DATALOADER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
@@ -296,7 +294,7 @@ class Tables:
         calls = _whole(found["Calls"])
         parts = ", parts" if level else ""
         for head in wide:
-            total, mean, high, low, percent = found[head].split(" / ")
+            total, mean, high, low, percent = map(str.strip, found[head].split("/"))
             nothing = {"-"} if head == "CPU" else {"0.00", "-"}
             if len(wide) == 2 and {total, mean, high, low, percent} <= nothing:
                 continue

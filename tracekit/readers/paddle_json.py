@@ -56,6 +56,7 @@ _COPY = re.compile(r"MEMCPY_(\w+)", re.IGNORECASE)
 _THREAD_NAME = re.compile(r"thread [0-9]+:(.*?)\((?:Python|C\+\+)\)", re.DOTALL)
 _EXACT_NS = 1 << 24
 """Below this many ns a 32-bit float of µs has every ns."""
+_OVERFLOW = "sizes below zero, since Paddle prints 32 bits of them (2 GiB and more do not fit), stay in args as printed"
 _SURVEY_BYTES = 4 << 20
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _INTEGERS = (
@@ -182,6 +183,8 @@ class _Paddle:
             self._lane(build)
         for column, key in _INTEGERS:
             member = event.args.get(key)
+            if member is not None and key == "bytes" and member.raw.startswith(b"-"):
+                build.notes["bytes-overflow"] = _OVERFLOW
             device_only = column not in ("correlation", "bytes") and kind not in DEVICE_WORK
             if member is not None and not device_only and member.raw[:1].isdigit() and build.integer(column, member):
                 taken.add(key)

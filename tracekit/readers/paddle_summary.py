@@ -21,7 +21,7 @@ A `-`, and the `inf` that Paddle prints where it saw nothing, is null.
 
 Cells are cut by the rules of dashes, since names hold single blanks; a name that is cut ends in `...`.
 Not supported: what the Flops Profiler prints between its two lines is ignored, with a note.
-Sources: summaries of 2.6.2 and 3.3.1 in all units and views, profiler_statistic.py, timer.py.
+Sources: summaries of 2.6.2 and 3.3.1 in all units and views, profiler_statistic.py (of 2.3 too), timer.py.
 """
 
 from __future__ import annotations
