@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 
 from tracekit.readers._nvprof_lines import NARROW
 from tracekit.readers._nvprof_names import I64, UNIFIED, Mask, api_kind, device_kind, suffixes, trimmed
-from tracekit.readers._nvprof_row import ARGS, INTEGERS, KNOWN, SIZES, size_bytes
+from tracekit.readers._nvprof_row import ARGS, INTEGERS, KNOWN, SIZES, moved, size_bytes
 from tracekit.readers._nvprof_state import FastPlan, OpenTable, RowError, State
 from tracekit.readers.builder import event_batch, map_texts
 from tracekit.schema import TEXT, Kind
@@ -289,10 +289,12 @@ def _args(block: Block, columns: dict[str, Any], names: Sequence[str], kernels: 
     for name, column in found:
         unit = block.table.unit(name) if name not in ARGS else ""
         key = orjson.dumps(ARGS.get(name, name)) + b":"
-        texts = [(key + orjson.dumps(t.strip() + unit)).decode() for t in column.dictionary.to_pylist()]
-        parts.append(pa.array(texts, pa.string()).take(column.indices.take(rows)))
+        cells = [t.strip() + unit for t in column.dictionary.to_pylist()]
         if name == "Unified Memory":
-            _unified_sizes(columns, column)
+            cells = [moved(cell, block.table) for cell in cells]
+            _unified_sizes(columns, column, cells, block.table.decimal)
+        texts = [(key + orjson.dumps(cell)).decode() for cell in cells]
+        parts.append(pa.array(texts, pa.string()).take(column.indices.take(rows)))
     comma = pa.scalar(",")
     joined = pc.binary_join_element_wise(*parts, comma, null_handling="skip")
     objects = pc.binary_join_element_wise(pa.scalar("{"), joined, pa.scalar("}"), pa.scalar(""))
@@ -300,15 +302,15 @@ def _args(block: Block, columns: dict[str, Any], names: Sequence[str], kernels: 
     return objects.take(pa.array(place, mask=~some))
 
 
-def _unified_sizes(columns: dict[str, Any], column: pa.DictionaryArray) -> None:
-    """Take the bytes of `[Unified Memory Memcpy ...]` rows from their cell, `4.000000KB`."""
+def _unified_sizes(columns: dict[str, Any], column: pa.DictionaryArray, cells: list[str], decimal: str) -> None:
+    """Take the bytes of `[Unified Memory Memcpy ...]` rows from their cell, `4.000000KB`; cells: the distinct ones."""
     sizes: list[int | None] = []
-    for text in column.dictionary.to_pylist():
+    for cell in cells:
         try:
-            sizes.append(size_bytes(text.strip(), ""))
+            sizes.append(size_bytes(cell, "", decimal))
         except RowError:
             sizes.append(None)
     copies = pc.equal(columns["kind"].indices, _CODE[Kind.MEMCPY])
-    moved = pc.if_else(copies, pa.array(sizes, pa.int64()).take(column.indices), pa.scalar(None, pa.int64()))
+    carried = pc.if_else(copies, pa.array(sizes, pa.int64()).take(column.indices), pa.scalar(None, pa.int64()))
     known = columns["bytes"]
-    columns["bytes"] = moved if known is None else pc.coalesce(known, moved)
+    columns["bytes"] = carried if known is None else pc.coalesce(known, carried)

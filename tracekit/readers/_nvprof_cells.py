@@ -121,6 +121,9 @@ def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
         )
     first = {Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
     cell = cells.get(first[header.table], "")
+    if header.table is Table.UNIFIED and not cell and not header.is_text:
+        # Groups of page faults have no count in CSV.
+        return bool(ORDINAL.match(cells.get("Device", "")) and _NUMBER.match(cells["Total Size"]))
     return bool(cell) if header.table is Table.PER_CALL else bool(_NUMBER.match(cell))
 
 

@@ -26,7 +26,8 @@ NVTX_PART = re.compile(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?
 UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)")
 """Headings of tables that are not read: device clocks, samples of the CPU, the critical path."""
 
-PAGE_FAULTS = re.compile(r"^\s*Total CPU Page faults: (\d+)\s*$")
+PAGE_FAULTS = re.compile(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
+"""`Total CPU Page faults: 49`, `Total CPU thrashes: 32`: below the totals of unified memory."""
 MESSAGE = re.compile(
     r'^(?:"[^"]*",")?'
     r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"

@@ -47,6 +47,7 @@ KNOWN = frozenset(
 )
 
 _INT32 = 1 << 31
+_BARE_SIZE = re.compile(r"^\d+[.,]\d+$", re.ASCII)
 _BLANKS = "'\u2019\u00a0\u2009\u202f"
 _UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
 _COMMA_GROUPS = re.compile(
@@ -152,8 +153,9 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
     args = {}
     for column, cell in cells.items():
         if cell and (column in ARGS or column not in KNOWN):
-            args[ARGS.get(column, column)] = cell + (table.unit(column) if column not in ARGS else "")
-    _name(row, name, args, state)
+            unit = table.unit(column) if column not in ARGS else ""
+            args[ARGS.get(column, column)] = moved(cell, table) if column == "Unified Memory" else cell + unit
+    _name(row, name, args, state, decimal)
     if cell := cells.get("Correlation_ID"):
         row["correlation"] = state.correlation(cell)
     if args:
@@ -161,7 +163,12 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
     return row
 
 
-def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State) -> None:
+def moved(cell: str, table: OpenTable) -> str:
+    """Return a cell of the column Unified Memory with its unit: a size has decimals, a count or an address has none."""
+    return cell + table.unit("Unified Memory") if _BARE_SIZE.match(cell) else cell
+
+
+def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State, decimal: str) -> None:
     if row["device"] is None and "grid_x" not in row and not name.startswith("["):
         name, kernel, correlation = strip_launch(name)
         row["kind"] = api_kind(name)
@@ -173,7 +180,7 @@ def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State) ->
     row["correlation"] = correlation
     if row["kind"] is Kind.MEMCPY and "bytes" not in row and (cell := args.get("unified_memory")):
         with suppress(RowError):  # a count or an address: it stands in args
-            row["bytes"] = size_bytes(cell, "")
+            row["bytes"] = size_bytes(cell, "", decimal)
     row["kind"] = str(row["kind"])
     if name:
         row["name"], row["raw_name"] = state.names.one(name)

@@ -162,7 +162,7 @@ class Session:
         faults = lines.PAGE_FAULTS.match(text)
         table = self.table
         if faults is not None and self.run is not None:
-            self.run.facts["cpu_page_faults"] = int(faults[1])
+            self.run.facts[faults[1].lower().replace(" ", "_")] = int(faults[2])
             self.ledger.facts += 1
         elif lines.MESSAGE.match(text):
             if text.startswith("No ") and self.awaiting:

@@ -25,6 +25,12 @@ _CALL_COLUMNS = frozenset(("Device", "Context", "Stream", "Kernel", "Name", "Cor
 _EXACT = 1 << 53
 """Integers beyond lose digits as doubles: value_min, value_max and value_avg round them, args keeps them as printed."""
 _ABSENT = frozenset(("", "-"))
+_BYTES = re.compile(r"^(\d{1,18})B$", re.ASCII)
+_NO_UNIT = re.compile(r"^\d+(?:[.,]\d+)?$", re.ASCII)
+NO_TOTAL_TIME = (
+    "nvprof --csv gives no unit to the Total Time of unified memory: these times are left out (a trace has them, and "
+    "so has the summary without --csv)"
+)
 
 
 def total_rows(cells: Mapping[str, str], table: OpenTable, state: State) -> list[dict[str, Any]]:
@@ -183,10 +189,24 @@ def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[
 
 
 def _unified(cells: Mapping[str, str], table: OpenTable, state: State) -> list[dict[str, Any]]:
-    name = cells.get("Name") or cells.get("", "")
+    """Return the row of one kind of migration or fault.
+
+    nvprof 9 with --csv prints no unit behind Total Time, which is 0.000000, and the count of page fault groups, as
+    `21B`, in the column Total Size; without --csv the same run has the time, and the count in its place.
+    """
+    name, args = cells.get("Name") or cells.get("", ""), {}
+    count, total = cells["Count"], cells.get("Total Size", "")
+    if count in _ABSENT and (misplaced := _BYTES.match(total)):
+        count, total, args["total_size"] = misplaced[1], "", total
+    time = cells.get("Total Time", "")
+    if not table.unit("Total Time") and _NO_UNIT.match(time):
+        if time.strip("0.,"):
+            args["total_time"] = time
+        state.ledger.note("no-total-time", NO_TOTAL_TIME)
+        cells = {**cells, "Total Time": ""}
     row: dict[str, Any] = {
-        "section": "Unified Memory", "name": name, "calls": whole(cells["Count"], table.decimal, 1 << 62),
-        "kind": str(Kind.MEMCPY if " To " in name else Kind.OVERHEAD),
+        "section": "Unified Memory", "name": name, "calls": whole(count, table.decimal, 1 << 62),
+        "kind": str(Kind.MEMCPY if " To " in name else Kind.OVERHEAD), "args": args,
         "device": state.device(cells.get("Device") or table.device), "total_ns": _time(cells, table, "Total Time"),
     }  # fmt: skip
     for column, target in (("Min Size", "value_min"), ("Max Size", "value_max"), ("Avg Size", "value_avg")):
@@ -196,7 +216,6 @@ def _unified(cells: Mapping[str, str], table: OpenTable, state: State) -> list[d
             number, own = split_quantity(plain_number(cell, table.decimal))
             row[target] = float(number * BYTE_FACTOR.get(own or table.unit(column), 1))
             row["unit"] = "B"
-    total = cells.get("Total Size", "")
     if total not in _ABSENT:
         row["bytes"] = size_bytes(total, table.unit("Total Size"), table.decimal)
     return [row]
