@@ -185,3 +185,50 @@ def test_members_that_nest_deeper_than_json_can_be_written_cost_their_record(tmp
     trace = lines(tmp_path, TEXTS, call, CALL)
     assert trace.events.num_rows == 1
     assert sum(trace.ledgers[0].dropped.values()) == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_texts_may_be_lines_of_their_own(tmp_path: Path, first: bool) -> None:
+    texts = [{"type": "String", "id": str(n), "value": text} for n, text in enumerate(TEXTS["data"])]
+    order = [*texts, CALL, KERNEL] if first else [CALL, KERNEL, *texts]
+    trace = lines(tmp_path, *order)
+    assert [row["name"] for row in rows(trace)] == ["cudaLaunchKernel", "add(int*)"]
+    ledger = trace.ledgers[0]
+    assert ledger.facts == len(texts)
+    assert not ledger.notes
+
+
+def test_many_texts_before_the_first_event_are_still_such_a_file(tmp_path: Path) -> None:
+    texts = [{"type": "String", "id": str(n), "value": f"kernel number {n} of a long program"} for n in range(3000)]
+    assert [row["name"] for row in rows(lines(tmp_path, *texts, KERNEL))] == ["kernel number 2 of a long program"]
+
+
+def test_numbers_that_say_none_and_texts_by_number_do_not_stand_in_args(tmp_path: Path) -> None:
+    call = json.loads(json.dumps(CALL).replace('"returnValue": 0', '"returnValue32": 0'))
+    kernel = json.loads(json.dumps(KERNEL))
+    kernel["CudaEvent"] |= {"greenContextId": "0"}
+    kernel["CudaEvent"]["kernel"] |= {"eventCategory": "2"}
+    none = str((1 << 32) - 1)
+    sync = cuda(106, sync={"eventId": int(none), "eventSyncId": none, "syncType": "SYNCHRONIZATION_TYPE_X"})
+    called, launched, waited = rows(lines(tmp_path, TEXTS, call, kernel, sync))
+    assert "args" not in called
+    assert json.loads(launched["args"]) == {"graphNodeId": "5"}
+    assert json.loads(waited["args"]) == {"syncType": "SYNCHRONIZATION_TYPE_X"}
+
+
+def test_processes_have_names_and_what_the_profiler_lost_is_told(tmp_path: Path) -> None:
+    comms = [
+        {"Type": 27, "CommEvent": {"Timestamp": "1", "GlobalPid": str(PROCESS), "Commname": "python3"}},
+        {"Type": 27, "CommEvent": {"Timestamp": "1", "GlobalPid": str(PROCESS + (1 << 24)), "Commname": "other"}},
+    ]
+    said = [
+        {"Type": 49, "DiagnosticEvent": {"Level": level, "Text": text}}
+        for level, text in (("Warning", "Not all CUDA events might have been collected."), ("Info", "lost nothing"))
+    ]
+    trace = lines(tmp_path, TEXTS, *comms, *said, KERNEL)
+    assert trace.run.processes == {(0, 35_201): "python3"}
+    ledger = trace.ledgers[0]
+    assert [note.text for note in ledger.notes.values()] == [
+        "Nsight Systems itself warned: Not all CUDA events might have been collected."
+    ]
+    assert (ledger.facts, ledger.ignored) == (3, {"DiagnosticEvent type 49": 2})

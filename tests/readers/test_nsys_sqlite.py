@@ -469,4 +469,4 @@ def test_what_the_profiler_itself_lost_is_told(tmp_path: Path) -> None:
     notes = [note.text for note in tracekit.read(path).ledgers[0].notes.values()]
     before = "Nsight Systems itself warned: "
     assert notes[:3] == [f"{before}{LOST.format('CUDA')}", f"{before}it failed", f"{before}Lost 0 buffers"]
-    assert notes[5:] == ["Nsight Systems itself warned of 4 more things: see DIAGNOSTIC_EVENT"]
+    assert notes[5:] == ["Nsight Systems itself warned of 4 more things: see its diagnostics"]

@@ -5,7 +5,7 @@ ranks of processes; what the profiler itself warned of.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tracekit.errors import UsageError
 from tracekit.readers._cuda_tables import Context
 from tracekit.readers._nsys_strings import BITS, process_number, string
 from tracekit.readers.base import ReadOptions
+from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
 _META = {
@@ -93,18 +94,23 @@ _TOLD = 5
 
 
 def _warnings(ctx: Context) -> None:
-    """Note the errors of the profiler and its warnings that records may be missing, each text once."""
     rows = ctx.db.small("DIAGNOSTIC_EVENT", "severity", "text")
-    texts = [
-        text for level, text in rows
-        if isinstance(text, str) and (level == _ERROR or (level == _WARNING and _LOSS.search(text)))
-    ]  # fmt: skip
+    levels = {_WARNING: "Warning", _ERROR: "Error"}
+    tell_warnings(ctx.ledger, [(levels.get(level, ""), text) for level, text in rows if isinstance(text, str)])
+
+
+def tell_warnings(ledger: Ledger, said: Iterable[tuple[str, str]]) -> None:
+    """Note the errors of the profiler and its warnings that records may be missing, each text once.
+
+    said: level ("Warning" and "Error" count) and text.
+    """
+    texts = [text for level, text in said if level == "Error" or (level == "Warning" and _LOSS.search(text))]
     distinct = list(dict.fromkeys(" ".join(text.split())[:300] for text in texts))
     for number, text in enumerate(distinct[:_TOLD], 1):
-        ctx.ledger.note(f"profiler-warning-{number}", f"Nsight Systems itself warned: {text}")
+        ledger.note(f"profiler-warning-{number}", f"Nsight Systems itself warned: {text}")
     if len(distinct) > _TOLD:
-        more = f"Nsight Systems itself warned of {len(distinct) - _TOLD} more things: see DIAGNOSTIC_EVENT"
-        ctx.ledger.note("profiler-warnings", more)
+        more = f"Nsight Systems itself warned of {len(distinct) - _TOLD} more things: see its diagnostics"
+        ledger.note("profiler-warnings", more)
 
 
 def ranks_of(ctx: Context) -> dict[int, int]:

@@ -28,6 +28,10 @@ SHAPE = {
 SMEM = {"staticSharedMemory": "static_smem_bytes", "dynamicSharedMemory": "dynamic_smem_bytes"}
 _INT = re.compile(r"-?\d{1,20}", re.ASCII)
 _DROPPED = ("gridId",)
+_NOTHING = {
+    "returnValue": 0, "returnValue32": 0, "greenContextId": 0, "eventId": NO_ID, "eventSyncId": NO_ID,
+}  # fmt: skip
+"""Numbers that say that there is none: a call that succeeded, no green context, no event."""
 
 Members = dict[str, Any]
 
@@ -38,18 +42,41 @@ class ObjectError(Exception):
 
 @dataclass(slots=True)
 class Tables:
-    """What other lines say: texts by place, domains by (process, number), categories by (process, domain, number)."""
+    """What other lines say: texts by place (of an array, or each with its number), domains by (process, number),
+    categories by (process, domain, number), names of threads and processes, level and text of warnings.
+    """
 
     texts: list[Any] | None = None
+    separate: dict[int, str] = field(default_factory=dict)
     domains: dict[tuple[int, int], str] = field(default_factory=dict)
     categories: dict[tuple[int, int, int], str] = field(default_factory=dict)
     threads: dict[int, str] = field(default_factory=dict)
+    processes: dict[int, str] = field(default_factory=dict)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, line: Members) -> None:
+        """Take a line of texts, of a process's name, or of what the profiler says; another says nothing."""
+        if isinstance(line.get("data"), list) and "Type" not in line:
+            self.texts = line["data"]
+        elif line.get("type") == "String":
+            number, value = integer(line.get("id")), line.get("value")
+            if number is not None and isinstance(value, str):
+                self.separate[number] = value
+        elif isinstance(said := line.get("DiagnosticEvent"), dict):
+            if isinstance(said.get("Level"), str) and isinstance(said.get("Text"), str):
+                self.warnings.append((said["Level"], said["Text"]))
+        elif isinstance(named := line.get("CommEvent"), dict):
+            process, name = integer(named.get("GlobalPid")), named.get("Commname")
+            if process is not None and isinstance(name, str) and name and not name.isdigit():
+                self.processes.setdefault(process >> 24 & BITS, name)
 
     def text(self, place: Any) -> str | None:
         """Return the text at a place, None when there is none."""
         number = integer(place)
-        if number is None or self.texts is None or not 0 <= number < len(self.texts):
+        if number is None:
             return None
+        if self.texts is None or not 0 <= number < len(self.texts):
+            return self.separate.get(number) or None
         found = self.texts[number]
         return found if isinstance(found, str) and found else None
 
@@ -102,7 +129,10 @@ def _span(members: Members, start: str, end: str) -> tuple[int, int | None]:
 
 def _args(members: Mapping[str, Any]) -> str | None:
     """Return what is left as JSON. Raises: ObjectError for what no library could write."""
-    left = {k: v for k, v in members.items() if v is not None and v != "" and k not in _DROPPED}
+    left = {
+        k: v for k, v in members.items()
+        if v is not None and v != "" and k not in _DROPPED and (k not in _NOTHING or integer(v) != _NOTHING[k])
+    }  # fmt: skip
     try:
         return orjson.dumps(left).decode() if left else None
     except orjson.JSONEncodeError as err:
@@ -118,8 +148,6 @@ def call(members: Members, tables: Tables) -> Members:
     raw = tables.text(members.pop("name", None))
     event_class = integer(members.pop("eventClass", None))
     correlation = integer(members.pop("correlationId", None))
-    if integer(members.get("returnValue")) == 0:
-        del members["returnValue"]
     name = None if raw is None else call_name(raw)
     kind = Kind.OTHER
     if event_class in (0, 1):
@@ -165,6 +193,9 @@ def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
 def _kernel(row: Members, part: Members, tables: Tables, names: Demangler) -> None:
     texts = [tables.text(part.pop(key, None)) for key in ("demangledName", "shortName", "mangledName")]
     shown = next((text for text in texts if text), None)
+    category = tables.text(part.get("eventCategory"))
+    if category is not None:
+        part["eventCategory"] = category if category not in texts else None
     row["kind"] = Kind.KERNEL
     if shown is not None:
         row["name"], row["raw_name"] = names.one(shown)
@@ -208,7 +239,6 @@ def _sync(row: Members, part: Members) -> None:
     event = integer(part.get("eventId"))
     if event == NO_ID:
         event = None
-        del part["eventId"]
     if row["stream"] == NO_ID:
         row["stream"] = None
     number = 2 if event is not None and row["stream"] is not None else 1 if event is not None else 3

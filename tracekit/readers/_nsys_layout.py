@@ -20,7 +20,7 @@ REPORT = re.compile(
 MESSAGE = re.compile(
     _BEFORE
     + r"(?:Generating |Generated|NOTICE|SKIPPED|WARNING|ERROR|Exporting |Exported |Processed |Processing \[|Using "
-    r"|\[\d+/\d+\] |```)"
+    r"|\[\d+/\d+\] |```|\.{3,}\s*$)"
 )
 _TITLE = re.compile(
     _BEFORE + r"((?:CUDA|NVTX|Operating System|OpenGL|OpenACC|OpenMP|Vulkan|DX1[12])\b[\w &/-]*? Statistics)"

@@ -42,7 +42,7 @@ _SIZES = {
     "GiB": 1 << 30,
 }
 _NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
-_COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]$")
+_COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _DEVICE = re.compile(r"^(.*?)\s*\((\d{1,9})\)$")
 _HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")

@@ -9,7 +9,12 @@ synchronization (CudaEvent) and NVTX (NvtxEvent: push/pop, start/end, marks; dom
 facts) are events, as in the reader of the SQLite export; other types are ignored, each under its own name. Calls of
 other libraries than CUDA (OS runtime and so on, by eventClass) are ignored too, unless `--option osrt=yes`.
 
-The array of texts may stand anywhere: the file is read twice. Without it names are null, with a note. Times are ns from
+The array of texts may stand anywhere: the file is read twice. With `--separate-strings true` each text is a line:
+
+    {"type":"String","id":"316","value":"vectorAdd(float*, float*)"}
+
+Without texts names are null, with a note. CommEvent names processes; what the profiler itself warns of
+(DiagnosticEvent: events that may be missing) is told in notes. Times are ns from
 the session's start, whose wall clock the lines do not say: `Run.origin_ns` is None. Members without a place in the
 schema stand in args under their own names. Not kept: gridId. Sources: programs that read such files (FORMATS 3c).
 """
@@ -25,7 +30,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_facts import OPTIONS, wants_osrt
+from tracekit.readers._nsys_facts import OPTIONS, tell_warnings, wants_osrt
 from tracekit.readers._nsys_json import (
     BITS,
     CATEGORY,
@@ -49,6 +54,7 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 _EVENT = re.compile(rb'^\s*\{.*"(?:TraceProcessEvent|CudaApiEvent|CudaEvent|NvtxEvent)"\s*:\s*\{')
 _TEXTS = re.compile(rb'^\s*\{\s*"data"\s*:\s*\[\s*"')
+_TEXT = re.compile(rb'^\s*\{(?=.*"type"\s*:\s*"String")(?=.*"id"\s*:)(?=.*"value"\s*:)')
 _DEFINITION = re.compile(rb'"Type"\s*:\s*"?(?:33|39|75)"?\s*[,}]')
 _CALLS = ("TraceProcessEvent", "CudaApiEvent")
 
@@ -60,7 +66,8 @@ def sniff(head: Head) -> Confidence:
     lines = head.lines()
     if any(_EVENT.match(line) for line in lines[:500]):
         return Confidence.YES
-    return Confidence.MAYBE if lines and _TEXTS.match(lines[0]) and len(lines) == 1 else Confidence.NO
+    alone = bool(lines) and ((_TEXTS.match(lines[0]) and len(lines) == 1) or _TEXT.match(lines[0]))
+    return Confidence.MAYBE if alone else Confidence.NO
 
 
 @dataclass(slots=True)
@@ -71,6 +78,7 @@ class _State:
     names: Demangler
     tables: Tables
     osrt: bool
+    unnamed: dict[int, str]
     rows: RowBuilder = field(default_factory=RowBuilder)
 
 
@@ -80,33 +88,39 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
     tables = _tables(source)
-    if tables.texts is None:
+    if tables.texts is None and not tables.separate:
         ledger.note("no-texts", "no line holds the array of texts: calls and kernels have no names")
+    tell_warnings(ledger, tables.warnings)
     for thread, name in tables.threads.items():
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
-    state = _State(run, options, ledger, demangler, tables, osrt)
+    state = _State(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
     return Opened(run, _batches(source, state), False, (ledger,))
 
 
+_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')
+
+
 def _tables(source: Source) -> Tables:
-    """Return the array of texts and the definitions, wherever they stand."""
+    """Return the texts, the definitions and what the profiler said, wherever they stand."""
     tables = Tables()
     definitions: list[tuple[int, dict[str, Any]]] = []
     for block in source.line_blocks(Ledger()):
-        if b'"data"' not in block.data and not _DEFINITION.search(block.data):
+        if not any(word in block.data for word in _FIRST) and not _DEFINITION.search(block.data):
             continue
         for line in block.data.split(b"\n"):
-            if _TEXTS.match(line):
-                found = _object(line)
-                if found is not None and isinstance(found.get("data"), list):
-                    tables.texts = found["data"]
-            elif _DEFINITION.search(line) and b'"NvtxEvent"' in line:
-                found = _object(line)
-                members = found.get("NvtxEvent") if found else None
-                kind = integer(found.get("Type")) if found else None
+            definition = _DEFINITION.search(line) and b'"NvtxEvent"' in line
+            if not definition and not any(word in line for word in _FIRST):
+                continue
+            found = _object(line)
+            if found is None:
+                continue
+            if definition:
+                members, kind = found.get("NvtxEvent"), integer(found.get("Type"))
                 if isinstance(members, dict) and kind in (CATEGORY, THREAD, DOMAIN):
                     definitions.append((kind, members))
+            else:
+                tables.take(found)
     for kind, members in definitions:
         tables.define(kind, members)
     return tables
@@ -151,7 +165,7 @@ def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
         return
     kind = integer(found.get("Type"))
     if kind is None:
-        if isinstance(found.get("data"), list):
+        if isinstance(found.get("data"), list) or (found.get("type") == "String" and "value" in found):
             ledger.facts += 1
         else:
             ledger.ignore("no event")
@@ -187,8 +201,14 @@ def _row(state: _State, name: str, kind: int, members: Any, number: int) -> dict
         if row["dur_ns"] is None and kind != MARK:
             text = "a range did not end before the profile did: it has no duration"
             state.ledger.note("open-range", text, where=f"line {number}")
+    elif name == "CommEvent":
+        state.ledger.facts += 1
+        return None
     if row is None:
         state.ledger.ignore(f"{name} type {kind}")
+    elif row.get("pid") in state.unnamed:
+        pid = row["pid"]
+        state.run.processes[(state.options.source, pid)] = state.unnamed.pop(pid)
     return row
 
 

@@ -19,7 +19,8 @@ process. Sizes in KB or MB are rounded in print: a note says so. Columns without
 as printed, under the header's words. nvtx_gpu_proj_trace gives its ranges at their projected times, nvtx_gpu_proj_sum
 their projected total, cuda_kern_exec_trace its kernels (their calls stand in `args`).
 
-Not supported: HTML, JSON and TSV forms; reports without Start or Total Time (their lines are ignored, with a note).
+Not supported: HTML, JSON and TSV forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
+are ignored, with a note).
 Sources: output quoted in forums, teaching and documentation, of 2019.5 to 2026.3 (FORMATS section 3c), the SQL of the
 reports of 2020 to 2024.
 """
@@ -248,7 +249,7 @@ def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
 
 def _tell_unread(state: _State, report: str, number: int) -> None:
     state.unread = True
-    text = f"the report {report} has neither Start nor Total Time: it is not read"
+    text = f"the report {report} is not read: it has no rows of a name with Start and Duration, nor with Total Time"
     state.ledger.note(f"unread-{report.replace('_', '-').replace(' ', '-')}", text, where=f"line {number}")
 
 
