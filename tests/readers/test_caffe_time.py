@@ -188,6 +188,14 @@ def test_what_stands_before_the_prefix_of_glog_does_not_hinder(prefix: str, tmp_
     assert {r["rank"] for r in rows} == {rank}
 
 
+def test_colours_and_ends_of_lines_of_an_old_mac_change_nothing(tmp_path: Path) -> None:
+    text = sample("caffe-time/gpu.log").read_text("utf-8")
+    whole = tracekit.read(sample("caffe-time/gpu.log")).totals.to_pylist()
+    for changed in (re.sub("(?m)^(.+)$", "\x1b[32m\\1\x1b[0m", text), text.replace("\n", "\r")):
+        assert READERS["caffe-time"].sniff(Head("x", changed.encode())) is Confidence.YES
+        assert read(tmp_path / "x", changed).totals.to_pylist() == whole
+
+
 def test_a_copy_that_lost_the_first_letter_is_read(tmp_path: Path) -> None:
     trace = read(tmp_path / "x", f"...\n{GLOG[1:]}Average Forward pass: 3 ms.\n{GLOG}Average Backward pass: 4 ms.\n")
     assert [r["total_ns"] for r in rows_of(trace, "header")] == [3000000, 4000000]

@@ -174,6 +174,7 @@ PLAIN = "epoch 3\n\nTime Profiling:\nOP_ID0. Add : 0.5 sec\nOP_ID4. Mul : 2.5e-0
     [
         ("> ", None), ("I0101 12:00:00.123456  4515 scheduler.cc:123] ", None), ("[1,3]<stdout>:", 3),
         ("2020-06-02 10:11:12,123 INFO train: ", None), ("7: ", 7), ("worker_1  | ", None), ("> [1,2]<stdout>:", 2),
+        ("\x1b[36mweb_1 |\x1b[0m ", None),
     ],
 )  # fmt: skip
 def test_what_other_tools_put_before_a_row_does_not_hinder(prefix: str, rank: int | None, tmp_path: Path) -> None:

@@ -620,6 +620,14 @@ def test_what_other_tools_put_before_each_line_does_not_hinder(prefix: str, tmp_
     assert trace.ledgers[0].kept == whole.ledgers[0].kept
 
 
+def test_colours_and_ends_of_lines_of_an_old_mac_change_nothing(tmp_path: Path) -> None:
+    whole = rows_of(read(tmp_path / "x", BLOCK))
+    coloured = re.sub("(?m)^(.+)$", "\x1b[36mweb_1 |\x1b[0m \x1b[1;32m\\1\x1b[0m", BLOCK)
+    for text in (coloured, BLOCK.replace("\n", "\r")):
+        assert READERS["theano"].sniff(Head("x", text.encode())) is Confidence.YES
+        assert rows_of(read(tmp_path / "y", text)) == whole
+
+
 def test_a_progress_bar_before_the_heading_changes_nothing(tmp_path: Path) -> None:
     trace = read(tmp_path / "x", "100%|####| 300/300 [00:10<00:00, 29.21it/s]" + BLOCK)
     assert rows_of(trace) == rows_of(read(tmp_path / "y", BLOCK))

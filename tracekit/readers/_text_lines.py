@@ -5,6 +5,7 @@ What Theano, SINGA and Caffe print has no more than a few thousand rows, so a li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -23,6 +24,8 @@ NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""
 ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
 """The same, or what a division by zero gives."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
+"""What makes a terminal change colours (SGR) or erase to the end of the line (EL), in logs of coloured output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,23 @@ class TextLine:
         return f"line {self.number}"
 
 
+def first_lines(data: bytes) -> list[str]:
+    """Return the lines of the beginning of a file as `text_lines` would give them, for sniffing.
+
+    >>> first_lines(b"a\\r\\x1b[1mb")
+    ['a', 'b']
+    """
+    text = data.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    return text.split("\n" if "\n" in text else "\r")
+
+
 def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
     """Give the lines of an input, each counted as read.
 
     Of a line with carriage returns the last part counts: a progress bar was written over, and what follows it is what
-    one sees.
+    one sees. Colours are left out.
     """
     for block in source.line_blocks(ledger):
         lines = block.data.decode("utf-8", "replace").split("\n")
@@ -51,6 +66,8 @@ def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
             lines.pop()
         for place, text in enumerate(lines):
             ledger.read += 1
+            if "\x1b" in text:
+                text = _COLOUR.sub("", text)
             if "\r" in text:
                 text = text.rstrip("\r \t")
                 text = text[text.rfind("\r") + 1 :]

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers._log_prefix import Logged, logged
-from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -92,7 +92,7 @@ def sniff(head: Head) -> Confidence:
     if head.tables or not head.text:
         return Confidence.NO
     net = False
-    for text in head.data.decode("utf-8", "replace").split("\n"):
+    for text in first_lines(head.data):
         said = logged(text[:4096])
         message, file = said.message, said.file
         if "***" in message and _BEGINS.fullmatch(message) and file:

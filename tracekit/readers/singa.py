@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers._log_prefix import unquoted_line
-from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, printed, text_lines
+from tracekit.readers._text_lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -88,7 +88,7 @@ def sniff(head: Head) -> Confidence:
     if head.tables or not head.text:
         return Confidence.NO
     heading = False
-    for text in head.data.decode("utf-8", "replace").split("\n"):
+    for text in first_lines(head.data):
         if "sec" in text:
             line, _ = _words(text)
             if _OPERATOR.fullmatch(line) or _PASS.fullmatch(line):

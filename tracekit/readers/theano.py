@@ -46,7 +46,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers import _theano_lines as like
 from tracekit.readers._log_prefix import Learned
-from tracekit.readers._text_lines import text_lines
+from tracekit.readers._text_lines import first_lines, text_lines
 from tracekit.readers._theano_state import State
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
@@ -65,7 +65,7 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     heading = warned = False
     prefix = Learned()
-    for text in head.data.decode("utf-8", "replace").split("\n"):
+    for text in first_lines(head.data):
         if (before := like.before_heading(text)) is not None:
             prefix.learn(before)
         words = " ".join(prefix.without(text)[-4096:].split())
