@@ -261,6 +261,51 @@ def test_torch_1_8_writes_tids_as_text_and_all_host_ranges_as_operators(tmp_path
     assert trace.run.ids == {}
 
 
+def joined(rank: int, label: str, *, at: float) -> list[Event]:
+    """What one rank writes, with a label before its pids, as SGLang's ProfileMerger puts it."""
+
+    def pid(number: int) -> Any:
+        return f"{label} {number}" if label else number
+
+    host, device = pid(100 + rank), pid(rank)
+    kernel = {"device": rank, "stream": 7, "context": 1, "correlation": 5}
+    return [
+        slice_of(pid=host, ts=at),
+        slice_of(cat="cuda_runtime", name="cudaLaunchKernel", pid=host, ts=at, args={"correlation": 5}),
+        {"ph": "s", "id": 5, "pid": host, "tid": 6, "ts": at, "cat": "ac2g", "name": "ac2g"},
+        {"ph": "f", "id": 5, "pid": device, "tid": 7, "ts": at + 9, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+        slice_of(cat="kernel", name=f"k{rank}", pid=device, tid=7, ts=at + 9, args=kernel),
+        {"ph": "M", "name": "process_labels", "pid": device, "args": {"labels": f"GPU {rank}"}},
+        {"ph": "M", "name": "thread_name", "pid": device, "tid": 7, "args": {"name": "stream 7 (main)"}},
+    ]
+
+
+def test_joined_files_of_ranks_keep_each_launch_at_its_own_work(tmp_path: Path) -> None:
+    head = '{"schemaVersion": 1, "distributedInfo": {"rank": 0}, "traceEvents": ['
+    path = write(tmp_path / "x", *joined(0, "[TP00]", at=1), *joined(1, "[TP01]", at=2), head=head)
+    trace = tracekit.read(path)
+    found = sorted(rows(trace), key=lambda r: r["event_id"])
+    texts = {number: text for (column, _, number), text in trace.run.ids.items() if column == "pid"}
+    assert [texts[r["pid"]] for r in found] == ["[TP00] 100"] * 5 + ["[TP01] 101"] * 5
+    assert [(r["device"], r["stream"], r["tid"]) for r in found if r["kind"] in ("flow", "kernel")] == [
+        (None, None, 6), (0, 7, None), (0, 7, None), (None, None, 6), (1, 7, None), (1, 7, None)
+    ]  # fmt: skip
+    assert [r["rank"] for r in found] == [0] * 5 + [None] * 5
+    assert trace.run.streams == {(0, 0, 7): "stream 7 (main)", (0, 1, 7): "stream 7 (main)"}
+    assert "joined-files" in trace.ledgers[0].notes
+
+
+def test_joined_files_whose_pids_tell_nothing_leave_the_process_of_device_work_open(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x", *joined(0, "", at=1), *joined(1, "", at=2), head='{"schemaVersion": 1, "traceEvents": ['
+    )
+    trace = tracekit.read(path, format="kineto")
+    assert [(r["name"], r["device"], r["pid"]) for r in rows(trace) if r["kind"] == "kernel"] == [
+        ("k0", 0, None), ("k1", 1, None)
+    ]  # fmt: skip
+    assert "joined-files" in trace.ledgers[0].notes
+
+
 def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

@@ -32,7 +32,7 @@ Rank, world size, process groups and device properties are facts of the run. Dev
 have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
 in libkineto's output_json.cpp and ActivityType.cpp.
 
-Not supported: several of these files joined by hand; memory snapshots (pickle).
+Several of these files joined into one: `_kineto_hosts`. Not supported: memory snapshots (pickle).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ import pyarrow as pa
 
 from tracekit.readers import _trace_event as events
 from tracekit.readers._json_scan import I64
+from tracekit.readers._kineto_hosts import Hosts
 from tracekit.readers._kineto_kinds import HOST as HOST_CATS
 from tracekit.readers._kineto_kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers._names import Demangler
@@ -90,7 +91,7 @@ class _Kineto:
         info = reading.facts.get("distributedInfo")
         rank = info.get("rank") if isinstance(info, dict) else None
         self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
-        self.host: int | None = None
+        self.hosts = Hosts(reading.run, reading.options.source, reading.ledger)
         self.devices: set[int] = {p["id"] for p in self._properties() if isinstance(p.get("id"), int)}
         self.contexts: dict[tuple[int, int], int | None] = {}
         """(device, stream) -> the context of its work, None where it is of several."""
@@ -107,7 +108,7 @@ class _Kineto:
             self._watch(rows)
             waiting.append(rows)
             # Device rows take the pid of the host, which most files tell at once.
-            if self.host is not None or len(waiting) > 16:
+            if self.hosts.first is not None or len(waiting) > 16:
                 for each in waiting:
                     yield from self._finished(each)
                 waiting.clear()
@@ -159,6 +160,7 @@ class _Kineto:
             taken.add("correlation")
         if cat in ON_DEVICE:
             build.flags |= DEVICE
+            build.integer("pid", event.members.get("pid"), self.reading.pids.number)
             taken |= self._device_side(build, kind, name)
         else:
             events.lane(self.reading, build)
@@ -216,13 +218,11 @@ class _Kineto:
 
     def _watch(self, rows: Rows) -> None:
         """Learn which process the host is, and which numbers are devices."""
-        if self.host is None:
-            pid, known = rows.ints("pid")
-            host = rows.has(HOST) & known
-            if host.any():
-                self.host = int(pid[host][0])
+        pid, told = rows.ints("pid")
+        self.hosts.see(pid[rows.has(HOST) & told])
         device, known = rows.ints("device")
         if known.any() and (own := rows.has(DEVICE)).any():
+            self.hosts.see_devices(pid[known & own & told], device[known & own & told])
             self.devices.update(np.unique(device[known & own]).tolist())
             (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
             stream = np.where(on_stream & ~_no_number(stream), stream, -1)
@@ -253,18 +253,25 @@ class _Kineto:
         rows = self._with_true_times(rows)
         columns = rows.columns
         own = rows.has(DEVICE)
-        events.move_arrows(rows, self.host, self.devices)
+        host = self.hosts.first
+        events.move_arrows(rows, None if self.hosts.several else host, self.devices)
+        self.hosts.move_arrows(rows)
         self._arrow_contexts(rows)
-        if self.host is not None and own.any():
+        if own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
-            columns["pid"] = events.where(own, pa.array(np.full(rows.count, self.host)), pid)
+            of, found = self.hosts.of(rows.ints("pid")[0])
+            columns["pid"] = events.where(own, pa.array(of, mask=~found), pid)
         for column in ("device", "stream", "context"):
             if column in columns and (none := _no_number(columns[column].fill_null(0).to_numpy())).any():
                 columns[column] = events.where(none, pa.nulls(rows.count, columns[column].type), columns[column])
         counters = self._memory(rows)
         for name in ("scratch_0", "scratch_1", "scratch_2"):
             columns.pop(name, None)
-        yield reading.batch(rows, rank=self.rank)
+        rank: pa.Array | int | None = self.rank
+        if self.hosts.several and rank is not None:
+            of, known = rows.ints("pid")
+            rank = pa.array(np.full(rows.count, rank, np.int32), mask=~known | (of != host))
+        yield reading.batch(rows, rank=rank)
         yield from counters
 
     def _with_true_times(self, rows: Rows) -> Rows:
@@ -301,7 +308,7 @@ class _Kineto:
                 made.append(
                     event_batch(len(at), taken | {
                         "kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64),
-                        "source": self.reading.options.source, "rank": self.rank,
+                        "source": self.reading.options.source, "rank": None if self.hosts.several else self.rank,
                     })
                 )  # fmt: skip
                 self.reading.ledger.events_out += len(at)
@@ -315,7 +322,7 @@ class _Kineto:
                 run.devices[source, properties["id"]] = properties["name"]
         devices = {
             pid for pid in names.processes.keys() | names.labels.keys()
-            if pid != self.host and (pid in self.devices or (names.labels.get(pid, "CPU") != "CPU"))
+            if pid != self.hosts.first and (pid in self.devices or (names.labels.get(pid, "CPU") != "CPU"))
         }  # fmt: skip
         for pid, text in names.processes.items():
             if pid not in devices:
@@ -323,14 +330,14 @@ class _Kineto:
             elif (
                 pid in self.devices
                 and (source, pid) not in run.devices
-                and names.processes.get(self.host or -1) != text
+                and names.processes.get(self.hosts.first or -1) != text
             ):
                 run.devices[source, pid] = text
         for (pid, tid), text in names.threads.items():
             if pid not in devices:
                 run.threads[source, pid, tid] = text
             elif tid >= 0 and text != f"stream {tid}":
-                run.streams[source, pid, tid] = text
+                run.streams[source, self.hosts.devices.get(pid, pid), tid] = text
         facts = run.sources[0].facts
         for key, value in reading.facts.items():
             if key not in ("traceEvents", "deviceProperties", "computeProperties"):
