@@ -173,6 +173,16 @@ def test_records_of_other_forms_beside_the_events_are_told(tmp_path: Path) -> No
     assert not trace.run.sources[0].facts.keys() & {"samples", "systemTraceEvents"}
 
 
+@pytest.mark.parametrize(("form", "unit"), [("{}", None), ('{{"traceEvents":{}, "displayTimeUnit":"ms"}}', "ms")])
+def test_a_second_trace_in_the_file_is_told(form: str, unit: str | None, tmp_path: Path) -> None:
+    one = form.format(json.dumps([b("x", 1), e("x", 2)]))
+    (tmp_path / "x").write_text(f"{one}\n{one}\n", encoding="utf-8")
+    trace = tracekit.read(tmp_path / "x")
+    assert len(trace.events) == 1
+    assert list(trace.ledgers[0].notes) == ["another-list"]
+    assert trace.run.sources[0].facts.get("displayTimeUnit") == unit
+
+
 def test_ranges_of_two_threads_do_not_meet(tmp_path: Path) -> None:
     events = [b("a", 1), b("a", 2, tid=2), e("a", 3), e("a", 9, tid=2), b("p", 1, pid=2), e("p", 2, pid=2)]
     found = sorted((r["tid"], r["dur_ns"]) for r in rows(tracekit.read(write(tmp_path / "x", events))))

@@ -28,6 +28,11 @@ MOST_HEAD = 64 << 20
 KNOWN_SHAPES = 1 << 17
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
+_AGAIN = {
+    "object": re.compile(rb'\}\s*\{(?=[^{}\[\]]{0,4000}"traceEvents"\s*:\s*\[)'),
+    "array": re.compile(rb'\A[,;\s]*\[\s*\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args)"\s*:'),
+}
+"""A second trace behind the first, as `cat` makes it, by the form of the first."""
 _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -170,6 +175,9 @@ class Events:
             if len(rest) <= MOST_HEAD:
                 rest += chunk
         rest = rest.lstrip(b" \t\r\n]")
+        if again := _AGAIN[self.form].search(rest):
+            self.ledger.note("another-list", "another list of events stands behind the first: not read; split the file")
+            rest = rest[: again.start() + 1] if self.form == "object" else b""
         if self.form == "object":
             before = dict(self.facts)
             self._take_facts(b"{" + rest.lstrip(b",").rstrip(b"\0 \t\r\n"))
