@@ -51,7 +51,7 @@ def slow_cause(rows: list[Row], mine: list[Row], begin: int, finish: int) -> tup
     until = min(launch["ts_ns"], finish)
     at = begin + (until - begin) // 2 if late else launch["ts_ns"]
     ranges = [
-        (r["ts_ns"], -end(r), number, r["name"])
+        (r["ts_ns"], -end(r), number, r.get("name"))
         for number, r in enumerate(in_order(timed))
         if r["kind"] in ("operator", "user_range", "step") and r["ts_ns"] <= at < end(r)
     ]
