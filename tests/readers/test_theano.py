@@ -616,8 +616,22 @@ def test_what_other_tools_put_before_each_line_does_not_hinder(prefix: str, tmp_
     logged = "".join(prefix.format(number=at) + line for at, line in enumerate(text.splitlines(keepends=True)))
     assert READERS["theano"].sniff(Head("x", logged.encode())) is Confidence.YES
     trace = read(tmp_path / "y", f"epoch 1\n{logged}")
-    assert rows_of(trace) == rows_of(whole)
+    assert [{**row, "rank": None} for row in rows_of(trace)] == rows_of(whole)
+    assert {row["rank"] for row in rows_of(trace)} == {0 if prefix.startswith("[") else None}
     assert trace.ledgers[0].kept == whole.ledgers[0].kept
+
+
+def test_blocks_of_two_ranks_whose_lines_mix_are_two_runs(tmp_path: Path) -> None:
+    other = BLOCK.replace("Message: f", "Message: g").replace("Gemv", "Gemm")
+    mixed = "".join(
+        f"[1,0]<stderr>:{one}[1,1]<stderr>:{two}"
+        for one, two in zip(BLOCK.splitlines(keepends=True), other.splitlines(keepends=True), strict=True)
+    )
+    rows = rows_of(read(tmp_path / "x", mixed))
+    for run, text in enumerate((BLOCK, other)):
+        mine = [{**row, "rank": None, "run": 0, "order": 0} for row in rows if row["run"] == run]
+        assert mine == [{**row, "order": 0} for row in rows_of(read(tmp_path / "y", text))]
+    assert {(row["run"], row["rank"]) for row in rows} == {(0, 0), (1, 1)}
 
 
 def test_colours_and_ends_of_lines_of_an_old_mac_change_nothing(tmp_path: Path) -> None:

@@ -142,26 +142,13 @@ TIPS = "Here are tips to potentially make your code run faster"
 TIPS_TALK = ("(if you think of new ones", "Test them first")
 TIP = ("- ", "Sorry, no tip for today", "Install CuDNN to do ", "We don't know if amdlibm will accelerate")
 GLOBAL_STATS = re.compile(r"\(?['\"]?Global stats: |\(?['\"]?Time elasped since \w+ import = ")
+MARK = re.compile(rf"(?:{FUNCTION}\s*$|{SCAN}|<% time> <sum %>)")
+"""Where the report begins in a line that has the heading of a block or the header of a table."""
 PROFILE_MODE = re.compile(r"ProfileMode\.(?:print_(?:diff_)?summary|long_print)\(\)")
 """Theano's profiler before 0.6, of which there are many layouts."""
 MODULE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+", re.ASCII)
 CLASS_NAME = re.compile(r"<class '(.+)'>")
 WARNING = re.compile(r"\b\w*Warning: |^warnings\.warn\(|^WARNING\b")
-
-
-_HEADINGS = (FUNCTION, SCAN, "<% time> <sum %>")
-
-
-def before_heading(text: str) -> str | None:
-    """Return what stands before the heading of a block or the header of a table; None for other lines.
-
-    >>> before_heading("> Function profiling")
-    '> '
-    """
-    for heading in _HEADINGS:
-        if (at := text.find(heading)) >= 0 and (heading != FUNCTION or text[at:].strip() == FUNCTION):
-            return text[:at]
-    return None
 
 
 def is_open(name: str) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.readers._text_lines import Printed, TextLine, TotalRows
+from tracekit.readers._pasted import RankRows
+from tracekit.readers._text_lines import Printed, TextLine
 from tracekit.readers._theano_lines import is_open
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
@@ -42,9 +43,9 @@ class Out:
     damaged return True: it was a line of the profile.
     """
 
-    def __init__(self, source: int, ledger: Ledger) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.rows = TotalRows(source, ledger)
+        self.rows = rows
         self.found = 0
         self._waiting: dict[str, Any] | None = None
         self._below = 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from tracekit.readers import _theano_lines as like
-from tracekit.readers._log_prefix import Learned
+from tracekit.readers._pasted import RankRows
 from tracekit.readers._text_lines import TextLine, printed
 from tracekit.readers._theano_noise import Noise
 from tracekit.readers._theano_out import MOST_LINES, Block, Out
@@ -33,27 +34,27 @@ def _section_of(text: str, words: str) -> str | None:
 
 
 class State:
-    """What is known at a line. blocks: how many there were. The takers return whether the line was their own."""
+    """What is known at a line of a process. blocks: how many there were; numbers: of their runs, for all processes.
 
-    def __init__(self, source: int, ledger: Ledger, run: Run) -> None:
+    The takers return whether the line was their own.
+    """
+
+    def __init__(self, rows: RankRows, numbers: Iterator[int], ledger: Ledger, run: Run) -> None:
         self.ledger, self.run = ledger, run
-        self.out = Out(source, ledger)
+        self.out = Out(rows, ledger)
         self.blocks = 0
+        self._numbers = numbers
         self._block: Block | None = None
         self._table = ""
         self._times = TimeTables(self.out)
         self._memory = Memory(self.out)
         self._optimizer = Optimizer(self.out)
         self._noise = Noise()
-        self._prefix = Learned()
         self._node: TextLine | None = None
         self.profile_mode = False
 
     def line(self, line: TextLine) -> None:
         """Take one line."""
-        if (before := like.before_heading(line.text)) is not None:
-            self._prefix.learn(before)
-        line = replace(line, text=self._prefix.without(line.text))
         if self._node is not None:
             node, self._node = self._node, None
             line = self._after_node(node, line)
@@ -117,7 +118,7 @@ class State:
 
     def _begin(self, kind: str = "function") -> Block:
         self._end_table()
-        self._block = Block(self.blocks, kind)
+        self._block = Block(next(self._numbers), kind)
         self.blocks += 1
         return self._block
 

@@ -25,28 +25,31 @@ finer. With it a table sums up to `Time in thunks`. Lines `input 0: dtype=...` b
 Sizes are printed in KB of 1024 B.
 
 Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class. What
-other tools put before each line (a time stamp, the tag of mpirun, `>`) is learned from the heading and left out. A name
-with a small constant has several lines, as a terminal makes of a long one: they are put together by their brackets.
-The rest of a scan's table, whose block prints no `Time in thunks`, has its time from the largest row and its share.
+other tools put before each line (a time stamp, `>`) is learned from the heading and left out; the tag of mpirun tells
+the blocks of several processes apart and gives `rank`. A name with a small constant has several lines, as a terminal
+makes of a long one: they are put together by their brackets. The rest of a scan's table, whose block prints no `Time in
+thunks`, has its time from the largest row and its share.
 Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
 before it; only the steps within a step of the optimizer cannot be told then, which is noted.
 
 Sources: the files named in `_theano_lines`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
 supported: ProfileMode, which Theano had before 0.6 (it is named); times within one optimizer, which stay words
-(`details`); blocks of several processes whose lines stand between each other.
+(`details`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers import _theano_lines as like
-from tracekit.readers._log_prefix import Learned
-from tracekit.readers._text_lines import first_lines, text_lines
+from tracekit.readers._pasted import Plain, RankRows
+from tracekit.readers._text_lines import TotalRows, first_lines, text_lines
 from tracekit.readers._theano_state import State
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
@@ -58,17 +61,18 @@ _OWN = re.compile(r"\b(?:theano|pytensor|aesara)\b", re.IGNORECASE)
 _ALONE = ("Max peak memory with current setting", "<Sum apply outputs (bytes)> <Apply outputs shape>")
 """Lines by which one knows a copy that has the profile of the memory alone."""
 
+_OLD = "ProfileMode, the profiler before Theano 0.6, is not read: profile=True gives a profile that is"
+
 
 def sniff(head: Head) -> Confidence:
     """Say YES to a block's head, the header or end of a table; MAYBE to warnings of Theano, which may come before."""
     if head.tables or not head.text:
         return Confidence.NO
     heading = warned = False
-    prefix = Learned()
-    for text in first_lines(head.data):
-        if (before := like.before_heading(text)) is not None:
-            prefix.learn(before)
-        words = " ".join(prefix.without(text)[-4096:].split())
+    plain = Plain(like.MARK)
+    for line in first_lines(head.data):
+        _, text = plain.of(line)
+        words = " ".join(text[-4096:].split())
         if heading and (words.startswith("Message: ") or (words and not words.strip("="))):
             return Confidence.YES
         if words:
@@ -84,23 +88,28 @@ def sniff(head: Head) -> Confidence:
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when there was no profile."""
     run = Run(sources=[SourceFacts(source.name, READER.name)])
-    return Opened(run, _batches(source, State(options.source, ledger, run)), True, (ledger,))
+    return Opened(run, _batches(source, options, ledger, run), True, (ledger,))
 
 
-def _batches(source: Source, state: State) -> Iterator[pa.RecordBatch]:
-    for line in text_lines(source, state.ledger):
-        state.line(line)
-        yield from state.out.rows.take()
-    state.finish()
-    yield from state.out.rows.take(everything=True)
-    if not state.blocks and not state.ledger.dropped:
-        hint = "ProfileMode, the profiler before Theano 0.6, is not read: profile=True gives a profile that is"
+def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> Iterator[pa.RecordBatch]:
+    rows, numbers, plain = TotalRows(options.source, ledger), count(), Plain(like.MARK)
+    states: dict[int | None, State] = {}
+    for line in text_lines(source, ledger):
+        rank, text = plain.of(line.text)
+        if rank not in states:
+            states[rank] = State(RankRows(rows, rank), numbers, ledger, run)
+        states[rank].line(line if text == line.text else replace(line, text=text))
+        yield from rows.take()
+    for state in states.values():
+        state.finish()
+    yield from rows.take(everything=True)
+    if not any(state.blocks for state in states.values()) and not ledger.dropped:
+        is_old = any(state.profile_mode for state in states.values())
         raise ParseError(
-            source.name, "", "no profile of Theano, Aesara or PyTensor was found",
-            hint=hint if state.profile_mode else "",
-        )  # fmt: skip
-    if not state.out.found:
-        state.ledger.note("no-rows", "the profile has no times: was the program ended before it was printed?")
+            source.name, "", "no profile of Theano, Aesara or PyTensor was found", hint=_OLD if is_old else ""
+        )
+    if not any(state.out.found for state in states.values()):
+        ledger.note("no-rows", "the profile has no times: was the program ended before it was printed?")
 
 
 READER = Reader(
