@@ -342,3 +342,20 @@ def test_a_report_that_is_not_read_is_named_by_its_columns(tmp_path: Path) -> No
     assert trace.ledgers[0].notes["unread-cuda-kern-exec-sum"].count == 1
     skipped = b"[3/8] Executing 'nvtx_sum' stats report\nSKIPPED: x.sqlite does not contain NVTX data.\n"
     assert report(tmp_path, skipped).ledgers[0].notes["skipped"].count == 1
+
+
+@pytest.mark.parametrize("text", [OLD, b"[1/1] Executing 'nvtx_sum' stats report\n\n" + SUM, TRACE])
+def test_a_paste_with_a_blank_line_after_each_line_has_the_same_rows(tmp_path: Path, text: bytes) -> None:
+    plain, parted = report(tmp_path, text), report(tmp_path, text.replace(b"\n", b"\n\n"))
+    assert totals(parted) == totals(plain)
+    want = [{k: v for k, v in row.items() if k != "event_id"} for row in events(plain)]
+    assert [{k: v for k, v in row.items() if k != "event_id"} for row in events(parted)] == want
+    assert not parted.ledgers[0].dropped
+
+
+def test_what_stands_behind_a_table_and_a_blank_line_is_no_bad_row(tmp_path: Path) -> None:
+    behind = b"\nGenerated:\n    /data/2024/run 1.sqlite\n 12.5  is, in all, what it took\n1,2,3,4,5,6,7,8,9,x\n"
+    for text in (SUM, TRACE):
+        ledger = report(tmp_path, text + behind).ledgers[0]
+        assert not ledger.dropped
+        assert ledger.kept == len(text.splitlines()) - (2 if text is SUM else 1)

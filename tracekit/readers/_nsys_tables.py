@@ -135,6 +135,15 @@ def is_number(column: str) -> bool:
     return column in _STATISTICS or column in CALLS or column.replace(" ", "") == "Time(%)" or column == "Time"
 
 
+def has_numbers(header: Header, cells: list[str]) -> bool:
+    """Tell whether there are numbers where the header wants some (statistics may be empty)."""
+    found = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+    if header.form == "trace":
+        return all(_NUMBER.fullmatch(found[name]) for name in ("Start", "Duration"))
+    numbers = [text for name, text in found.items() if is_number(name)]
+    return len(numbers) > 2 and all(_NUMBER.fullmatch(text) or not text for text in numbers) and any(numbers[1:])
+
+
 def number(text: str) -> Decimal:
     """Return the number of a cell. Raises: RowError."""
     if not _NUMBER.fullmatch(text):

@@ -37,7 +37,17 @@ import pyarrow as pa
 
 from tracekit.readers._names import Demangler
 from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, cut, places, row, title
-from tracekit.readers._nsys_tables import NAMES, Header, RowError, event, header_of, is_number, total, unread
+from tracekit.readers._nsys_tables import (
+    NAMES,
+    Header,
+    RowError,
+    event,
+    has_numbers,
+    header_of,
+    is_number,
+    total,
+    unread,
+)
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.source import LineBlock, Source
@@ -67,7 +77,7 @@ def sniff(head: Head) -> Confidence:
             named = True
         if b"Statistics" in raw and (found := title(line)) is not None:
             unit = found.unit
-        before = line
+        before = line if line.strip() else before
     return Confidence.YES if named else Confidence.NO
 
 
@@ -96,6 +106,7 @@ class _State:
     before: str = ""
     quoted: list[str] = field(default_factory=list)
     unread: bool = False
+    parted: bool = False
     skipped: int = 0
     events: RowBuilder = field(default_factory=RowBuilder)
     totals: RowBuilder = field(default_factory=lambda: RowBuilder("totals"))
@@ -145,16 +156,18 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
 
 def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     ledger = state.ledger
-    before, state.before = state.before, line
     if state.quoted or (state.places is None and state.header is not None and line.count('"') % 2):
         _quoted(state, line, number, torn=torn)
         return
     if not line.strip() or (state.places is not None and not line[state.places[0][0] :].strip()):
         ledger.ignore("message" if line.strip() else "blank")
         if state.header is not None:
-            state.report = ""
-        state.header, state.places, state.unread = None, None, False
+            state.report, state.parted = "", True
+        else:
+            state.places = None
+        state.unread = False
         return
+    before, state.before = state.before, line
     columns = places(line) if "--" in line else None
     if columns is not None:
         _rule(state, columns, before, number)
@@ -163,6 +176,8 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     if state.header is not None and _is_row(state, state.header, cells, line):
         _row(state, state.header, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
+    if state.parted:
+        state.header, state.places, state.parted, cells = None, None, False, _split(line)
     if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
         state.report, state.title = next(g for g in match.groups() if g), Title()
@@ -180,7 +195,12 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
 
 
 def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
-    """Tell whether a line is a row of the table, be it a bad one: messages may stand between rows."""
+    """Tell whether a line is a row of the table, be it a bad one: messages may stand between rows.
+
+    Behind a blank line only a good row is one: a paste may have a blank line after each line.
+    """
+    if state.parted:
+        return len(cells) == len(header.columns) and has_numbers(header, cells) and header_of(cells) is None
     if state.places is not None:
         start, end = state.places[0]
         return header.columns[0] in NAMES or any(map(str.isdigit, line[start:end]))
@@ -222,7 +242,7 @@ def _rule(state: _State, columns: Places, before: str, number: int) -> None:
 
 
 def _begin(state: _State, header: Header) -> None:
-    state.header, state.unread = header, False
+    state.header, state.unread, state.parted = header, False, False
     state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
     state.table += 1
     state.section = state.report or state.title.report or header.report
