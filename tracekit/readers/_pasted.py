@@ -24,6 +24,7 @@ from tracekit.trace import Ledger
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
+_LONGEST_TITLE = 4096
 _LONGEST_PREFIX = 200
 _MOST_RANKS = 4096
 _CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCII)
@@ -54,22 +55,22 @@ class Plain:
             rank, text = int(tag[1]), text[tag.end() :]
             if rank not in self._prefixes and len(self._prefixes) > _MOST_RANKS:
                 rank = None
-        if title := self._mark.search(text):
+        if len(text) <= _LONGEST_TITLE and (title := self._mark.search(text)):
             prefix = text[: title.start()]
-            if not prefix.strip():
-                self._prefixes[rank] = None
-                return rank, text
-            self._prefixes[rank] = _shape(prefix) if len(prefix) <= _LONGEST_PREFIX else None
-            return rank, text[title.start() :]
-        prefixed = self._prefixes.setdefault(rank, None)
-        found = prefixed.match(text) if prefixed is not None else None
+            self._prefixes[rank] = _shape(prefix)
+            return rank, text[title.start() :] if prefix.strip() else text
+        shape = self._prefixes.setdefault(rank, None)
+        found = shape.match(text) if shape is not None else None
         return rank, text[found.end() :] if found else text
 
 
-def _shape(prefix: str) -> re.Pattern[str]:
+def _shape(prefix: str) -> re.Pattern[str] | None:
+    """Return what begins as a prefix does, whatever its digits are; None for blanks, which are the report's own."""
     core = prefix.rstrip()
+    if not core or len(prefix) > _LONGEST_PREFIX:
+        return None
     digits = (r"\d+" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
-    return re.compile(f"{''.join(digits)}(?:{re.escape(prefix[len(core) :])}|\\s*$)")
+    return re.compile(f"{''.join(digits)}\\s{{0,{len(prefix) - len(core)}}}")
 
 
 class RankRows:

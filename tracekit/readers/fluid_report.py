@@ -37,8 +37,8 @@ from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import TIME_EXPONENT, to_bytes
 
 _MARK = re.compile(
-    r"-{5,}>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
-    r"|-{5,}\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$"
+    r"(?<!-)-{5,}>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
+    r"|(?<!-)-{5,}\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$"
 )
 _TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
 _HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
@@ -46,7 +46,7 @@ _COLUMNS = re.compile(
     r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
 )
 _OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
-_LIKE_ROW = re.compile(r".*\S\s+\d{1,18}(?:\s+[\d.(]\S*){2,}", re.ASCII)
+_LIKE_ROW = re.compile(r".*\S\s+\d{1,18}(?:\s+(?:[-+]?[\d.(]|-?nan|inf)\S*){2,}", re.ASCII)
 _MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
 _RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
 _ROW = re.compile(
@@ -67,8 +67,14 @@ _MOST_LEVELS = 100
 _MOST_LAYOUTS = 10_000
 _MORE_THAN_NAMES = 8
 """So much wider than the longest name is the column of names."""
+_LONGEST_ROW = 4096
 _MOST_DOUBTFUL = 1000
 """After so many lines below a table that are no rows of it, it is over."""
+
+
+def _like_row(text: str) -> bool:
+    """Tell whether a line has a count and figures at its end, as rows have."""
+    return len(text) <= _LONGEST_ROW and _LIKE_ROW.fullmatch(text) is not None
 
 
 def sniff(head: Head) -> Confidence:
@@ -190,7 +196,7 @@ class _Reading:
             return
         if taken:
             return
-        if self.table and not line.torn and _LIKE_ROW.fullmatch(text):
+        if self.table and not line.torn and _like_row(text):
             self._bad_row(line.where)
             return
         if self.table and not line.torn and self.begun:
@@ -263,7 +269,7 @@ class _Reading:
             return self._memory(line, text)
         found = _ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
-            if line.torn and (self.begun or _LIKE_ROW.fullmatch(text)):
+            if line.torn and (self.begun or _like_row(text)):
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
                 return True
             return False
