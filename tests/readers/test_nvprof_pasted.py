@@ -156,3 +156,40 @@ def test_a_summary_below_the_counters_is_of_the_gpu(tmp_path: Path) -> None:
     got = read(tmp_path, COUNTERS + "==78== Trace result:\n" + old)
     assert [(r["section"], r["kind"]) for r in got.totals] == [("events", "kernel"), ("GPU activities", "kernel")]
     assert json.loads(got.totals[0]["args"])["total"] == 64
+
+
+def test_samples_of_the_cpu_alone_are_told_once(tmp_path: Path) -> None:
+    text = (
+        "\n======== CPU profiling result (bottom up):\nTime(%)      Time  Name\n 80.00%  8.53892s  main\n"
+        " 80.00%  8.53892s  | start_thread\n\n======== Data collected at 100Hz frequency\n"
+    )
+    got = read(tmp_path, text)
+    assert (got.events, got.totals, list(got.ledger.notes)) == ([], [], ["tables-not-read"])
+    assert got.ledger.ignored["other-table"] == 3
+
+
+@pytest.mark.parametrize(
+    ("cell", "device", "name"),
+    [("Quadro M4000 (0", 0, "Quadro M4000"), ("Quadro M4000 (1", 100, "Quadro M4000"), ("Quadro M40000 (", 100,
+     "Quadro M40000"), ("GeForce GTX 107", 100, "GeForce GTX 107"), ("Tesla T4 (12)", 12, "Tesla T4")],
+)  # fmt: skip
+def test_a_device_cut_within_its_number_has_its_name_and_number_0(
+    cell: str, device: int, name: str, tmp_path: Path
+) -> None:
+    row = f"{'1.0000ms':>8}  1.0000us  (4 1 1)  (8 1 1)  8  0B  0B  {cell:>15}  1  7  f(int) [3]\n"
+    header = (
+        "   Start  Duration  Grid Size  Block Size  Regs*  SSMem*  DSMem*           Device  Context  Stream  Name\n"
+    )
+    got = read(tmp_path, "==3== Profiling result:\n" + header + row)
+    assert [r["device"] for r in got.events] == [device]
+    assert list(got.run.devices.values()) == [name]
+    assert ("device-number-missing" in got.ledger.notes) == (device == 100)
+
+
+def test_a_log_of_nvprof_o_names_the_file_that_has_the_records(tmp_path: Path) -> None:
+    text = (
+        "==8== NVPROF is profiling process 8, command: python a.py\nepoch 1\n"
+        "==8== Generated result file: /home/me/run 8.nvvp\n"
+    )
+    got = read(tmp_path, text)
+    assert got.ledger.notes["no-rows"].text.endswith("to /home/me/run 8.nvvp; read that file")

@@ -66,10 +66,12 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
                 hint="nvprof's own columns (Start, Duration, Name or Time(%), Time, Calls), divided by commas, "
                 "semicolons or tabs, are read: was the file changed or translated?",
             )  # fmt: skip
-        if not seen:
+        if not seen and "tables-not-read" not in state.ledger.notes:
+            elsewhere = state.facts.get("result_file")
             state.ledger.note(
-                "no-rows", "the file has no row: nvprof recorded nothing, or what it recorded was removed"
-            )
+                "no-rows", f"the file has no row: nvprof wrote what it recorded to {elsewhere}; read that file"
+                if elsewhere else "the file has no row: nvprof recorded nothing, or what it recorded was removed",
+            )  # fmt: skip
     finally:
         state.names.close()
 

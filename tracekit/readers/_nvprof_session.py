@@ -26,19 +26,7 @@ from tracekit.readers._nvprof_cells import (
 )
 from tracekit.readers._nvprof_lines import Header, Table
 from tracekit.readers._nvprof_row import trace_row
-from tracekit.readers._nvprof_state import (
-    COARSE,
-    MIXED,
-    MIXED_TOTALS,
-    ROUNDED,
-    TIMES,
-    UNLIKE,
-    OpenTable,
-    ProfiledRun,
-    RowError,
-    State,
-    falls,
-)
+from tracekit.readers._nvprof_state import MIXED, MIXED_TOTALS, UNLIKE, OpenTable, ProfiledRun, RowError, State, falls
 from tracekit.readers._nvprof_totals import GPU, total_rows
 
 OTHER_TABLE = (
@@ -217,6 +205,8 @@ class Session:
         elif lines.UNREAD.match(rest):
             self.unread = True
             self.ledger.note("tables-not-read", OTHER_TABLE)
+        elif rest.startswith("Generated result file:"):
+            self.state.facts.setdefault("result_file", rest.partition(":")[2].strip())
         elif rest.startswith(("Warning:", "Error:", "Internal profiling error")):
             self.state.warn(rest)
 
@@ -329,7 +319,7 @@ class Session:
     def _keep(self, cells: dict[str, str], table: OpenTable, number: int) -> None:
         state = self.state
         if table.header.is_text:
-            self._tell_digits(cells, number)
+            state.tell_digits(cells, number)
         if table.header.table is not Table.TRACE:
             if table.mixed and not table.rivals_alike():
                 raise RowError("mixed-rows", UNLIKE)
@@ -354,12 +344,6 @@ class Session:
         table.text_ids |= not all(cells.get(c, "").isdecimal() or not cells.get(c) for c in ("Context", "Stream"))
         state.events.add(rank=self.rank, **row)
         self.ledger.kept += 1
-
-    def _tell_digits(self, cells: dict[str, str], number: int) -> None:
-        if "rounded-text" not in self.ledger.notes:
-            self.ledger.note("rounded-text", ROUNDED, where=f"line {number}")
-        if any("e+" in cells.get(column, "") for column in TIMES):
-            self.ledger.note("coarse-times", COARSE, where=f"line {number}")
 
     def _drop(self, code: str, number: int, text: str) -> None:
         self.ledger.drop(code, where=f"line {number}", text=f"dropped: {text}")

@@ -34,6 +34,8 @@ MADE_UP_DEVICE = 100
 """First number of devices whose own the file does not say (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
 
 
+_CUT_ORDINAL = re.compile(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
+"""`Quadro M4000 (0`, cut at 15 characters: no other number begins with 0. `(1` may have been `(12)`."""
 _INTEGER = re.compile(r"^-?\d+$", re.ASCII)
 """An id that is its own number. A hexadecimal one is text: nvprof prints none."""
 
@@ -168,6 +170,13 @@ class State:
             f"nvprof itself warns: {said}" if error == said else f"nvprof itself reports an error: {error}",
         )
 
+    def tell_digits(self, cells: dict[str, str], number: int) -> None:
+        """Say how exact the times of a text table's row are."""
+        if "rounded-text" not in self.ledger.notes:
+            self.ledger.note("rounded-text", ROUNDED, where=f"line {number}")
+        if any("e+" in cells.get(column, "") for column in TIMES):
+            self.ledger.note("coarse-times", COARSE, where=f"line {number}")
+
     def device(self, cell: str) -> int | None:
         """Return the number of a device cell, `GeForce GTX 950 (0)`; None for an empty cell.
 
@@ -177,9 +186,9 @@ class State:
         if number is None:
             if not cell:
                 return None
-            match = ORDINAL.match(cell)
+            match = ORDINAL.match(cell) or _CUT_ORDINAL.match(cell)
             name = match[1] if match else cell
-            if match:
+            if match and match[2]:
                 number = int(match[2])
             elif cell.isdecimal() and len(cell) < 9:
                 number, name = int(cell), ""
