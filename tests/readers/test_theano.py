@@ -504,6 +504,26 @@ def test_memory_of_theano_0_6_and_gpu_is_read(tmp_path: Path) -> None:
     assert rows[5]["args"] == {"shapes": "[None, (2, 2)]", "created_inplace_view": "i c"}
 
 
+def test_memory_of_theano_0_7_has_both_linkers(tmp_path: Path) -> None:
+    memory = """Memory Profile
+(Sparse variables are ignored)
+(For values in brackets, it's for linker = c|py
+---
+    Max if no gc (allow_gc=False): 24KB (25KB)
+    Max if linker=cvm(default): 20KB (21KB)
+    Minimum peak from all valid apply node order is 18KB
+    Memory saved if views are used: 3KB (x)
+"""
+    trace = read(tmp_path / "x", BLOCK + memory)
+    rows = [r for r in rows_of(trace) if r["section"].startswith("Memory")]
+    assert [(r["name"], r["bytes"] >> 10, r["args"]) for r in rows] == [
+        ("Max if no gc (allow_gc=False)", 24, {"linker_c_py_bytes": 25600}),
+        ("Max if linker=cvm(default)", 20, {"linker_c_py_bytes": 21504}),
+        ("Minimum peak from all valid apply node order", 18, {}),
+    ]  # fmt: skip
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+
+
 def test_head_without_rows_gives_none_and_a_note(tmp_path: Path) -> None:
     trace = read(tmp_path / "x", "Function profiling\n==================\n")
     assert rows_of(trace) == []

@@ -101,11 +101,14 @@ OVERHEAD_TALK = re.compile(
 PEAK_HEAD = re.compile(r"Max peak memory (.*)")
 PEAK = re.compile(r"(CPU|GPU|CPU \+ GPU): (\d{1,15})KB(?: \((\d{1,15})KB\))?", re.ASCII)
 OLD_PEAK = re.compile(
-    r"((?:Max if |Memory saved if |Max Memory allocated on the GPU).{1,80}): (?:(\d{1,15})KB|(unknown))", re.ASCII
+    r"((?:Max if |Memory saved if |Max Memory allocated on the GPU).{1,80}?): "
+    r"(?:(\d{1,15})KB(?: \((\d{1,15})KB\))?|(unknown))",
+    re.ASCII,
 )
 MIN_PEAK = re.compile(
-    r"(Minimum peak from all valid apply node order) is (\d{1,15})KB ?\(took (\S{1,40})s to compute\)"
+    r"(Minimum peak from all valid apply node order) is (\d{1,15})KB(?: ?\(took (\S{1,40})s to compute\))?"
 )
+PEAK_START = re.compile(r"(?:CPU|GPU|CPU \+ GPU): \d|Max if |Max Memory allocated|Memory saved if |Minimum peak from")
 MEMORY_ROW = re.compile(
     r"(?:(?P<bytes>\d{1,18})B|(?P<unknown>Unknown)|\{node_outputs_size:9d\}B)\s+"
     r"(?P<shapes>\[.*?\])\s(?P<code>[civ](?:\s[civ])*)\s+(?P<name>\S.*)",

@@ -34,16 +34,19 @@ class Memory:
             name = f"{self._setting or 'Max peak memory'}: {found[1]}"
             out.row(block, _PEAKS, name, Kind.MEMORY, args, bytes=int(found[2]) << 10)
         elif found := like.OLD_PEAK.fullmatch(words):
-            more: dict[str, Any] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[3]}
-            out.row(block, _PEAKS, found[1], Kind.MEMORY, **more)
+            more: dict[str, Any] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[4]}
+            args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
+            out.row(block, _PEAKS, found[1], Kind.MEMORY, args, **more)
         elif found := like.MIN_PEAK.fullmatch(words):
-            computed = {"computed_in_s": found[3]}
+            computed = {"computed_in_s": found[3]} if found[3] else None
             out.row(block, _PEAKS, found[1], Kind.MEMORY, computed, bytes=int(found[2]) << 10)
         elif like.PEAK_HEAD.match(words) and len(words) < 200:
             self._setting = words
             out.ledger.ignore("headings")
         elif like.MEMORY_START.match(words):
             self._node(block, line)
+        elif like.PEAK_START.match(words):
+            out.bad(line)
         else:
             return False
         return True
