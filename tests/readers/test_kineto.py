@@ -306,6 +306,21 @@ def test_joined_files_whose_pids_tell_nothing_leave_the_process_of_device_work_o
     assert "joined-files" in trace.ledgers[0].notes
 
 
+@pytest.mark.parametrize("form", ['{{"traceEvents": {}}}', "{}"])
+@pytest.mark.parametrize(("ts", "origin"), [(4_458_676_984_451.25, None), (1_711_964_646_000_000.5, 0)])
+def test_events_that_a_script_filtered_out_of_a_file_are_still_of_kineto(
+    form: str, ts: float, origin: int | None, tmp_path: Path
+) -> None:
+    args = {"device": 1, "stream": 7, "correlation": 4, "bytes": 64}
+    copy = slice_of(cat="gpu_memcpy", name="Memcpy HtoD (Pinned -> Device)", pid=1, tid=7, ts=ts, args=args)
+    (tmp_path / "x").write_text(form.format(json.dumps([copy])), encoding="utf-8")
+    assert sure(tmp_path / "x") == ["kineto"]
+    trace = tracekit.read(tmp_path / "x")
+    (row,) = rows(trace)
+    assert (row["kind"], row["device"], row["stream"], row["bytes"]) == ("memcpy", 1, 7, 64)
+    assert trace.run.origin_ns == origin
+
+
 def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

@@ -6,8 +6,8 @@
       "baseTimeNanoseconds": 1711964646000000000 }
 
 A record is an element of traceEvents. Unix time in ns is ts x 1000 + baseTimeNanoseconds (absent: ts is Unix time in
-µs already), computed in integers. Kept: X and i events, and the arrows s, t, f. Facts: M events. Ignored: empty
-objects.
+µs already, unless it is small, as where a script filtered the events: no stated clock), computed in integers. Kept: X
+and i events, and the arrows s, t, f. Facts: M events. Ignored: empty objects.
 
 | cat | kind |
 |---|---|
@@ -78,9 +78,15 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     reading = events.begin(source, options, ledger, "PyTorch profiler (Kineto)", NAME)
     # torch 1.8 writes the tid of device rows as "stream 7".
     reading.tids = events.LaneIds(reading.run, "tid", options.source, before="stream ")
-    base = reading.facts.get("baseTimeNanoseconds", 0)
-    reading.run.origin_ns = base if isinstance(base, int) and abs(base) < 1 << 62 else 0
+    reading.run.origin_ns = _origin(reading, events.first_time(source))
     return Opened(reading.run, _Kineto(reading).batches(), False, (ledger,))
+
+
+def _origin(reading: Reading, first_us: int) -> int | None:
+    base = reading.facts.get("baseTimeNanoseconds")
+    if base is None and 0 < first_us < events.EPOCH_FROM_US:
+        return None
+    return base if isinstance(base, int) and abs(base) < 1 << 62 else 0
 
 
 class _Kineto:
