@@ -359,3 +359,28 @@ def test_what_stands_behind_a_table_and_a_blank_line_is_no_bad_row(tmp_path: Pat
         ledger = report(tmp_path, text + behind).ledgers[0]
         assert not ledger.dropped
         assert ledger.kept == len(text.splitlines()) - (2 if text is SUM else 1)
+
+
+def barred(text: bytes, rule: bytes) -> bytes:
+    cells = [line.split(b",", 8) for line in text.splitlines()]
+    lines = [b"| " + b" | ".join(row).replace(b'"', b"") + b" |\n" for row in cells]
+    return b"".join([lines[0], rule, *lines[1:]])
+
+
+@pytest.mark.parametrize("form", ["box", "markdown", "tabs"])
+def test_tables_with_bars_or_tabs_have_the_same_rows(tmp_path: Path, form: str) -> None:
+    text = (
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        '60.0,600,2,300.0,300.0,100,500,282.8,"operator|(int, int)"\n40.0,400,1,400.0,400.0,400,400,0.0,void cut<in…\n'
+    ).encode()
+    other = {
+        "box": b"+----+----+\n" + barred(text, b"+----------+-----+----+\n") + b"+----------+-----+----+\n",
+        "markdown": barred(text, b"|---|---:|:---|\n"),
+        "tabs": b"".join(b"\t".join(line.split(b",", 8)) + b"\n" for line in text.splitlines()),
+    }[form]
+    plain, trace = report(tmp_path, text), report(tmp_path, other)
+    assert totals(trace) == totals(plain)
+    assert [row["name"] for row in totals(trace)] == ["operator|(int, int)", "void cut<in…"]
+    ledger = trace.ledgers[0]
+    assert not ledger.dropped
+    assert set(ledger.notes) == {"names-cut"}

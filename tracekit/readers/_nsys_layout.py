@@ -22,6 +22,7 @@ MESSAGE = re.compile(
     + r"(?:Generating |Generated|NOTICE|SKIPPED|WARNING|ERROR|Exporting |Exported |Processed |Processing \[|Using "
     r"|\[\d+/\d+\] |```|\.{3,}\s*$)"
 )
+_BOX_RULE = re.compile(r"[+|](?:[ :=-]+[+|]){2,}")
 _TITLE = re.compile(
     _BEFORE + r"((?:CUDA|NVTX|Operating System|OpenGL|OpenACC|OpenMP|Vulkan|DX1[12])\b[\w &/-]*? Statistics)"
     r"(?: \((?:by )?(?:(time|size)(?: in )?)?(nanoseconds|bytes|[KMG]i?B)?\))?:?\s*$"
@@ -73,6 +74,23 @@ def cut(line: str, columns: Places) -> list[str]:
     """Return the cells under the dashes; the last column is the rest of the line."""
     cells = [line[start:end].strip() for start, end in columns[:-1]]
     return [*cells, line[columns[-1][0] :].strip()] if columns else []
+
+
+def boxed(line: str, count: int = 0) -> list[str] | None:
+    """Return the cells of a line of a table with bars (--format table, Markdown); None when it is none.
+
+    [] is a rule. count: how many cells a row has; bars in a name, the last, are parts of it.
+
+    >>> boxed("|     76.9 |     3 | operator|(int)  |", 3)
+    ['76.9', '3', 'operator|(int)']
+    """
+    text = line.strip()
+    if len(text) < 3 or text[0] not in "+|" or text[-1] not in "+|":
+        return None
+    if _BOX_RULE.fullmatch(text):
+        return []
+    cells = text[1:-1].split("|", count - 1 if count else -1)
+    return [cell.strip() for cell in cells]
 
 
 def row(line: str, columns: Places, *, texts: int) -> list[str]:

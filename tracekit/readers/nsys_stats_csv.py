@@ -19,7 +19,9 @@ process. Sizes in KB or MB are rounded in print: a note says so. Columns without
 as printed, under the header's words. nvtx_gpu_proj_trace gives its ranges at their projected times, nvtx_gpu_proj_sum
 their projected total, cuda_kern_exec_trace its kernels (their calls stand in `args`).
 
-Not supported: HTML, JSON and TSV forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
+Tables with bars (--format table, Markdown) and with tabs (--format tsv) are read too.
+
+Not supported: HTML and JSON forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
 are ignored, with a note).
 Sources: output quoted in forums, teaching and documentation, of 2019.5 to 2026.3 (FORMATS section 3c), the SQL of the
 reports of 2020 to 2024.
@@ -36,7 +38,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, cut, places, row, title
+from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, title
 from tracekit.readers._nsys_tables import (
     NAMES,
     Header,
@@ -69,7 +71,7 @@ def sniff(head: Head) -> Confidence:
     before, unit, named = "", "", False
     for raw in head.lines()[:2000]:
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        if (b"Start" in raw or b"Total" in raw) and header_of(_split(line)) is not None:
+        if (b"Start" in raw or b"Total" in raw) and _headed(line) is not None:
             return Confidence.YES
         if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
             return Confidence.YES
@@ -81,11 +83,24 @@ def sniff(head: Head) -> Confidence:
     return Confidence.YES if named else Confidence.NO
 
 
-def _split(line: str) -> list[str]:
-    if line.count(",") > CELLS:
+def _headed(line: str, unit: str = "") -> tuple[Header, str] | None:
+    """Return the header that a line is, and what stands between its cells: a comma, a tab or a bar."""
+    if (cells := boxed(line)) is not None:
+        found = header_of(cells, unit)
+        return None if found is None else (found, "|")
+    for between in ",\t":
+        if between in line and (found := header_of(_split(line, between), unit)) is not None:
+            return found, between
+    return None
+
+
+def _split(line: str, between: str = ",", count: int = 0) -> list[str]:
+    if between == "|":
+        return boxed(line, count) or [line]
+    if line.count(between) > CELLS:
         return [line]
     try:
-        return next(csv.reader([line], strict=True), [])
+        return next(csv.reader([line], delimiter=between, strict=True), [])
     except csv.Error:
         return [line]
 
@@ -98,6 +113,7 @@ class _State:
     names: Demangler
     header: Header | None = None
     places: Places | None = None
+    between: str = ","
     texts: int = 0
     report: str = ""
     title: Title = field(default_factory=Title)
@@ -156,7 +172,8 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
 
 def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     ledger = state.ledger
-    if state.quoted or (state.places is None and state.header is not None and line.count('"') % 2):
+    in_cells = state.places is None and state.header is not None and state.between != "|"
+    if state.quoted or (in_cells and line.count('"') % 2):
         _quoted(state, line, number, torn=torn)
         return
     if not line.strip() or (state.places is not None and not line[state.places[0][0] :].strip()):
@@ -172,12 +189,16 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     if columns is not None:
         _rule(state, columns, before, number)
         return
-    cells = _split(line) if state.places is None else row(line, state.places, texts=state.texts)
+    if boxed(line) == []:
+        ledger.ignore("rule")
+        return
+    count = 0 if state.header is None else len(state.header.columns)
+    cells = _split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
     if state.header is not None and _is_row(state, state.header, cells, line):
         _row(state, state.header, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
     if state.parted:
-        state.header, state.places, state.parted, cells = None, None, False, _split(line)
+        state.header, state.places, state.parted = None, None, False
     if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
         state.report, state.title = next(g for g in match.groups() if g), Title()
@@ -187,9 +208,10 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
         ledger.ignore("message")
         state.title, state.header, state.places, state.unread = named, None, None, False
         return
-    if (header := header_of(cells, state.title.unit)) is not None:
+    if (headed := _headed(line, state.title.unit)) is not None:
         ledger.ignore("header")
-        _begin(state, header)
+        state.places, state.between = None, headed[1]
+        _begin(state, headed[0])
         return
     _outside(state, line, cells, number)
 
@@ -200,7 +222,7 @@ def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
     Behind a blank line only a good row is one: a paste may have a blank line after each line.
     """
     if state.parted:
-        return len(cells) == len(header.columns) and has_numbers(header, cells) and header_of(cells) is None
+        return len(cells) == len(header.columns) and has_numbers(header, cells)
     if state.places is not None:
         start, end = state.places[0]
         return header.columns[0] in NAMES or any(map(str.isdigit, line[start:end]))
@@ -217,7 +239,8 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
         return
     count = len(state.quoted)
     state.quoted = []
-    cells = next(csv.reader(io.StringIO(whole), strict=True), []) if whole.count('"') % 2 == 0 else [whole]
+    reader = csv.reader(io.StringIO(whole), delimiter=state.between, strict=True)
+    cells = next(reader, []) if whole.count('"') % 2 == 0 else [whole]
     if state.header is None or len(cells) != len(state.header.columns):
         reason = "torn-row" if torn else "bad-row"
         text = "dropped: the last line is cut" if torn else "dropped: a row that cannot be read (a quote is not closed)"
@@ -319,6 +342,8 @@ def _event(state: _State, header: Header, cells: dict[str, str], number: int) ->
 def _total(state: _State, header: Header, cells: dict[str, str]) -> None:
     row = total(header, cells)
     if row["name"]:
+        if row["name"].endswith("…"):
+            state.ledger.note("names-cut", "names that end in … were cut in print: several may look the same")
         row["name"], row["raw_name"] = state.names.one(row["name"])
     order = state.ledger.totals_out
     state.totals.add(**row, source=state.options.source, run=0, section=state.section, order=order)
