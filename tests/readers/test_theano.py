@@ -718,6 +718,8 @@ def test_rows_of_a_copy_that_lost_the_header_are_rows(tmp_path: Path) -> None:
         (0, "Ops", "(remaining 1 Ops)"), (0, "Apply", "Gemv{inplace}(x, y)"),
     ]  # fmt: skip
     assert [r["total_ns"] for r in rows[:2]] == [600000, 400000]
+    rest = "   ... (remaining 3 Ops account for  40.00%(0.50s) of the runtime)\n"
+    assert [(r["section"], r["total_ns"]) for r in rows_of(read(tmp_path / "y", rest))] == [("Ops", 500000000)]
     assert {r["run"] for r in rows[5:]} == {1}
     assert trace.ledgers[0].notes["table-without-header"].count == 3
 

@@ -142,6 +142,27 @@ PARTS = {
 DebugMode, warnings will be emitted in those cases.
 
 """,
+    "no node times of 0.4": "  No node time accumulated (hint: try config profiling.time_thunks=1)\n",
+    "memory of 0.7": """Memory Profile
+(Sparse variables are ignored)
+(For values in brackets, it's for linker = c|py
+---
+    Max if no gc (allow_gc=False): 24KB (25KB)
+    Max if linker=cvm(default): 20KB (21KB)
+    Minimum peak from all valid apply node order is 18KB
+    Memory saved if gc is enabled: 7KB (8KB)
+    Max Memory allocated on the GPU (for all functions): 9KB
+
+    <Sum apply outputs (bytes)> <Apply outputs shape> <created/inplace/view> <Apply node>
+
+          2559B  [None, (2, 2)] i c RandomFunction{uniform}(<RandomStateType>)
+   ... (remaining 0 Apply account for    0B/2559B ((0.00%)) of the Apply with dense outputs sizes)
+
+    <created/inplace/view> is taken from the Op's declaration.
+    Apply nodes marked 'inplace' or 'view' may actually allocate memory, this is not reported here. If you use \
+DebugMode, warnings will be emitted in those cases.
+
+""",
     "an optimizer and scans": """Optimizer Profile
 -----------------
  SeqOptimizer  None  time 1.318s for -1/-1 nodes before/after optimization

@@ -183,6 +183,8 @@ class State:
 
     def _table_line(self, words: str, line: TextLine) -> bool:
         block, table = self._block, self._table
+        if block is None and like.REMAINDER.fullmatch(words):
+            block = self._begin()
         if block is None:
             return False
         if words.startswith("..."):

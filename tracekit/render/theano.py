@@ -180,7 +180,7 @@ def _memory(table: ReportTable) -> Iterator[str]:
     heading = next((r["name"] for r in rows if r["line"] == "heading"), "Memory Profile")
     yield from (heading, "(Sparse variables are ignored)")
     peaks = [r for r in rows if r["line"] == "peak"]
-    if any(r["name"].startswith("Max peak memory") for r in peaks):
+    if any(r["name"].startswith("Max peak memory") or r["c_py_bytes"] is not None for r in peaks):
         yield "(For values in brackets, it's for linker = c|py"
     yield "---"
     yield from _peaks(peaks)
@@ -209,21 +209,26 @@ def _peaks(peaks: list[Row]) -> Iterator[str]:
     for row in peaks:
         head, _, device = row["name"].rpartition(": ")
         size = row["text"] if row["bytes"] is None else f"{row['bytes'] >> 10}KB"
+        linker = "" if row["c_py_bytes"] is None else f" ({row['c_py_bytes'] >> 10}KB)"
         if row["computed_in_s"] is not None:
             if not under_rule:
                 yield "---"
             under_rule = True
             yield f"    {row['name']} is {size}(took {row['computed_in_s']}s to compute)"
             continue
+        if row["name"].startswith("Minimum peak"):
+            yield f"    {row['name']} is {size}"
+            continue
         if not head.startswith("Max peak memory"):
-            yield f"    {row['name']}: {size}"
+            yield f"    {row['name']}: {size}{linker}"
             continue
         if head != setting:
             setting = head
             yield f"    {head}"
-        linker = "" if row["c_py_bytes"] is None else f" ({row['c_py_bytes'] >> 10}KB)"
         yield f"        {device}: {size}{linker}"
-    yield "---"
+    if setting or not peaks:
+        # Theano 0.6 and 0.7 have no rule below.
+        yield "---"
 
 
 def _memory_node(row: Row) -> str:

@@ -47,7 +47,7 @@ def _part(row: Row, block: Block) -> str:
         return _SECTIONS.get(section) or ("memory" if section.startswith("Memory") else "optimizer")
     if row["args"].get("of"):
         return str(row["args"]["of"]).rpartition(": ")[2]
-    if name.startswith(("No execution time", "Profile")):
+    if name.startswith(("No execution time", "No node time", "Profile")):
         return "remarks"
     return _PARTS.get(name, "scan" if block.kind == "scan" else "function")
 
