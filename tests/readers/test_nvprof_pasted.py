@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,38 @@ def test_a_log_of_nvprof_o_names_the_file_that_has_the_records(tmp_path: Path) -
     )
     got = read(tmp_path, text)
     assert got.ledger.notes["no-rows"].text.endswith("to /home/me/run 8.nvvp; read that file")
+
+
+NESTED = (
+    "==9== Profiling result:\n"
+    "            Type  Time(%)      Time  Calls (host)  Calls (device)       Avg       Min       Max  Name\n"
+    " GPU activities:   90.00%  9.0000ms             1             299  30.000us  1.0000us  4.0000ms  f(int*, int)\n"
+    "                    8.00%  800.00us             0               4  200.00us  100.00us  300.00us  g(int)\n"
+    "                    2.00%  200.00us             4               -  50.000us  40.000us  60.000us  [CUDA memset]\n"
+    "      API calls:  100.00%  12.500ms             4               -  3.1250ms  1.0000us  12.000ms  cudaMalloc\n"
+)
+NESTED_CSV = (
+    "==9== Profiling result:\n"
+    '"Type","Time(%)","Time","Calls (host)","Calls (device)","Avg","Min","Max","Name"\n,%,ms,,,us,us,us,\n'
+    '"GPU activities",90.000000,9.000000,1,299,30.000000,1.000000,4000.000000,"f(int*, int)"\n'
+    '"GPU activities",8.000000,0.800000,0,4,200.000000,100.000000,300.000000,"g(int)"\n'
+    '"GPU activities",2.000000,0.200000,4,,50.000000,40.000000,60.000000,"[CUDA memset]"\n'
+    '"API calls",100.000000,12.500000,4,,3125.000000,1.000000,12000.000000,"cudaMalloc"\n'
+)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("text", [NESTED, "\n".join(" ".join(x.split()) for x in NESTED.split("\n")), NESTED_CSV])
+def test_kernels_that_launch_kernels_have_the_calls_of_host_and_device(text: str, typed: bool, tmp_path: Path) -> None:
+    if not typed:
+        text = text[: text.rindex("\n", 0, text.index("API calls")) + 1]
+        text = re.sub(r"^(?: *(?:Type|GPU activities:) |\"Type\",|\"GPU activities\",) *", "", text, flags=re.M)
+        text = text.replace("\n,%", "\n%")
+    got = read(tmp_path, text)
+    assert [(r["name"], r["calls"], r["total_ns"], r["avg_ns"]) for r in got.totals] == [
+        ("f(int*, int)", 300, 9000000, 30000.0), ("g(int)", 4, 800000, 200000.0),
+        ("[CUDA memset]", 4, 200000, 50000.0), ("cudaMalloc", 4, 12500000, 3125000.0)
+    ][: 4 if typed else 3]  # fmt: skip
+    assert [json.loads(r["args"]).get("calls_device") for r in got.totals[:3]] == [299, 4, None]
+    assert [json.loads(r["args"]).get("calls_host") for r in got.totals[:3]] == [1, 0, 4]
+    assert not got.ledger.dropped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers._nvprof_lines import NARROW, ORDINAL, Header, Table, split_cells, units_of
+from tracekit.readers._nvprof_lines import HOST_CALLS, NARROW, ORDINAL, Header, Table, split_cells, units_of
 from tracekit.readers._nvprof_names import LAUNCH, SUFFIX
 from tracekit.readers._nvprof_squeezed import squeezed_cells
 from tracekit.readers._nvprof_state import OpenTable
@@ -117,7 +117,11 @@ def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
         percent = cells["Time(%)"]
         return bool(_NUMBER.match(percent)) or (
             (not percent or bool(_ODD_PERCENT.match(percent)))
-            and bool(_NUMBER.match(cells["Time"]) and _NUMBER.match(cells["Calls"]) and cells["Name"])
+            and bool(
+                _NUMBER.match(cells["Time"])
+                and _NUMBER.match(cells.get("Calls") or cells.get(HOST_CALLS, ""))
+                and cells["Name"]
+            )
         )
     first = {Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
     cell = cells.get(first[header.table], "")

@@ -51,6 +51,10 @@ _MAYBE_HEADER = re.compile(
 _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
+HOST_CALLS, DEVICE_CALLS = "Calls (host)", "Calls (device)"
+"""Stand for Calls where kernels launched kernels (dynamic parallelism): real summaries of nvprof 7 and 10."""
+
+
 class Table(StrEnum):
     """What stands in a table. Trace: EVENTS; all others: TOTALS."""
 
@@ -160,7 +164,7 @@ def _table(columns: list[str]) -> Table | None:
         return Table.COUNTERS if have & {"Metric Name", "Event Name"} else None
     if {"Count", "Total Size", "Total Time"} <= have:
         return Table.UNIFIED
-    if {"Time(%)", "Time", "Calls", "Name"} <= have:
+    if {"Time(%)", "Time", "Name"} <= have and have & {"Calls", HOST_CALLS}:
         return Table.SUMMARY
     if {"Device", "Context", "Stream", "Kernel"} <= have:
         return Table.PER_CALL

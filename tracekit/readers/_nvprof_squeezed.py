@@ -21,10 +21,13 @@ _CELLS = {
     "SSMem*": r"(\S+)", "DSMem*": r"(\S+)", "Size": r"(\S+)", "Throughput": r"(\S+)", "SrcMemType": r"(\S+)",
     "DstMemType": r"(\S+)", "Device": _DEVICE, "Context": _NUMBER, "Stream": _NUMBER, "Src Dev": _DEVICE,
     "Src Ctx": _NUMBER, "Dst Dev": _DEVICE, "Dst Ctx": _NUMBER, "Unified Memory": r"(PC \S+|\S+)",
-    "Virtual Address": r"(\S+)", "Name": r"(?!\d)(\S.*)",
+    "Calls (host)": _NUMBER, "Calls (device)": _NUMBER, "Virtual Address": r"(\S+)", "Name": r"(?!\d)(\S.*)",
 }  # fmt: skip
 """Column of a trace or a summary -> form of its cells."""
-_TWO_WORDS = re.compile(r"Time ?\(%\)|(?:Grid|Block) Size|Unified Memory|Virtual Address|(?:Src|Dst) (?:Dev|Ctx)\b|\S+")
+_TWO_WORDS = re.compile(
+    r"Time ?\(%\)|Calls \((?:host|device)\)|(?:Grid|Block) Size|Unified Memory|Virtual Address"
+    r"|(?:Src|Dst) (?:Dev|Ctx)\b|\S+"
+)
 
 
 def squeezed_columns(line: str) -> tuple[str, ...]:

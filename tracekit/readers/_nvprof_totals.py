@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tracekit.readers._nvprof_lines import Table
+from tracekit.readers._nvprof_lines import DEVICE_CALLS, HOST_CALLS, Table
 from tracekit.readers._nvprof_names import api_kind, device_kind, strip_suffix
 from tracekit.readers._nvprof_row import plain_number, size_bytes, time_ns, whole
 from tracekit.readers._nvprof_state import OpenTable, RowError, State
@@ -25,6 +25,7 @@ _CALL_COLUMNS = frozenset(("Device", "Context", "Stream", "Kernel", "Name", "Cor
 _EXACT = 1 << 53
 """Integers beyond lose digits as doubles: value_min, value_max and value_avg round them, args keeps them as printed."""
 _ABSENT = frozenset(("", "-"))
+_PLACES = {HOST_CALLS: "calls_host", DEVICE_CALLS: "calls_device"}
 _BYTES = re.compile(r"^(\d{1,18})B$", re.ASCII)
 _NO_UNIT = re.compile(r"^\d+(?:[.,]\d+)?$", re.ASCII)
 NO_TOTAL_TIME = (
@@ -74,8 +75,12 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
     total = _time(cells, table, "Time")
     if total is None:
         raise RowError("no-duration", "the row has no time")
+    printed = [(c, cells[c]) for c in ("Calls", HOST_CALLS, DEVICE_CALLS) if cells.get(c, "") not in _ABSENT]
+    calls = [whole(cell, table.decimal, 1 << 61) for _, cell in printed]
+    if not calls:
+        raise RowError("bad-number", "the row has no number of calls")
     row: dict[str, Any] = {
-        "section": kind, "name": name, "total_ns": total, "calls": whole(cells["Calls"], table.decimal, 1 << 62),
+        "section": kind, "name": name, "total_ns": total, "calls": sum(calls),
         "avg_ns": _average_ns(cells.get("Avg", ""), table.unit("Avg"), table.decimal),
         "min_ns": _time(cells, table, "Min"), "max_ns": _time(cells, table, "Max"),
     }  # fmt: skip
@@ -89,6 +94,7 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
     else:
         row["kind"] = str(Kind.OTHER)
     args: dict[str, Any] = {"percent": plain_number(cells["Time(%)"], table.decimal).rstrip("%")}
+    args |= {_PLACES[c]: n for (c, _), n in zip(printed, calls, strict=True) if c in _PLACES}
     if table.nvtx:
         # The same work stands in the table of the whole run: another section, so that nothing is summed twice.
         row["section"] = f"NVTX {kind}"
