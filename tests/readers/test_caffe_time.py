@@ -104,6 +104,14 @@ def test_an_excerpt_without_prefix_and_with_blanks_for_tabs_is_read(tmp_path: Pa
     ]  # fmt: skip
 
 
+def test_averages_alone_are_those_of_one_benchmark_after_another(tmp_path: Path) -> None:
+    text = "# Mac\nAverage Forward pass: 3 ms.\nAverage Backward pass: 4 ms.\nAverage Forward-Backward: 7.5 ms\n"
+    assert READERS["caffe-time"].sniff(Head("x", text.encode())) is Confidence.YES
+    assert [(r["run"], r["total_ns"]) for r in rows_of(read(tmp_path / "x", text + text.replace("Mac", "PC")))] == [
+        (0, 3000000), (0, 4000000), (0, 7500000), (1, 3000000), (1, 4000000), (1, 7500000),
+    ]  # fmt: skip
+
+
 def test_two_benchmarks_are_two_runs(tmp_path: Path) -> None:
     text = sample("caffe-time/cpu.log").read_text("utf-8")
     rows = rows_of(read(tmp_path / "x", text + sample("caffe-time/gpu.log").read_text("utf-8")))

@@ -36,7 +36,7 @@ from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_TIME = rf"({ANY_NUMBER}) (ms|milli seconds)\."
+_TIME = rf"({ANY_NUMBER}) (ms|milli seconds)\.?"
 _LAYER_END = re.compile(rf"(forward|backward): {_TIME}", re.ASCII)
 _PASS = re.compile(
     r"((?:Average )?Forward pass|(?:Average )?Backward pass|(?:Average )?Forward-Backward|Total Time"
@@ -97,12 +97,12 @@ def sniff(head: Head) -> Confidence:
         message, file = said.message, said.file
         if "***" in message and _BEGINS.fullmatch(message) and file:
             return Confidence.YES
-        if message.endswith((" ms.", " milli seconds.")):
+        if message.rstrip(".").endswith((" ms", " milli seconds")):
             words = " ".join(message.split())
             if (
                 _ITERATION.fullmatch(words)
                 or _RANGE.fullmatch(words)
-                or words.startswith("Average Forward-Backward: ")
+                or (words.startswith("Average ") and _PASS.fullmatch(words))
                 or _layer(message, own=file.startswith("caffe"))
             ):
                 return Confidence.YES
