@@ -1,4 +1,4 @@
-"""Producers that tell devices in their own words: ONNX Runtime, PyTorch before 1.8, Ascend's NPUs."""
+"""Producers that tell device work in their own words: ONNX Runtime, PyTorch before 1.8, Ascend, rocprof, unitrace."""
 
 from __future__ import annotations
 
@@ -139,3 +139,66 @@ def test_an_older_ascend_label_has_no_device_but_the_pid_has(tmp_path: Path) -> 
     )
     (row,) = rows(tracekit.read(path))
     assert (row["kind"], row["device"], row["stream"], row["pid"]) == ("kernel", 6, 4, (1 << 22) - 1)
+
+
+def test_rocprof_has_exact_times_beside_those_in_whole_us(tmp_path: Path) -> None:
+    """The form of results.json of rocprof 1 and 2: a first empty object, numbers as text, processes by name."""
+    text = """{ "traceEvents":[{}
+,{"args":{"name":"2 CPU HIP API"},"ph":"M","pid":2,"name":"process_name","sort_index":2}
+,{"args":{"name":"6 GPU1"},"ph":"M","pid":7,"name":"process_name","sort_index":6}
+,{"ph":"X","name":"hipLaunchKernel","pid":2,"tid":85,"ts":"1201478076","dur":"9",
+  "args":{
+    "BeginNs":"1201478076289",
+    "EndNs":"1201478085300",
+    "args":"( numBlocks({4 1 1}))",
+    "DurationNs":"9011"
+  }
+}
+,{"ts":1201478076,"ph":"s","cat":"DataFlow","id":3,"pid":2,"tid":85,"name":"dep"}
+,{"ph":"X","name":"gemm<float, 4>(float*)","pid":7,"tid":0,"ts":"1201478090","dur":"2",
+  "args":{
+    "BeginNs":"1201478090001",
+    "EndNs":"1201478092700",
+    "dev-id":"1",
+    "DurationNs":"2699"
+  }
+}
+], "otherData":{ } }
+"""
+    path = tmp_path / "results.json"
+    path.write_text(text, encoding="utf-8")
+    ledger_adds_up(path, "chrome-trace")
+    call, arrow, kernel = in_order(tracekit.read(path))
+    assert (call["kind"], call["ts_ns"], call["dur_ns"]) == ("runtime", 1201478076289, 9011)
+    assert args_of(call) == {"args": "( numBlocks({4 1 1}))"}
+    assert arrow["kind"] == "flow"
+    assert (kernel["kind"], kernel["ts_ns"], kernel["dur_ns"]) == ("kernel", 1201478090001, 2699)
+    assert (kernel["device"], kernel["stream"]) == (1, 0)
+
+
+def test_rocprof_times_of_another_clock_are_left_in_args(tmp_path: Path) -> None:
+    ranges = [
+        {"ph": "X", "name": "hipFree", "pid": 2, "tid": 8, "ts": "10", "dur": "2", "args": {"BeginNs": b, "EndNs": e}}
+        for b, e in [("99000", "101000"), ("10400", "x")]
+    ]
+    found = in_order(tracekit.read(write(tmp_path / "x", ranges)))
+    assert [(r["ts_ns"], r["dur_ns"]) for r in found] == [(10_000, 2000)] * 2
+    assert [args_of(r) for r in found] == [r["args"] for r in ranges]
+
+
+def test_unitrace_has_calls_and_device_commands(tmp_path: Path) -> None:
+    names = [
+        ("zeCommandListAppendLaunchKernel", "cpu_op"), ("gemm[SIMD16 {8; 1; 1}]", "gpu_op"),
+        ("zeCommandListAppendMemoryCopy(M2D)[64 bytes]", "gpu_op"), ("zeCommandListAppendMemoryFill", "gpu_op"),
+        ("zeCommandListAppendBarrier", "gpu_op"),
+    ]  # fmt: skip
+    path = write(
+        tmp_path / "x",
+        [
+            {"ph": "X", "tid": 1, "pid": 2, "name": n, "cat": c, "ts": 1.5 + i, "dur": 1.0, "id": i}
+            for i, (n, c) in enumerate(names)
+        ],
+        displayTimeUnit="ns",
+    )
+    found = in_order(tracekit.read(path))
+    assert [r["kind"] for r in found] == ["runtime", "kernel", "memcpy", "memset", "sync"]

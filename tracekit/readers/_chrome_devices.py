@@ -1,4 +1,4 @@
-"""Producers of deep learning that tell devices in their own words: ONNX Runtime, PyTorch before 1.8, Ascend's NPUs."""
+"""Producers that tell device work in their own words: ONNX Runtime, PyTorch before 1.8, Ascend, rocprof, unitrace."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tracekit.readers._trace_plan import DEVICE, HOST, MOVABLE, Build
 from tracekit.readers._trace_rows import Rows
 from tracekit.schema import Kind
 
+_NS = re.compile(r"[0-9]{1,18}", re.ASCII)
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 
 
@@ -86,6 +87,35 @@ class Autograd(Special):
         for table in (build.runs, build.consts):
             if "tid" in table:
                 table["device"] = table.pop("tid")
+        return ()
+
+
+class Rocprof(Special):
+    """rocprof's results.json (ROCm before 7): times are text in whole µs; exact ones, of the same clock, in args."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Take the exact times; tell calls."""
+        event, consts = build.event, build.consts
+        name = event.get("name") or ""
+        if name.startswith(("hip", "hsa_")):
+            consts["kind"] = Kind.RUNTIME if name.startswith("hip") else Kind.DRIVER
+        begin, end = event.arg("BeginNs") or "", event.arg("EndNs") or ""
+        if not (_NS.fullmatch(begin) and _NS.fullmatch(end) and consts.get("ts_ns") == int(begin) // 1000 * 1000):
+            return ()
+        consts["ts_ns"], consts["dur_ns"] = int(begin), int(end) - int(begin)
+        taken = {"BeginNs", "EndNs"}
+        return taken | {"DurationNs"} if event.arg("DurationNs") == str(consts["dur_ns"]) else taken
+
+
+class Unitrace(Special):
+    """Intel's unitrace and onetrace: calls are of cat cpu_op, and what they put on a device of cat gpu_op."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell kernels from the commands of Level Zero that are none."""
+        name = build.event.get("name") or ""
+        if build.event.get("cat") == "gpu_op" and name.startswith(("ze", "cl")):
+            commands = (("MemoryCopy", Kind.MEMCPY), ("Buffer", Kind.MEMCPY), ("MemoryFill", Kind.MEMSET))
+            build.consts["kind"] = next((kind for word, kind in commands if word in name), Kind.SYNC)
         return ()
 
 

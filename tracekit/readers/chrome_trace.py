@@ -12,9 +12,10 @@ a begin, events without phase or time, what is no JSON.
 Ranges are of kind user_range where nothing better is known; cat stays in args. Known producers: TensorFlow's timeline
 (Op: operator), JAX and XLA (names with "$": python_op; other: other), VizTracer and py-spy (python_op), Paddle's
 timeline.py, which writes ns into the field of µs (told by its process names, or by times beyond the year 2112;
-`--option time_unit_of_file=us` or `ns` overrules), ONNX Runtime, PyTorch before 1.8 and Ascend's NPUs
-(`_chrome_devices`), and tracekit's own traces, whose rows come back to their lanes. A top-level baseTimeNanoseconds
-(VizTracer: in its metadata) makes the clock Unix time, as do times of 2001 and later; else the clock is not stated.
+`--option time_unit_of_file=us` or `ns` overrules), ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof and
+unitrace (`_chrome_devices`), and tracekit's own traces, whose rows come back to their lanes. A top-level
+baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do times of 2001 and later; else the
+clock is not stated.
 
 Async work (b, e, S, F) has no tid in its column: its id and tid are in args. The format is described in "Trace Event
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with
@@ -25,11 +26,12 @@ Not supported: systemTraceEvents and samples (passed over with a note); stackFra
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tracekit.errors import UsageError
 from tracekit.readers import _trace_event as events
-from tracekit.readers._chrome_look import FLUID, TRACEKIT, VIZTRACER, Dialect, dialect_of
+from tracekit.readers._chrome_look import ASCEND, FLUID, TRACEKIT, VIZTRACER, Dialect, dialect_of
 from tracekit.readers._chrome_own import OwnReading, is_own
 from tracekit.readers._chrome_read import ChromeReading
 from tracekit.readers._trace_event import Reading
@@ -39,6 +41,7 @@ from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
 NAME = CHROME
+_TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
 UNIT_OPTION = "time_unit_of_file"
 BEYOND_US = 4_500_000_000_000_000
 """Times of the year 2112 in µs are ns."""
@@ -46,7 +49,9 @@ BEYOND_US = 4_500_000_000_000_000
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     dialect = dialect_of(source.head().data)
-    reading = events.begin(source, options, ledger, dialect.tool or "unknown (Chrome trace)", NAME)
+    # Ascend writes times as text: as numbers, all events of a kind are read as one.
+    rewrite = _as_numbers if dialect is ASCEND else None
+    reading = events.begin(source, options, ledger, dialect.tool or "unknown (Chrome trace)", NAME, rewrite)
     if is_own(reading.facts):
         reading.run.sources[0].facts["tool"] = TRACEKIT.tool
         return Opened(reading.run, OwnReading(reading).batches(), False, (ledger,))
@@ -54,6 +59,10 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     per_unit = _unit(options, dialect, first, ledger)
     reading.run.origin_ns = _origin(reading, dialect, first * per_unit)
     return Opened(reading.run, ChromeReading(reading, dialect, per_unit).batches(), False, (ledger,))
+
+
+def _as_numbers(text: bytes) -> bytes:
+    return _TEXT_TIME.sub(rb'"\1":\2', text)
 
 
 def _unit(options: ReadOptions, dialect: Dialect, first: int, ledger: Ledger) -> int:
