@@ -89,6 +89,29 @@ def test_sums_of_2014_have_the_number_of_iterations_as_calls() -> None:
     assert all(r["avg_ns"] == pytest.approx(r["total_ns"] / 50) for r in rows)
 
 
+def test_all_words_for_milliseconds_of_2014_are_read(tmp_path: Path) -> None:
+    text = sample("caffe-time/sums-of-2014.log").read_text("utf-8")
+    assert "milli seconds" in text
+    whole = tracekit.read(sample("caffe-time/sums-of-2014.log")).totals.to_pylist()
+    assert read(tmp_path / "x", text.replace("milli seconds", "milliseconds")).totals.to_pylist() == whole
+    one = f"{GLOG}conv1\tforward: 3.5 milliseconds.\n"
+    assert READERS["caffe-time"].sniff(Head("x", one.encode())) is Confidence.YES
+
+
+def test_the_shortest_times_of_intels_caffe_are_no_averages(tmp_path: Path) -> None:
+    text = (
+        f"{GLOG}*** Benchmark begins ***\n{GLOG}Testing for 8 iterations.\n{GLOG}Min time per layer: \n"
+        f"{GLOG}    a\tforward: 2 ms.\n{GLOG}Min Forward pass: 3 ms.\n{GLOG}Min Forward-Backward: 5 ms.\n"
+        f"{GLOG}Total Time: 48 ms.\n{GLOG}*** Benchmark ends ***\n{GLOG}    b\tforward: 1 ms.\n"
+    )
+    rows = rows_of(read(tmp_path / "x", text))
+    assert [(r["section"], r["name"], r["calls"], r["total_ns"]) for r in rows[1:]] == [
+        ("Min time per layer", "a", 1, 2000000), ("header", "Min Forward pass", 1, 3000000),
+        ("header", "Min Forward-Backward", 1, 5000000), ("header", "Total Time", 8, 48000000),
+        (NEW, "b", 1, 1000000),
+    ]  # fmt: skip
+
+
 def test_an_excerpt_without_prefix_and_with_blanks_for_tabs_is_read(tmp_path: Path) -> None:
     text = sample("caffe-time/gpu.log").read_text("utf-8")
     whole = [{**r, "order": 0} for r in rows_of(tracekit.read(sample("caffe-time/gpu.log")))]

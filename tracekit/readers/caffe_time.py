@@ -11,8 +11,9 @@ passes, the total time and the number of iterations; none of them is added to an
 in excerpts, and blanks may be collapsed. `Use GPU with device ID 0` before a benchmark gives `device`. glog writes no
 year, so its time stamps are not read.
 
-Caffe before September 2014 printed `conv1<TAB>forward: 35.2 milli seconds.`, the sum over all iterations: section
-`Time per layer`, where `calls` is the number of iterations.
+Caffe before September 2014 printed `conv1<TAB>forward: 35.2 milliseconds.`, the sum over all iterations: section
+`Time per layer`, where `calls` is the number of iterations. A Caffe of Intel of 2015 prints `Min time per layer` and
+`Min Forward pass`: sections and names say so.
 
 Sources: tools/caffe.cpp of BVLC/caffe, `time()`, from 2014 to 1.0, and of NVIDIA/caffe 0.16 (`Average Initialization
 Forward/Backward pass`); examples/TensorRT/README.md of NVIDIA/caffe 0.17; `_log_prefix`. Not supported: `caffe train`
@@ -36,15 +37,16 @@ from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_TIME = rf"({ANY_NUMBER}) (ms|milli seconds)\.?"
+_TIME = rf"({ANY_NUMBER}) (ms|milli ?seconds)\.?"
 _LAYER_END = re.compile(rf"(forward|backward): {_TIME}", re.ASCII)
 _PASS = re.compile(
-    r"((?:Average )?Forward pass|(?:Average )?Backward pass|(?:Average )?Forward-Backward|Total Time"
+    r"((?:[A-Z]\w{0,20} )?(?:Forward pass|Backward pass|Forward-Backward)|Total Time"
     rf"|Average Initialization Forward/Backward pass): {_TIME}",
     re.ASCII,
 )
 _INITIALIZATION = "Average Initialization Forward/Backward pass"
-_LAYERS = "Average time per layer:"
+_LAYERS = re.compile(r"((?:Average|Min|Max) time per layer):")
+_AVERAGE = "Average time per layer"
 _ITERATION = re.compile(rf"Iteration: (\d{{1,18}}) forward-backward time: {_TIME}", re.ASCII)
 _RANGE = re.compile(rf"Iterations: (\d{{1,18}})-(\d{{1,18}}) average forward-backward time: {_TIME}", re.ASCII)
 _TESTING = re.compile(r"Testing for (\d{1,18}) iterations\.", re.ASCII)
@@ -52,7 +54,6 @@ _GPU = re.compile(r"Use GPU with device ID (\d{1,9})", re.ASCII)
 _GPU_NAME = re.compile(r"GPU device name: (\S.*)|GPU (\d{1,9}): (\S.*)", re.ASCII)
 _BEGINS, _ENDS = re.compile(r"\*\*\* ?Benchmark begins ?\*\*\*"), re.compile(r"\*\*\* ?Benchmark ends ?\*\*\*")
 _ROW_STARTS = ("Iteration: ", "Average Forward", "Average Backward", "Total Time:", "Testing for ")
-_UNIT = {"ms": "ms", "milli seconds": "ms"}
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class _Process:
     last: int = -1
     first: tuple[str, str] | None = None
     seen: set[str] = field(default_factory=set)
+    section: str = _AVERAGE
 
 
 _MOST_PROCESSES = 1 << 12
@@ -97,7 +99,7 @@ def sniff(head: Head) -> Confidence:
         message, file = said.message, said.file
         if "***" in message and _BEGINS.fullmatch(message) and file:
             return Confidence.YES
-        if message.rstrip(".").endswith((" ms", " milli seconds")):
+        if message.rstrip(".").endswith((" ms", "seconds")):
             words = " ".join(message.split())
             if (
                 _ITERATION.fullmatch(words)
@@ -174,15 +176,16 @@ class _Reading:
             ledger.ignore("headings")
             now.ended = True
             return True
-        if words == _LAYERS:
+        if heading := _LAYERS.fullmatch(words):
             ledger.ignore("headings")
-            self._once(_LAYERS)
+            self._once("layers")
+            now.section = heading[1]
             return True
         for pattern, take in self._handlers:
             if (found := pattern.fullmatch(words)) and (file or now.number >= 0 or words.startswith("Average")):
                 take(found, line)
                 return True
-        if layer := _layer(message, own=file.startswith("caffe") or (_LAYERS in now.seen and not now.ended)):
+        if layer := _layer(message, own=file.startswith("caffe") or ("layers" in now.seen and not now.ended)):
             self._layer(*layer, line)
         elif self._is_fact(words):
             ledger.facts += 1
@@ -215,6 +218,7 @@ class _Reading:
         now.number, self.benchmarks = self.benchmarks, self.benchmarks + 1
         now.iterations, now.ended, now.last, now.first = None, False, -1, None
         now.seen.clear()
+        now.section = _AVERAGE
 
     def _once(self, what: str) -> None:
         """Begin a benchmark where a line comes that the one before had already."""
@@ -223,8 +227,8 @@ class _Reading:
         self._now.seen.add(what)
 
     def _close(self, process: _Process) -> None:
-        if process.first and not process.seen & {"Total Time", "Average Forward-Backward"}:
-            why = "benchmarks that end before their averages, so that layers may be missing"
+        if process.first and "Total Time" not in process.seen and "Average Forward-Backward" not in process.seen:
+            why = "benchmarks without their last lines, so that layers may be missing"
             self.ledger.note("benchmark-cut", why)
 
     def _is_fact(self, words: str) -> bool:
@@ -256,7 +260,7 @@ class _Reading:
         self.found += 1
         more: dict[str, Any] = {"calls": calls, "device": now.device, "rank": now.rank}
         try:
-            time = printed(found[group], _UNIT[found[group + 1]])
+            time = printed(found[group], "ms")
             if average:
                 time = time.times(calls or 0)
         except ValueError:
@@ -276,9 +280,9 @@ class _Reading:
         old = found[3] != "ms"
         kind = Kind.FORWARD if found[1] == "forward" else Kind.BACKWARD
         layer = name, found[1]
-        if self._now.first == layer:
+        if self._now.first == layer or self._now.ended:
             self._begin()
-        section, calls = ("Time per layer", self._now.iterations) if old else ("Average time per layer", 1)
+        section, calls = ("Time per layer", self._now.iterations) if old else (self._now.section, 1)
         self._add(section, name, kind, found, 2, line, {"pass": found[1]}, calls)
         self._now.first = self._now.first or layer
 
@@ -301,7 +305,8 @@ class _Reading:
         kind = Kind.FORWARD if found[1].endswith("Forward pass") else Kind.OTHER
         kind = Kind.BACKWARD if found[1].endswith("Backward pass") and found[1] != _INITIALIZATION else kind
         self._once(found[1])
-        calls = 1 if found[1].startswith("Average") else self._now.iterations
+        is_sum = found[1].startswith(("Forward", "Backward", "Total"))
+        calls = self._now.iterations if is_sum else 1
         self._add("header", found[1], kind, found, 2, line, calls=calls)
 
     def _testing(self, found: re.Match[str], _line: TextLine) -> None:
