@@ -192,6 +192,28 @@ def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: s
     assert {r["rank"] for r in rows} == {3 if "stdout" in before else None}
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_json_that_a_program_printed_twice_is_two_runs(broken: bool, tmp_path: Path) -> None:
+    """The broken form is what 1.5 wrote: a comma too many, a brace too few."""
+    entry = {"Count": 2, "Total": 3.0, "Min": 1.0, "Max": 2.0, "Avg": 1.5}
+    text = json.dumps(
+        {"Time": {"operator": {"dot": entry}}, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4
+    )
+    if broken:
+        text = text.replace('"kB"', '"kb",')[: text.rindex("}") + 1]
+    path = tmp_path / "unknown"
+    path.write_text(f"epoch 0\nINFO:root:{text}\nepoch 1\n{text}\n\ndone\n")
+    assert inspect(path)["inputs"][0]["format"] == "mxnet-table"
+    assert [(r["run"], r["name"], r["calls"], r["total_ns"]) for r in totals(path)] == [
+        (0, "dot", 2, 3_000_000), (1, "dot", 2, 3_000_000),
+    ]  # fmt: skip
+    ledger = tracekit.read(path).ledgers[0]
+    assert (ledger.kept, "bad-json" in ledger.notes) == (2, broken)
+    assert ledger.read == ledger.accounted()
+    if not broken:
+        assert ledger.ignored == {"other output": 4}  # three lines, and the words before a brace
+
+
 def test_times_of_a_long_run_are_times_though_single_precision_rounds_them(tmp_path: Path) -> None:
     def single(us: float) -> float:
         return float(struct.unpack("f", struct.pack("f", us / 1000))[0])

@@ -17,20 +17,21 @@ Counters stand among the times as if they were us: value_min and value_max are t
 (its total is less than its maximum or more than the maximum each time, or total / count is not the average), and
 where MXNet's own name or domain says it. What MXNet prints as the average of counters and memory is half of max - min.
 
-JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out.
+JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out. Several
+objects may stand in one log, between other output: each is a run.
 Not supported: the trace itself (`profiler.dump`) is another format, mxnet.
 Sources: dumps of 1.9.1 in five orders, aggregate_stats.cc of January 2018 to 1.9.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
@@ -49,6 +50,7 @@ _COLUMNS = re.compile(
 _RULE = re.compile(r"={5,}|-{4,}(?: +-{4,})+")
 _ROW = re.compile(rf"(.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({NUMBER}))?", re.ASCII)
 _JSON = re.compile(rb'\s*\{\s*"(?:Time|Memory)"\s*:\s*\{')
+_START = re.compile(rb'^[^\n"]{0,200}?(\{\s*"(?:Time|Memory)"\s*:\s*\{)', re.MULTILINE)
 _ENTRY = re.compile(rb'"(?:Count|Total)"\s*:\s*[0-9]|"Unit"\s*:\s*\{\s*"(?:Time|Memory)"')
 _OPENS = re.compile(r'"(.*)": \{(\s*\},?)?')
 _FIGURE = re.compile(rf'"(Count|Total|Min|Max|Avg)": ({NUMBER}),?', re.ASCII)
@@ -61,20 +63,25 @@ _SINGLE = Decimal(2) ** -23
 """MXNet prints numbers of single precision: by this part of itself each may differ from the true one."""
 
 
-def sniff(head: Head) -> Confidence:
-    """Say YES to the table's title and headings, or to an object of Time or Memory whose entries have a Count."""
-    if head.tables or not head.text:
-        return Confidence.NO
+def _form(head: Head) -> tuple[str, Confidence]:
+    """Return which form the statistics have, and how sure that is."""
     if _JSON.match(head.data):
-        return Confidence.YES if _ENTRY.search(head.data) else Confidence.MAYBE
+        return "json", Confidence.YES if _ENTRY.search(head.data) else Confidence.MAYBE
     title = False
     plain = Plain(_MARK)
     for text in head.data.decode("utf-8", "replace").splitlines():
         line = plain.of(text[:4096])[1].strip()
         if line.startswith("Name ") and _COLUMNS.fullmatch(line):
-            return Confidence.YES
+            return "table", Confidence.YES
         title = title or _TITLE.fullmatch(line) is not None
-    return Confidence.MAYBE if title else Confidence.NO
+    if _START.search(head.data) and _ENTRY.search(head.data):
+        return "json", Confidence.YES
+    return "table", Confidence.MAYBE if title else Confidence.NO
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to the table's title and headings, or to an object of Time or Memory whose entries have a Count."""
+    return Confidence.NO if head.tables or not head.text else _form(head)[1]
 
 
 class _Reading:
@@ -198,14 +205,12 @@ def _kind(section: str) -> Kind:
     return Kind.MARK if section.endswith(",instant_marker") else Kind.USER_RANGE
 
 
-def _whole(data: bytes, reading: _Reading) -> bool:
-    """Read JSON that is JSON; False where it is not."""
+def _whole(text: str, reading: _Reading) -> int | None:
+    """Read JSON that is JSON, and return where it ends; None where it is not."""
     try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return False
-    if not isinstance(found, dict):
-        return False
+        found, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
     unit = found.get("Unit")
     # A unit that says nothing is that of older MXNet, which states none.
     memory_unit = (str(unit.get("Memory", "kB")) if isinstance(unit, dict) else "")[:16] or "kb"
@@ -218,7 +223,7 @@ def _whole(data: bytes, reading: _Reading) -> bool:
             reading.begin(section)
             for name, figures in names.items() if isinstance(names, dict) else ():
                 _entry(reading, top, section, name, figures, memory_unit)
-    return True
+    return end
 
 
 def _entry(reading: _Reading, top: str, section: str, name: str, figures: Any, memory_unit: str) -> None:
@@ -234,15 +239,15 @@ def _entry(reading: _Reading, top: str, section: str, name: str, figures: Any, m
     reading.entry(section, name, texts, memory_unit if top == "Memory" else "", where)
 
 
-def _by_lines(data: bytes, reading: _Reading) -> None:
+def _by_lines(data: str, reading: _Reading) -> None:
     """Read JSON that lacks its end, or has commas too many, by the layout that MXNet gives it."""
     reading.ledger.note("bad-json", "this is no valid JSON (as MXNet 1.5 and older write it): it was read line by line")
     path: list[str] = []
     figures: dict[str, str] = {}
     memory_unit = "kb"
-    if found := re.search(rb'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data):
-        memory_unit = found[1].decode("ascii")
-    for text in data.decode("utf-8", "replace").splitlines():
+    if found := re.search(r'"Unit"\s*:[^}]*"Memory"\s*:\s*"(\w{1,8})"', data):
+        memory_unit = found[1]
+    for text in data.splitlines():
         stripped = text.strip()
         if opened := _OPENS.fullmatch(stripped[:_LONGEST_JSON_NAME]):
             if len(path) == 1:
@@ -266,23 +271,39 @@ def _by_lines(data: bytes, reading: _Reading) -> None:
 
 
 def _json(source: Source, rows: TotalRows, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    """Read each object in the text as a run: what a program prints may stand before and after it."""
     data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
-    if not _whole(data, reading):
-        _by_lines(data, reading)
+    starts = [found.start(1) for found in _START.finditer(data)]
+    _other_output(data[: starts[0]].decode("utf-8", "replace") if starts else "", reading.ledger)
+    for start, end in pairwise([*starts, len(data)]):
+        reading.run = -1
+        text = data[start:end].decode("utf-8", "replace")
+        rest = _whole(text, reading)
+        if rest is None:
+            _by_lines(text, reading)
+        else:
+            _other_output(text[rest:], reading.ledger)
+        yield from rows.take()
     yield from rows.take(everything=True)
+
+
+def _other_output(text: str, ledger: Ledger) -> None:
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    ledger.read += lines
+    ledger.ignore("other output", lines)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    as_json = bool(_JSON.match(source.head().data))
+    form = _form(source.head())[0]
     sections: list[list[Any]] = []
-    facts = {"tool": "MXNet profiler", "form": "json" if as_json else "table", "sections": sections}
+    facts = {"tool": "MXNet profiler", "form": form, "sections": sections}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
 
     def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
         return _Reading(rows, ledger, runs, sections)
 
-    if as_json:
+    if form == "json":
         rows = TotalRows(options.source, ledger)
         batches = _json(source, rows, begin(RankRows(rows, None), count()))
     else:
