@@ -229,3 +229,19 @@ def test_kernels_that_launch_kernels_have_the_calls_of_host_and_device(text: str
     assert [json.loads(r["args"]).get("calls_device") for r in got.totals[:3]] == [299, 4, None]
     assert [json.loads(r["args"]).get("calls_host") for r in got.totals[:3]] == [1, 0, 4]
     assert not got.ledger.dropped
+
+
+def test_counters_of_each_call_are_read_without_csv_too(tmp_path: Path) -> None:
+    text = (
+        "==9== Profiling result:\n"
+        "         Device   Context    Stream                                    Kernel  achieved_occupancy       ipc\n"
+        " Tesla K40c (0)         1         7      void mul<int=32>(float*, int) [95]            0.712300     1.234\n"
+        " Tesla K40c (0)         1        13                          add(int*) [99]            0.500000         -\n"
+    )
+    got = read(tmp_path, text)
+    assert [(r["name"], json.loads(r["args"])["metric"], r["value_avg"], r["device"]) for r in got.totals] == [
+        ("void mul<int=32>(float*, int)", "achieved_occupancy", 0.7123, 0),
+        ("void mul<int=32>(float*, int)", "ipc", 1.234, 0),
+        ("add(int*)", "achieved_occupancy", 0.5, 0),
+    ]
+    assert [json.loads(r["args"])["stream"] for r in got.totals] == ["7", "7", "13"]

@@ -223,7 +223,7 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         time = values[header.columns.index("Time")]
         if not percent.endswith("%") and not (_BARE.match(percent) and (time == "0" or _TIME_CELL.match(time))):
             return None
-    elif not values[0].isdecimal():
+    elif not values[header.columns.index("Context") if header.table is Table.PER_CALL else 0].isdecimal():
         return None
     cells: dict[str, str] = {}
     for column, value in zip(header.columns, values, strict=True):
