@@ -384,3 +384,29 @@ def test_tables_with_bars_or_tabs_have_the_same_rows(tmp_path: Path, form: str) 
     ledger = trace.ledgers[0]
     assert not ledger.dropped
     assert set(ledger.notes) == {"names-cut"}
+
+
+@pytest.mark.parametrize("row", [b'1,2,"a"b\n",3,4\n', b'1,2,"a\n"b"c,3,4\n', b'"\n'])
+def test_quotes_that_close_nowhere_cost_their_lines(tmp_path: Path, row: bytes) -> None:
+    head = b"Start (ns),Duration (ns),Name,PID,TID\n"
+    trace = report(tmp_path, head + b"1,2,first,3,4\n" + row)
+    assert [r["name"] for r in events(trace)] == ["first"]
+    assert sum(trace.ledgers[0].dropped.values()) == row.count(b"\n")
+
+
+def test_a_quote_that_is_not_closed_costs_its_row_and_no_good_one_behind_it(tmp_path: Path) -> None:
+    head = b"Start (ns),Duration (ns),Name,PID,TID\n"
+    good = b"".join(b'%d,2,"k(int, int)",3,4\n' % n for n in range(50))
+    text = head + b'1,2,"cut\n' + good + b'\nIt is 5" wide, 4" high.\nA 3" one.\n'
+    trace = report(tmp_path, text)
+    assert len(trace.events) == 50
+    assert trace.ledgers[0].dropped == {"bad-row": 1}
+    assert trace.ledgers[0].notes["bad-row"].places == ["line 2"]
+
+
+def test_kernels_of_two_reports_are_said_to_count_twice(tmp_path: Path) -> None:
+    other = (
+        b"\nKernel Start (ns),Kernel Dur (ns),PID,TID,DevId,API Function,Kernel Name\n100,50,1,1,1,cuLaunchKernel,f\n"
+    )
+    assert "told-twice" in report(tmp_path, TRACE + other).ledgers[0].notes
+    assert "told-twice" not in report(tmp_path, TRACE + b"\n" + TRACE).ledgers[0].notes

@@ -6,6 +6,7 @@ one table are equally long, so that cells stay under their dashes.
 
 from __future__ import annotations
 
+import csv
 import itertools
 import re
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ _TITLES = {
 }  # fmt: skip
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 
+CELLS = 200
+"""A line of more cells is no row of a report."""
 Places = list[tuple[int, int]]
 
 
@@ -103,3 +106,15 @@ def row(line: str, columns: Places, *, texts: int) -> list[str]:
     if not any(gap.strip() for gap in gaps):
         return cut(line, columns)
     return line.split(None, len(columns) - 1) if texts == 1 else [line]
+
+
+def split(line: str, between: str = ",", count: int = 0) -> list[str]:
+    """Return the cells of a line; between: a comma, a tab or a bar. count: as in `boxed`."""
+    if between == "|":
+        return boxed(line, count) or [line]
+    if line.count(between) > CELLS:
+        return [line]
+    try:
+        return next(csv.reader([line], delimiter=between, strict=True), [])
+    except csv.Error:
+        return [line]

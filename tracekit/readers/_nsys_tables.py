@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from tracekit.readers._cuda_tables import call_kind, call_name
+from tracekit.readers._nsys_layout import boxed, split
 from tracekit.schema import Kind
 from tracekit.units import to_ns
 
@@ -133,6 +134,24 @@ def unread(line: str) -> str:
 def is_number(column: str) -> bool:
     """Tell whether a column of sums holds numbers."""
     return column in _STATISTICS or column in CALLS or column.replace(" ", "") == "Time(%)" or column == "Time"
+
+
+def headed(line: str, unit: str = "") -> tuple[Header, str] | None:
+    """Return the header that a line is, and what stands between its cells: a comma, a tab or a bar."""
+    if (cells := boxed(line)) is not None:
+        found = header_of(cells, unit)
+        return None if found is None else (found, "|")
+    for between in ",\t":
+        if between in line and (found := header_of(split(line, between), unit)) is not None:
+            return found, between
+    return None
+
+
+def work_of(header: Header) -> str:
+    """Return what a trace tells of, where several reports tell of it."""
+    if not _DEVICE_COLUMNS.isdisjoint(header.columns):
+        return "kernels"
+    return "ranges" if "RangeId" in header.columns else ""
 
 
 def has_numbers(header: Header, cells: list[str]) -> bool:

@@ -38,25 +38,27 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, title
+from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
 from tracekit.readers._nsys_tables import (
     NAMES,
     Header,
     RowError,
     event,
     has_numbers,
+    headed,
     header_of,
     is_number,
     total,
     unread,
+    work_of,
 )
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
-CELLS = 200
 QUOTED_LINES = 100
+_NUMBERED = re.compile(r"\s*[\d.]+\s*[,\t]")
 _ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
 
 
@@ -71,7 +73,7 @@ def sniff(head: Head) -> Confidence:
     before, unit, named = "", "", False
     for raw in head.lines()[:2000]:
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        if (b"Start" in raw or b"Total" in raw) and _headed(line) is not None:
+        if (b"Start" in raw or b"Total" in raw) and headed(line) is not None:
             return Confidence.YES
         if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
             return Confidence.YES
@@ -81,28 +83,6 @@ def sniff(head: Head) -> Confidence:
             unit = found.unit
         before = line if line.strip() else before
     return Confidence.YES if named else Confidence.NO
-
-
-def _headed(line: str, unit: str = "") -> tuple[Header, str] | None:
-    """Return the header that a line is, and what stands between its cells: a comma, a tab or a bar."""
-    if (cells := boxed(line)) is not None:
-        found = header_of(cells, unit)
-        return None if found is None else (found, "|")
-    for between in ",\t":
-        if between in line and (found := header_of(_split(line, between), unit)) is not None:
-            return found, between
-    return None
-
-
-def _split(line: str, between: str = ",", count: int = 0) -> list[str]:
-    if between == "|":
-        return boxed(line, count) or [line]
-    if line.count(between) > CELLS:
-        return [line]
-    try:
-        return next(csv.reader([line], delimiter=between, strict=True), [])
-    except csv.Error:
-        return [line]
 
 
 @dataclass(slots=True)
@@ -123,6 +103,7 @@ class _State:
     quoted: list[str] = field(default_factory=list)
     unread: bool = False
     parted: bool = False
+    traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
     events: RowBuilder = field(default_factory=RowBuilder)
     totals: RowBuilder = field(default_factory=lambda: RowBuilder("totals"))
@@ -172,8 +153,13 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
 
 def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     ledger = state.ledger
+    if state.quoted and _is_whole(state, line):
+        text = "dropped: a row that cannot be read (a quote is not closed)"
+        where = f"line {number - len(state.quoted)}"
+        ledger.drop("bad-row", len(state.quoted), where=where, text=text)
+        state.quoted = []
     in_cells = state.places is None and state.header is not None and state.between != "|"
-    if state.quoted or (in_cells and line.count('"') % 2):
+    if state.quoted or (in_cells and line.count('"') % 2 and (not state.parted or _NUMBERED.match(line))):
         _quoted(state, line, number, torn=torn)
         return
     if not line.strip() or (state.places is not None and not line[state.places[0][0] :].strip()):
@@ -193,7 +179,7 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
         ledger.ignore("rule")
         return
     count = 0 if state.header is None else len(state.header.columns)
-    cells = _split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
+    cells = split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
     if state.header is not None and _is_row(state, state.header, cells, line):
         _row(state, state.header, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
@@ -208,10 +194,10 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
         ledger.ignore("message")
         state.title, state.header, state.places, state.unread = named, None, None, False
         return
-    if (headed := _headed(line, state.title.unit)) is not None:
+    if (found := headed(line, state.title.unit)) is not None:
         ledger.ignore("header")
-        state.places, state.between = None, headed[1]
-        _begin(state, headed[0])
+        state.places, state.between = None, found[1]
+        _begin(state, found[0])
         return
     _outside(state, line, cells, number)
 
@@ -231,6 +217,14 @@ def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
     return not MESSAGE.match(line)
 
 
+def _is_whole(state: _State, line: str) -> bool:
+    """Tell whether a line is a good row of its own: then the quote before it was none of a name with line ends."""
+    if state.header is None or line.count('"') % 2:
+        return False
+    cells = split(line, state.between)
+    return len(cells) == len(state.header.columns) and has_numbers(state.header, cells)
+
+
 def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
     """A name with line ends in it: its lines are one row, told at the last."""
     state.quoted.append(line)
@@ -239,8 +233,11 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
         return
     count = len(state.quoted)
     state.quoted = []
-    reader = csv.reader(io.StringIO(whole), delimiter=state.between, strict=True)
-    cells = next(reader, []) if whole.count('"') % 2 == 0 else [whole]
+    try:
+        rows = list(csv.reader(io.StringIO(whole), delimiter=state.between, strict=True))
+    except csv.Error:
+        rows = []
+    cells = rows[0] if len(rows) == 1 else []
     if state.header is None or len(cells) != len(state.header.columns):
         reason = "torn-row" if torn else "bad-row"
         text = "dropped: the last line is cut" if torn else "dropped: a row that cannot be read (a quote is not closed)"
@@ -269,6 +266,11 @@ def _begin(state: _State, header: Header) -> None:
     state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
     state.table += 1
     state.section = state.report or state.title.report or header.report
+    if header.form == "trace" and (kind := work_of(header)):
+        columns = state.traces.setdefault(kind, header.columns)
+        if columns != header.columns:
+            text = f"several reports tell of the same {kind}: what is summed over events counts them more than once"
+            state.ledger.note("told-twice", text)
 
 
 def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
