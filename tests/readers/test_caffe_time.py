@@ -178,6 +178,8 @@ def test_the_log_of_a_training_is_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match="no benchmark") as caught:
         read(tmp_path / "x", text)
     assert "caffe time" in caught.value.hint
+    python = "I0101 12:00:00.123456  7 _caffe.cpp:128] \nforw   0     data : 0.05\nsolver total: 3.20\n"
+    assert READERS["caffe-time"].sniff(Head("x", python.encode())) is Confidence.MAYBE
 
 
 def test_a_benchmark_behind_a_long_start_is_found(tmp_path: Path) -> None:

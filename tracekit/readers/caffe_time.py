@@ -108,7 +108,7 @@ def sniff(head: Head) -> Confidence:
                 or _layer(message, own=file.startswith("caffe"))
             ):
                 return Confidence.YES
-        net = net or file in ("net.cpp", "caffe.cpp", "caffe.bin.cpp", "layer_factory.hpp")
+        net = net or file in ("net.cpp", "caffe.cpp", "caffe.bin.cpp", "layer_factory.hpp", "_caffe.cpp")
     return Confidence.MAYBE if net else Confidence.NO
 
 
