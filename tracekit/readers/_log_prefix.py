@@ -76,6 +76,6 @@ def logged(text: str) -> Logged:
     Logged(message='Total Time: 3 ms.', file='caffe.cpp', thread='4515', rank=None)
     """
     words, rank = unquoted_line(text)
-    if "] " in words and (found := _GLOG.search(words, 0, _MOST)):
+    if "]" in words and (found := _GLOG.search(words, 0, _MOST)):
         return Logged(words[found.end() :].strip(), found[2], found[1], rank)
     return Logged(words.removeprefix("INFO: "), rank=rank)
