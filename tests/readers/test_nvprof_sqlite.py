@@ -265,3 +265,17 @@ def test_bytes_overwritten_anywhere_give_rows_or_our_errors(patches: list[tuple[
         except TracekitError as err:
             hint = err.hint
         assert hint
+
+
+def test_tables_that_a_user_would_miss_are_named(copy: Path) -> None:
+    assert "tables-not-read" not in tracekit.read(copy).ledgers[0].notes
+    trace = change(
+        copy,
+        f"create table {PREFIX}OPENACC_LAUNCH(_id_ integer, start int, end int);"
+        f"insert into {PREFIX}OPENACC_LAUNCH values(1, 2, 3), (2, 4, 5);"
+        f"create table {PREFIX}METRIC_(_id_ integer); create table {PREFIX}LINES(_id_ integer);"
+        f"insert into {PREFIX}LINES values(1);",
+    )
+    (ledger,) = trace.ledgers
+    assert ledger.notes["tables-not-read"].text.endswith("with their rows: OPENACC_LAUNCH (2)")
+    assert ledger.ignored[PREFIX + "LINES"] == 1

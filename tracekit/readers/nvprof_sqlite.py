@@ -19,13 +19,14 @@ args: src_mem_type, dst_mem_type, async, the sides of a peer copy, value of a me
 payload and color of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed
 (the end once more).
 
-Not read: counters (EVENT, METRIC), clocks and power (ENVIRONMENT), source lines, PC samples. Sources: cupti_activity.h
-of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the names.
+Not read, with a note: counters (EVENT, METRIC), OpenACC, OpenMP, clocks and power (ENVIRONMENT), PC samples. Sources:
+cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the names.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
@@ -58,6 +59,8 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
+UNREAD = re.compile(PREFIX + "(OPENACC|OPENMP|EVENT|METRIC|INSTANTANEOUS|PC_SAMPLING$|ENVIRONMENT)")
+"""Tables whose absence a user would miss."""
 KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
 COPIES = ("MEMCPY", "MEMCPY2")
 CALLS = ("RUNTIME", "DRIVER")
@@ -112,6 +115,8 @@ def _batches(ctx: Context, pid: int | None) -> Iterator[pa.RecordBatch]:
             yield from markers(ctx, lambda number: _string(ctx, number))
             read |= {PREFIX + "MARKER", PREFIX + "MARKER_DATA"}
             cuda.ignore_others(ctx, read, set(FACTS))
+            if unread := [f"{t.removeprefix(PREFIX)} ({n})" for t, n in ctx.ledger.ignored.items() if UNREAD.match(t)]:
+                ctx.ledger.note("tables-not-read", f"tables that were not read, with their rows: {', '.join(unread)}")
         finally:
             ctx.names.close()
 
