@@ -284,6 +284,29 @@ def test_copies_behind_kernels_and_pageable_ones_are_not_told_as_exposed() -> No
     assert not found(trace(*rows), "exposed copies")
 
 
+def starting(create: int, *, idle_before: int = 0) -> Trace:
+    """A run that creates its context for so long, then runs ten kernels; other device work may come before it."""
+    rows: list[Row] = [op("cudaMalloc", 0, create, "runtime", correlation=100)]
+    if idle_before:
+        rows.append(work("warm", 101, 0, 1 * US))
+    for i in range(10):
+        at = create + i * 100 * US
+        rows += [call(i, at, at + 5 * US), work("gemm", i, at + 5 * US, at + 95 * US)]
+    return trace(*rows)
+
+
+def test_start_up() -> None:
+    made = starting(50 * MS)
+    finding = one(made, "start-up")
+    assert finding.claim.startswith("50.00 ms pass in 1 call before the device has its first work, 50.00 ms of them in")
+    assert finding.ceiling_ns == 50 * MS
+    assert finding.confidence == "high"
+    assert [each.cell for each in finding.evidence] == ["api.cudaMalloc.calls", "api.cudaMalloc.total"]
+    assert not found(made, "start-up", start_up_share=0.99)
+    assert not found(starting(50 * US), "start-up")
+    assert not found(starting(50 * MS, idle_before=1), "start-up")
+
+
 def talking(overlap: bool) -> Trace:
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
     rows: list[Row] = []

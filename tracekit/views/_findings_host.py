@@ -1,4 +1,4 @@
-"""Rules of `findings` about what the host does: data loading, synchronization, launching, warm-up."""
+"""Rules of `findings` about what the host does: data loading, synchronization, launching, warm-up, start-up."""
 
 from __future__ import annotations
 
@@ -274,6 +274,44 @@ def warm_up(facts: Facts) -> Found:
         )  # fmt: skip
     why = "" if tried else "fewer than 5 steps are in the trace" if facts.steps.rows.size else "no steps in the trace"
     return Found(tuple(found), why)
+
+
+def start_up(facts: Facts) -> Found:
+    """Return calls that were over before the device had its first work: the context is created in them."""
+    if not facts.kinds(*API_CALLS).any():
+        return Found(why_not="no calls of the runtime or driver are in the trace")
+    if not facts.work.rows.size:
+        return Found(why_not="no device work is in the trace")
+    calls = np.flatnonzero(facts.kinds(*API_CALLS) & _timed(facts))
+    calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
+    of_work = facts.owners.codes[facts.work.rows]
+    found = []
+    for owner in facts.graphs:
+        begins = facts.work.starts[of_work == owner]
+        if not begins.size:
+            continue
+        mine = facts.within(owner, calls)
+        mine = mine[facts.starts[mine] + facts.lengths[mine] <= begins.min()]
+        bound = facts.bound(owner, mine)
+        if bound.share < max(facts.thresholds["start_up_share"], facts.thresholds["least_share"]):
+            continue
+        name, most = facts.most_common(mine, facts.lengths[mine])
+        found.append(
+            Finding(
+                "start-up", facts.label(owner),
+                f"{span(int(facts.lengths[mine].sum()))} pass in {mine.size:,} {'call' if mine.size == 1 else 'calls'} "
+                f"before the device has its first work, {span(most)} of them in {named(name)}: a one-time cost.",
+                tuple(facts.cells("api", name, ("calls", "total"), name=name)),
+                facts.ids(mine), bound.ns, bound.share, "high",
+                "the device has no work yet; the first calls of a process create its context and load its kernels, "
+                "whatever their names",
+                "Leave it out of what is measured: start the profiler later, or run longer. If the runs are short: "
+                "create the context while data are read, load kernels when first used (CUDA_MODULE_LOADING=LAZY), and "
+                "build for the device, so that nothing is compiled at the start.",
+                f"tracekit summary NEW --view api: total of {named(name)} falls.",
+            )
+        )  # fmt: skip
+    return Found(tuple(found), "" if facts.graphs else _NO_PATH)
 
 
 def _timed(facts: Facts) -> Mask:

@@ -46,6 +46,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "communication_share": Threshold(0.1, Unit.RATIO, "exposed communication: time, of the device's span"),
     "straggler_share": Threshold(0.02, Unit.RATIO, "straggler: time that others waited for it, of their window"),
     "warm_up_share": Threshold(0.05, Unit.RATIO, "warm-up: excess over the later steps' median, of all step time"),
+    "start_up_share": Threshold(0.1, Unit.RATIO, "start-up: ceiling, of the window"),
 }
 
 

@@ -60,6 +60,7 @@ RULES: dict[str, Callable[[Facts], Found]] = {
     "exposed communication": _findings_device.exposed_communication,
     "straggler": _findings_ranks.straggler,
     "warm-up": _findings_host.warm_up,
+    "start-up": _findings_host.start_up,
 }
 """What is looked for, each by a rule of its own."""
 
