@@ -11,7 +11,7 @@ Sources: glog's LogMessage::Init in src/logging.cc (severity, date, time, thread
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MOST = 400
 """Characters in which a prefix is looked for."""
@@ -21,10 +21,10 @@ _GLOG = re.compile(
     r"(?:^|[\s>:|\]])[IWEF]?(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
 """Whatever stands before it: time stamps of other tools, a tag. A copy may have lost the letter."""
+_GLOG_END = re.compile(r":\d{1,7}\]", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(NamedTuple):
     """A line's own words. file, thread: who logged it by glog's prefix, "" without one. rank: of mpirun's tag."""
 
     message: str
@@ -76,6 +76,6 @@ def logged(text: str) -> Logged:
     Logged(message='Total Time: 3 ms.', file='caffe.cpp', thread='4515', rank=None)
     """
     words, rank = unquoted_line(text)
-    if "]" in words and (found := _GLOG.search(words, 0, _MOST)):
+    if _GLOG_END.search(words, 0, _MOST) and (found := _GLOG.search(words, 0, _MOST)):
         return Logged(words[found.end() :].strip(), found[2], found[1], rank)
     return Logged(words.removeprefix("INFO: "), rank=rank)

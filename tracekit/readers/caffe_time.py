@@ -71,6 +71,9 @@ class _Process:
     section: str = _AVERAGE
 
 
+_NET = frozenset(("net.cpp", "layer_factory.hpp"))
+"""Who says what the net has, which is most of a log."""
+_CAFFE = _NET | {"caffe.cpp", "caffe.bin.cpp", "_caffe.cpp"}
 _MOST_PROCESSES = 1 << 12
 
 
@@ -108,7 +111,7 @@ def sniff(head: Head) -> Confidence:
                 or _layer(message, own=file.startswith("caffe"))
             ):
                 return Confidence.YES
-        net = net or file in ("net.cpp", "caffe.cpp", "caffe.bin.cpp", "layer_factory.hpp", "_caffe.cpp")
+        net = net or file in _CAFFE
     return Confidence.MAYBE if net else Confidence.NO
 
 
@@ -165,6 +168,8 @@ class _Reading:
 
     def _take(self, message: str, file: str, line: TextLine) -> bool:
         """Take a line of a benchmark; False for others."""
+        if file in _NET:
+            return False
         ledger, now = self.ledger, self._now
         words = " ".join(message.split())
         if _BEGINS.fullmatch(words):
