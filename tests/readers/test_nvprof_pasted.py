@@ -245,3 +245,17 @@ def test_counters_of_each_call_are_read_without_csv_too(tmp_path: Path) -> None:
         ("add(int*)", "achieved_occupancy", 0.5, 0),
     ]
     assert [json.loads(r["args"])["stream"] for r in got.totals] == ["7", "7", "13"]
+
+
+def test_a_summary_without_its_header_is_read_and_told(tmp_path: Path) -> None:
+    rows = SUMMARY[SUMMARY.index(" GPU act") :]
+    for before in ("", "from a run of mine:\n\n"):
+        got = read(tmp_path, before + rows, name="unknown")
+        assert got.ledger.format == "nvprof-text"
+        assert [(r["section"], r["name"], r["total_ns"]) for r in got.totals] == [
+            ("GPU activities", "step(float*, int, float const *)", 9000000),
+            ("GPU activities", "[CUDA memcpy HtoD]", 1000000),
+            ("API calls", "cudaMalloc", 12500000),
+        ]
+        assert got.ledger.notes["no-header"].places == [f"line {1 + before.count(chr(10))}"]
+    assert "no-header" not in read(tmp_path, SUMMARY).ledger.notes

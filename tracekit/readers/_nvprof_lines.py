@@ -44,6 +44,12 @@ DELIMITERS = (",", ";", "\t")
 ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
 """`GeForce GTX 950 (0)`: name and number of a device."""
 
+HEADLESS = re.compile(
+    r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
+)
+"""The first row of a group says by itself of which table it is: reports are often passed on without their header."""
+NO_HEADER = "a summary has lost its header: its rows say what they are"
+
 _MAYBE_HEADER = re.compile(
     r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
 )
@@ -117,6 +123,9 @@ def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
         if end + 1 == size:
             return cells, True
         at = end + 2
+
+
+SUMMARY = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), squeezed=True)
 
 
 def find_header(line: str) -> Header | None:

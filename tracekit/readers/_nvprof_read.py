@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers._nvprof_cells import text_cells
 from tracekit.readers._nvprof_lines import (
+    HEADLESS,
     PREFIX,
     Header,
     Table,
@@ -144,6 +145,8 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         header = find_header(line) or (find_late_header(line) if own else None)
         if header is not None and (own or not _is_doubtful(header, _untagged(lines[number + 1 : number + 4], tagged))):
             return Confidence.YES if header.is_text == text else Confidence.NO
+        if HEADLESS.match(line):
+            return Confidence.YES if text else Confidence.NO
         own = own or bool(_OWN.match(line))
     if not own:
         return Confidence.NO

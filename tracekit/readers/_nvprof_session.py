@@ -139,6 +139,9 @@ class Session:
             self._in_table(after_returns(text, self.table), number, torn)
 
     def _in_table(self, text: str, number: int, torn: bool) -> None:
+        if self.table is None and lines.HEADLESS.match(text):
+            self.ledger.note("no-header", lines.NO_HEADER, where=f"line {number}")
+            self._open(lines.SUMMARY, number)
         table = self.table
         if table is not None and takes_units(text, table, torn=torn):
             self.ledger.ignore("unit-row")
