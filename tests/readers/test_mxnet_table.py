@@ -174,10 +174,13 @@ def test_the_title_of_older_tables_begins_a_run_and_their_memory_is_no_time(tmp_
     rows = totals(path)
     assert [(r["run"], r["name"], r["kind"], r["total_ns"]) for r in rows] == [
         (run, *row) for run in (0, 1) for row in (
-            ("Memory: gpu/0", "counter", None), ("Memory: cpu/0", "counter", None), ("Pooling", "operator", 2_000_000),
+            ("Memory: gpu/0", "memory", None), ("Memory: cpu/0", "memory", None), ("Pooling", "operator", 2_000_000),
         )
     ]  # fmt: skip
-    assert (rows[0]["value_max"], rows[1]["args"]["last"], rows[1]["value_max"]) == (400_000, 7000, 90_500)
+    assert [(r["value_min"], r["value_max"], r["unit"], r["args"]["last"]) for r in rows[:2]] == [
+        (400.0, 400.0, "kB", 800.0), (0.0, 90.5, "kB", 7.0),
+    ]  # fmt: skip
+    assert set(trace.ledgers[0].notes) == {"memory-as-times"}
 
 
 @pytest.mark.parametrize("before", ["> ", "    ", "INFO:root:12:", "[1,3]<stdout>:"])

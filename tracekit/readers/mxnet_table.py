@@ -11,11 +11,12 @@ digits (1.5: 6), and both are of single precision: of a longer time not all digi
 
 Memory (`Device Storage`, `Pool Memory`) has no times: value_min, value_max and value_avg are as printed, in the unit
 that the heading states, `kB` or `kb`. MXNet 1.9 divides bytes by 1000 for it, older ones by 100: the file does not say.
-Up to 1.4 memory is a counter among the times, in bytes.
+Up to 1.4 memory stands among the times, its bytes divided by 1000 as if they were us: that is kB, too, and `last` in
+`args` its last value.
 Counters stand among the times as if they were us: value_min and value_max are the counter's own numbers (printed x
 1000), `last` in `args` its last one, `total_ns` is null; a note says so. A row is a counter where it can be no duration
 (its total is less than its maximum or more than the maximum each time, or total / count is not the average), and
-where MXNet's own name or domain says it. What MXNet prints as the average of counters and memory is half of max - min.
+where MXNet's own name says it. What MXNet prints as the average of counters and memory is half of max - min.
 
 JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out. Several
 objects may stand in one log, between other output: each is a run.
@@ -160,10 +161,15 @@ class _Reading:
         """Make the row of one name; figures are texts of numbers."""
         calls = int(figures["Count"])
         try:
-            if memory_unit:
+            if memory_unit or section in _MEMORY:
                 low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
+                args = None
+                if not memory_unit:
+                    why = "memory stands in the table as if it were time: its ms are kB of 1000 bytes"
+                    self.ledger.note("memory-as-times", why, where=where)
+                    memory_unit, args = "kB", {"last": float(figures["Total"])}
                 self.rows.add(
-                    self.run, section, name, str(Kind.MEMORY), calls=calls, unit=memory_unit, value_min=low,
+                    self.run, section, name, str(Kind.MEMORY), args, calls=calls, unit=memory_unit, value_min=low,
                     value_max=high, value_avg=mean,
                 )  # fmt: skip
             else:
@@ -182,7 +188,7 @@ class _Reading:
         )
         each = total.ns / calls if calls else Decimal(0)
         no_mean = abs(each - mean.ns) > mean_off + total_off / max(calls, 1)
-        if no_sum or no_mean or name in _OWN_COUNTERS or section in _MEMORY:
+        if no_sum or no_mean or name in _OWN_COUNTERS:
             why = "counters stand in the table as if they were times: they are kept as numbers"
             self.ledger.note("counters-as-times", why, where=where)
             last = float(total.ns / 1000)
