@@ -470,3 +470,39 @@ def test_what_the_profiler_itself_lost_is_told(tmp_path: Path) -> None:
     before = "Nsight Systems itself warned: "
     assert notes[:3] == [f"{before}{LOST.format('CUDA')}", f"{before}it failed", f"{before}Lost 0 buffers"]
     assert notes[5:] == ["Nsight Systems itself warned of 4 more things: see its diagnostics"]
+
+
+def test_devices_are_those_of_the_machine_where_processes_number_them_otherwise(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "visible.sqlite",
+        f"""create table TARGET_INFO_GPU (id integer, name text);
+        insert into TARGET_INFO_GPU values (0, 'A'), (1, 'B'), (2, 'C');
+        create table TARGET_INFO_CUDA_DEVICE (gpuId integer, cudaId integer, pid integer);
+        insert into TARGET_INFO_CUDA_DEVICE values (2, 0, 70), (0, 0, 80), (1, 1, 80), (null, 3, 80),
+            (1, 4, 80), (2, 4, 80);
+        create table TARGET_INFO_CUDA_CONTEXT_INFO (processId integer, deviceId integer, nullStreamId integer);
+        insert into TARGET_INFO_CUDA_CONTEXT_INFO values (70, 0, 7), (80, 0, 7);
+        create table {C}KERNEL (start integer, end integer, deviceId integer, streamId integer, globalPid integer);
+        insert into {C}KERNEL values (1, 2, 0, 7, {FIRST - 71}), (2, 3, 0, 7, {SECOND - 81}),
+            (3, 4, 1, 7, {SECOND - 81}), (4, 5, 4, 7, {SECOND - 81}), (5, 6, null, 7, {FIRST - 71}), (6, 7, 0, 7, null);
+        create table GPU_METRICS (timestamp integer, typeId integer, metricId integer, value integer);
+        insert into GPU_METRICS values (9, 256, 1, 50);""",
+    )
+    trace = tracekit.read(path)
+    assert [r["device"] for r in rows(trace, "kernel")] == [2, 0, 1, 4, None, 0]
+    assert [r["device"] for r in rows(trace, "counter")] == [0]
+    assert set(trace.run.streams) == {(0, 2, 7), (0, 0, 7)}
+    assert set(trace.ledgers[0].notes) == {"devices-by-machine"}
+
+
+def test_devices_that_processes_number_as_the_machine_does_are_as_they_are(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "same.sqlite",
+        f"""create table TARGET_INFO_CUDA_DEVICE (gpuId integer, cudaId integer, pid integer);
+        insert into TARGET_INFO_CUDA_DEVICE values (0, 0, 70), (1, 1, 70);
+        create table {C}KERNEL (start integer, end integer, deviceId integer, globalPid integer);
+        insert into {C}KERNEL values (1, 2, 1, {FIRST - 71});""",
+    )
+    trace = tracekit.read(path)
+    assert [r["device"] for r in rows(trace, "kernel")] == [1]
+    assert not trace.ledgers[0].notes

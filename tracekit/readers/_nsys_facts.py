@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,16 +75,17 @@ def facts_of(ctx: Context) -> dict[str, Any]:
             properties.append({key: value for key, value in found.items() if isinstance(value, int | str)})
     if properties:
         facts["deviceProperties"] = properties
-    defaults = db.small("TARGET_INFO_CUDA_NULL_STREAM", "deviceId", "streamId")
-    defaults += db.small("TARGET_INFO_CUDA_CONTEXT_INFO", "deviceId", "nullStreamId")
-    for device, stream in defaults:
-        if isinstance(device, int) and isinstance(stream, int):
-            run.streams[(source, device, stream)] = "default"
     for table, column in (("PROCESSES", "globalPid"), ("TARGET_INFO_SYSTEM_ENV", "globalVid")):
         ctx.machines |= {
             row[0] >> 48 & 0xFFFF for row in db.small(table, column) if isinstance(row[0], int) and row[0] > 0
         }
     _warnings(ctx)
+    devices = devices_of(ctx)
+    defaults = db.small("TARGET_INFO_CUDA_NULL_STREAM", "processId", "deviceId", "streamId")
+    defaults += db.small("TARGET_INFO_CUDA_CONTEXT_INFO", "processId", "deviceId", "nullStreamId")
+    for process, device, stream in defaults:
+        if isinstance(device, int) and isinstance(stream, int):
+            run.streams[(source, devices.get((process, device), device), stream)] = "default"
     return facts
 
 
@@ -122,17 +124,53 @@ def ranks_of(ctx: Context) -> dict[int, int]:
     return {process: ranks.pop() for process, ranks in found.items() if len(ranks) == 1}
 
 
-def ranked(batches: Iterator[pa.RecordBatch], ranks: dict[int, int]) -> Iterator[pa.RecordBatch]:
-    """Give the events with the ranks of their processes."""
-    if not ranks:
-        yield from batches
-        return
-    keys = pa.array(list(ranks), pa.int64())
-    values = pa.array(np.array(list(ranks.values()), np.int32))
+def devices_of(ctx: Context) -> dict[tuple[int, int], int]:
+    """Return the GPU (id of TARGET_INFO_GPU) of a process's CUDA device, where the process numbers it otherwise.
+
+    deviceId is the number that the process itself has for a device: with CUDA_VISIBLE_DEVICES each process of a job may
+    call another GPU 0. TARGET_INFO_CUDA_DEVICE (2023 and later) tells which is which.
+    """
+    if len(ctx.machines) > 1:  # its pid does not say of which machine
+        return {}
+    found: dict[tuple[int, int], set[int]] = {}
+    for process, device, gpu in ctx.db.small("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId"):
+        if all(isinstance(n, int) and 0 <= n < _MOST for n in (process, device, gpu)):
+            found.setdefault((process, device), set()).add(gpu)
+    return {pair: gpus.pop() for pair, gpus in found.items() if len(gpus) == 1 and pair[1] not in gpus}
+
+
+_MOST = 1 << 30
+
+
+def looked_up(batches: Iterator[pa.RecordBatch], tables: Lookup) -> Iterator[pa.RecordBatch]:
+    """Give the events with the ranks of their processes, and with the numbers that the machine has for devices."""
     for batch in batches:
-        at, pid = batch.schema.get_field_index("rank"), batch.column("pid")
-        rank = values.take(pc.index_in(pid.cast(pa.int64()), value_set=keys))
-        yield batch.set_column(at, batch.schema.field(at), rank.cast(batch.schema.field(at).type))
+        if tables.devices:
+            pid, device = (batch.column(name).cast(pa.int64()) for name in ("pid", "device"))
+            pairs = {(process << 30) + number: gpu for (process, number), gpu in tables.devices.items()}
+            gpus = _taken(pc.add(pc.shift_left(pid, 30), device), pairs)
+            batch = _with(batch, "device", pc.coalesce(gpus, batch.column("device")))
+        if tables.ranks:
+            batch = _with(batch, "rank", _taken(batch.column("pid").cast(pa.int64()), tables.ranks))
+        yield batch
+
+
+def _taken(keys: pa.Array, values: dict[int, int]) -> pa.Array:
+    found = pc.index_in(keys, value_set=pa.array(list(values), pa.int64()), skip_nulls=True)
+    return pa.array(np.array(list(values.values()), np.int32)).take(found)
+
+
+def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), column.cast(batch.schema.field(at).type))
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What an event's process tells: its rank, and which GPU its devices are."""
+
+    ranks: dict[int, int]
+    devices: dict[tuple[int, int], int]
 
 
 def _command(meta: dict[str, str]) -> str:

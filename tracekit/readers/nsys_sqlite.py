@@ -11,7 +11,8 @@ others as ignored under their own names (ENUM_ tables together).
 
 Times are ns from the start of the session; `Run.origin_ns` is its Unix time where the export says it, less
 `--ts-shift`, or 0 after `--ts-normalize`. globalTid and globalPid hold machine, process and thread (8+8, 24, 24 bits);
-pids of several machines are told apart. `device` is deviceId, which Nsight Systems itself joins with TARGET_INFO_GPU.
+pids of several machines are told apart. `device` is the id of TARGET_INFO_GPU: deviceId, put
+right by TARGET_INFO_CUDA_DEVICE where a process numbers its devices otherwise (src_device and dst_device are not).
 
 - CUPTI_ACTIVITY_KIND_KERNEL: `kernel`, each node of a CUDA graph too (graphNodeId in args, the launch's correlation).
 - CUPTI_ACTIVITY_KIND_GRAPH_TRACE: `kernel`, a CUDA graph that was traced as a whole: "[CUDA graph 109]".
@@ -44,7 +45,17 @@ import pyarrow.compute as pc
 from tracekit.readers import _cuda_tables as cuda
 from tracekit.readers._cuda_tables import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
 from tracekit.readers._names import Demangler
-from tracekit.readers._nsys_facts import OPTIONS, facts_of, named_threads, ranked, ranks_of, table_named, wants_osrt
+from tracekit.readers._nsys_facts import (
+    OPTIONS,
+    Lookup,
+    devices_of,
+    facts_of,
+    looked_up,
+    named_threads,
+    ranks_of,
+    table_named,
+    wants_osrt,
+)
 from tracekit.readers._nsys_nvtx import nvtx
 from tracekit.readers._nsys_strings import pid_of, strings, tid_of
 from tracekit.readers._sqlite import Block, Database
@@ -111,7 +122,10 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
     with ctx.db:
         try:
             read: set[str] = set()
-            ranks = ranks_of(ctx)
+            lookup = Lookup(ranks_of(ctx), devices_of(ctx))
+            if lookup.devices:
+                text = "processes number their devices otherwise than the machine does: device is the machine's number"
+                ctx.ledger.note("devices-by-machine", text)
             for name, wanted, make, zero in _plan(ctx, osrt):
                 table = table_named(ctx, name)
                 if table is not None:
@@ -120,11 +134,11 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
                     end = None if name in ("GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS") else "end"
                     opened = "null" if name.startswith("MPI_") else ""
                     found = cuda.events(ctx, table, wanted, make, start=start, end=end, open_ends=opened, zero=zero)
-                    yield from ranked(found, ranks)
+                    yield from looked_up(found, lookup)
             table = table_named(ctx, "NVTX_EVENTS")
             if table is not None:
                 read.add(table)
-                yield from ranked(nvtx(ctx, table), ranks)
+                yield from looked_up(nvtx(ctx, table), lookup)
             named_threads(ctx)
             facts = {t for t in ctx.db.tables if t.startswith(_FACTS)}
             cuda.ignore_others(ctx, read, facts)
