@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
 from pathlib import Path
 
 import pytest
+from support import sample
 
 import tracekit
-from tracekit.errors import UnknownFormatError
+from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head
 
@@ -88,3 +90,37 @@ def test_what_is_foreign_is_named(data: bytes, reason: str, tmp_path: Path) -> N
     err = refused(tmp_path / "x", data)
     assert reason in str(err)
     assert err.hint
+
+
+TALK = b"epoch 7 loss 0.125 accuracy 0.9375\n" * 4000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "theano/two-functions-scan-and-sum.txt",
+        "singa/verbosity-2.txt",
+        "caffe-time/gpu.log",
+        "fluid-report/all.txt",
+        "paddle-summary/gpu.txt",
+        "mxnet-table/mxnet19.txt",
+        "nvprof-text/summary.txt",
+    ],
+)
+def test_a_profile_printed_at_the_end_of_a_long_log_is_known(name: str, tmp_path: Path) -> None:
+    whole = tracekit.read(sample(name))
+    for path, pack in ((tmp_path / "x", bytes), (tmp_path / "x.gz", gzip.compress)):
+        path.write_bytes(pack(TALK + sample(name).read_bytes()))
+        trace = tracekit.read(path)
+        assert trace.run.sources[0].format == name.split("/")[0]
+        assert trace.totals.num_rows == whole.totals.num_rows
+
+
+def test_a_long_log_without_a_profile_and_one_with_two_kinds_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(TALK)
+    with pytest.raises(UnknownFormatError):
+        tracekit.read(tmp_path / "x")
+    both = sample("singa/verbosity-2.txt").read_bytes() + sample("caffe-time/gpu.log").read_bytes()
+    (tmp_path / "y").write_bytes(TALK + both)
+    with pytest.raises(AmbiguousFormatError):
+        tracekit.read(tmp_path / "y")

@@ -13,22 +13,37 @@ from tracekit.readers.source import SQLITE_MAGIC, Source
 _XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment")
 """Names of the planes in an XSpace (tsl/profiler/utils/xplane_schema.cc)."""
 
+_PRINTED = frozenset(("theano", "singa", "caffe-time", "paddle-summary", "fluid-report", "mxnet-table", "nvprof-text"))
+"""Readers of what a program prints between its own output, mostly at its end."""
+_TAIL_BYTES = 256 << 10
+
 
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     """Return the reader whose sniffer is sure; without one, the single reader that says MAYBE.
 
+    Of a long text whose beginning no reader knows the end is looked at: a program may have printed much before the
+    profile that it printed at its exit. Only who is sure counts there.
+
     Raises: UnknownFormatError with a hint of its own for formats that are known to be closed or foreign;
     AmbiguousFormatError, which names the candidates.
     """
-    head = source.head()
+    head, readers = source.head(), tuple(readers)
     votes = [(reader.sniff(head), reader) for reader in readers]
     for wanted in (Confidence.YES, Confidence.MAYBE):
-        found = [reader for vote, reader in votes if vote is wanted]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise AmbiguousFormatError(source.name, [reader.name for reader in found])
+        if found := [reader for vote, reader in votes if vote is wanted]:
+            return _one(source, found)
+    if head.text and not head.complete:
+        end = source.tail(_TAIL_BYTES)
+        last = Head(head.name, end[end.find(b"\n") + 1 :], False, True)
+        if found := [reader for reader in readers if reader.name in _PRINTED and reader.sniff(last) is Confidence.YES]:
+            return _one(source, found)
     raise _unknown(source, head)
+
+
+def _one(source: Source, found: list[Reader]) -> Reader:
+    if len(found) > 1:
+        raise AmbiguousFormatError(source.name, [reader.name for reader in found])
+    return found[0]
 
 
 def _unknown(source: Source, head: Head) -> UnknownFormatError:
