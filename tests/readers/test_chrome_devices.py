@@ -202,3 +202,22 @@ def test_unitrace_has_calls_and_device_commands(tmp_path: Path) -> None:
     )
     found = in_order(tracekit.read(path))
     assert [r["kind"] for r in found] == ["runtime", "kernel", "memcpy", "memset", "sync"]
+
+
+def test_horovod_shows_what_communicates(tmp_path: Path) -> None:
+    """A list that is never closed, ends without names, no threads."""
+    lines = [
+        {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grads_0"}},
+        {"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 16, "pid": 1},
+        {"ph": "X", "name": "0", "ts": 18, "pid": 1, "dur": 0},
+        {"ph": "E", "ts": 30, "pid": 1}, {"ph": "B", "name": "ALLREDUCE", "ts": 33, "pid": 1},
+        {"ph": "B", "name": "NCCL_ALLREDUCE", "ts": 40, "pid": 1}, {"ph": "E", "ts": 73, "pid": 1},
+        {"ph": "E", "ts": 74, "pid": 1, "args": {"dtype": "float32"}},
+    ]  # fmt: skip
+    path = tmp_path / "timeline.json"
+    path.write_text("[\n" + "".join(json.dumps(line) + ",\n" for line in lines), encoding="utf-8")
+    found = {r["name"]: (r["kind"], r["dur_ns"]) for r in rows(tracekit.read(path))}
+    assert found == {
+        "NEGOTIATE_ALLREDUCE": ("user_range", 14_000), "0": ("user_range", 0), "ALLREDUCE": ("user_range", 41_000),
+        "NCCL_ALLREDUCE": ("communication", 33_000),
+    }  # fmt: skip

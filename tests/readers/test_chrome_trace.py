@@ -183,6 +183,22 @@ def test_a_second_trace_in_the_file_is_told(form: str, unit: str | None, tmp_pat
     assert trace.run.sources[0].facts.get("displayTimeUnit") == unit
 
 
+@pytest.mark.parametrize("between", ["\n", ",\n", "\r\n"])
+@pytest.mark.parametrize("args", [{}, {"a": {"b": 1}}])
+def test_events_without_brackets_around_them_are_read(between: str, args: Event, tmp_path: Path) -> None:
+    """Lines of JSON, and pieces that were copied out of a trace."""
+    events = [{"ph": "X", "name": n, "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": args} for n in "abc"]
+    (tmp_path / "x").write_text("\n" + between.join(map(json.dumps, events)) + between, encoding="utf-8")
+    assert sure(tmp_path / "x") == ["chrome-trace"]
+    assert ledger_adds_up(tmp_path / "x", "chrome-trace")["kept"] == 3
+    assert set(of(tmp_path / "x")) == {"a", "b", "c"}
+
+
+def test_an_object_with_a_phase_is_no_event_by_that() -> None:
+    for text in ('{"ph": "X"}', '{"name": "x", "soil": {"ph": "A"}, "list": []}', '{"name": 1, "ph": "7.1", "ts": 4}'):
+        assert sure_of_text(text.encode()) == []
+
+
 def test_ranges_of_two_threads_do_not_meet(tmp_path: Path) -> None:
     events = [b("a", 1), b("a", 2, tid=2), e("a", 3), e("a", 9, tid=2), b("p", 1, pid=2), e("p", 2, pid=2)]
     found = sorted((r["tid"], r["dur_ns"]) for r in rows(tracekit.read(write(tmp_path / "x", events))))

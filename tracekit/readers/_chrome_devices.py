@@ -20,7 +20,7 @@ _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 
 
 class Special:
-    """What a producer's ranges (X) are, beyond their cat."""
+    """What a producer's ranges (X and B) are, beyond their cat."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -105,6 +105,16 @@ class Rocprof(Special):
         consts["ts_ns"], consts["dur_ns"] = int(begin), int(end) - int(begin)
         taken = {"BeginNs", "EndNs"}
         return taken | {"DurationNs"} if event.arg("DurationNs") == str(consts["dur_ns"]) else taken
+
+
+class Horovod(Special):
+    """Horovod's timeline: a process for each tensor; what the library under it does is communication."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell the collectives from waiting and negotiation."""
+        if (build.event.get("name") or "").startswith(("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_")):
+            build.consts["kind"] = Kind.COMMUNICATION
+        return ()
 
 
 class Unitrace(Special):

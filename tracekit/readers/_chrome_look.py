@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracekit.readers import _trace_event as events
-from tracekit.readers._chrome_devices import Ascend, Autograd, OnnxRuntime, Rocprof, Special, Unitrace
+from tracekit.readers._chrome_devices import Ascend, Autograd, Horovod, OnnxRuntime, Rocprof, Special, Unitrace
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_plan import MOVABLE, PAIRED, SEVERAL, Build, Member
 from tracekit.schema import KINDS, Kind
@@ -58,6 +58,7 @@ ASCEND = Dialect(
     default=Kind.OTHER, special=Ascend,
 )  # fmt: skip
 ROCPROF = Dialect("rocprof", "rocprof", device=re.compile(r"(?:[0-9]+ )?GPU([0-9]{1,6})", re.ASCII), special=Rocprof)
+HOROVOD = Dialect("horovod", "Horovod timeline", special=Horovod)
 UNITRACE = Dialect(
     "unitrace", "Intel unitrace", {"gpu_op": Kind.KERNEL, "cpu_op": Kind.RUNTIME}, special=Unitrace
 )  # fmt: skip
@@ -76,6 +77,7 @@ _HEADS = (
     (ASCEND, re.compile(rb'"Ascend Hardware"|"cat"\s*:\s*"async_npu"|"name"\s*:\s*"AscendCL@')),
     (AUTOGRAD, re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) [fF]unctions"')),
     (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
+    (HOROVOD, re.compile(rb'"name"\s*:\s*"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)"')),
     (ROCPROF, re.compile(rb'"BeginNs"\s*:\s*"[0-9]')),
     (UNITRACE, re.compile(rb'"name"\s*:\s*"(?:ze[A-Z]|cl[A-Z])[^"]{1,200}"\s*,\s*"cat"\s*:\s*"(?:cpu|gpu)_op"')),
     (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
@@ -113,7 +115,7 @@ class Look:
             build.time("ts_ns", event.members.get("ts"))
             events.lane(reading, build)
             self._range(build)
-            self._rest(build)
+            build.keep_rest(self.special.range(build), events.TOP)
         elif phase in _ASYNC:
             self._async(build, phase)
         elif phase in events.FLOW_PHASES:

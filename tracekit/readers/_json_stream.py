@@ -6,6 +6,7 @@ list is a record. A slab whose quotes or brackets do not fit is split and mended
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ MOST_HEAD = 64 << 20
 KNOWN_SHAPES = 1 << 17
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
+_BARE = re.compile(rb'\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|s)"\s*:')
 _AGAIN = {
     "object": re.compile(rb'\}\s*\{(?=[^{}\[\]]{0,4000}"traceEvents"\s*:\s*\[)'),
     "array": re.compile(rb'\A[,;\s]*\[\s*\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args)"\s*:'),
@@ -48,7 +50,7 @@ class Slab:
 class Events:
     """The stream of one input. facts: what stands beside the events, as JSON values; complete at the end.
 
-    form: "array" or "object". whole: the list was closed.
+    form: "array" (or events without brackets around them) or "object". whole: the list was closed.
     """
 
     source: Source
@@ -95,6 +97,9 @@ class Events:
             raise ParseError(self.source.name, "byte 0", "no JSON")
         place = _at_top(head)
         if place is None:
+            if is_bare(text):
+                self.form = "array"
+                return len(head) - len(text)
             return None
         self._take_facts(head[len(head) - len(text) : place.start()].rstrip().removesuffix(b",") + b"}")
         if place[1] == b"null":
@@ -297,6 +302,18 @@ def _whole_characters(data: bytes) -> int:
             size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(data) - back if size > back else len(data)
     return len(data)
+
+
+def is_bare(text: bytes) -> bool:
+    """Tell whether a text begins with an event that no list holds: lines of JSON, or a piece of a trace."""
+    if not _BARE.match(text) or _LIST.search(text):
+        return False
+    try:
+        first, _ = json.JSONDecoder().raw_decode(text[:LONGEST_FACT].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    phase = first.get("ph")
+    return isinstance(phase, str) and len(phase) == 1 and bool(first.keys() & {"ts", "pid", "tid"})
 
 
 def _at_top(head: bytes) -> re.Match[bytes] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tracekit.readers._json_stream import is_bare
 from tracekit.readers._kineto_kinds import CATS
 from tracekit.readers.base import Confidence, Head
 
@@ -47,7 +48,7 @@ def family(head: Head) -> str:
         return PADDLE
     if _VERSION_NUMBER.search(data) and _KINETO_FACTS.search(data):
         return KINETO
-    if not listed:
+    if not listed and not is_bare(data):
         return ""
     if _is_torch(data):
         return KINETO
