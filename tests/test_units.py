@@ -60,6 +60,8 @@ def test_sizes_are_powers_of_1024() -> None:
     assert units.to_bytes("1.562500", "MB") == 1638400
     with pytest.raises(ValueError, match="unit of size"):
         units.to_bytes("1", "KiBi")
+    with pytest.raises(ValueError, match="8 EiB"):
+        units.to_bytes(str(2**63), "B")
 
 
 @pytest.mark.parametrize(

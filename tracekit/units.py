@@ -98,7 +98,10 @@ def to_bytes(number: str | Decimal, unit: str) -> int:
     value = _decimal(number)
     if not value.is_finite() or value.adjusted() > 20:
         raise ValueError(f"not a size: {str(number)[:40]!r}")
-    return int((value * BYTE_FACTOR[unit]).to_integral_value())
+    size = int((value * BYTE_FACTOR[unit]).to_integral_value())
+    if abs(size) >= 1 << 63:
+        raise ValueError(f"not a size below 8 EiB: {str(number)[:40]!r}")
+    return size
 
 
 def format_ns(ns: int, unit: str, *, grouped: bool = True) -> str:

@@ -107,6 +107,15 @@ def test_copies_and_allocations_of_a_run_on_a_gpu_are_read() -> None:
     assert rows[1, "Event Summary, parts", "conv2d/compute"]["args"]["parent"] == "conv2d"
 
 
+def test_a_size_beyond_every_memory_is_dropped_and_told(tmp_path: Path) -> None:
+    text = sample("fluid-report/all.txt").read_text(encoding="utf-8")
+    path = tmp_path / "x.txt"
+    path.write_text(text.replace("12.5 ", "9223372036854775808 "))
+    trace = tracekit.read(path)
+    assert trace.ledgers[0].dropped == {"bad-size": 1}
+    assert trace.totals.num_rows == tracekit.read(sample("fluid-report/all.txt")).totals.num_rows - 1
+
+
 def test_the_earliest_table_without_ratios_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text(

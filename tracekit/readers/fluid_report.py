@@ -312,11 +312,15 @@ class _Reading:
             if line.torn:
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             return line.torn
+        try:
+            size = to_bytes(Decimal(found[4]), "MB")
+        except ValueError:
+            self.ledger.drop("bad-size", where=line.where, text="dropped: a size beyond 8 EiB")
+            return True
         args = {"alloc_mb": found[4], "free_calls": int(found[5]), "free_mb": found[6]}
         section = self.table + (", parts" if self._level(found[1]) else "")
         self.rows.add(
-            self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]),
-            bytes=to_bytes(Decimal(found[4]), "MB"),
+            self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]), bytes=size,
         )  # fmt: skip
         self._taken()
         return True
