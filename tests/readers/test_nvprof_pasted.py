@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nvprof_cases import read
@@ -259,3 +260,25 @@ def test_a_summary_without_its_header_is_read_and_told(tmp_path: Path) -> None:
         ]
         assert got.ledger.notes["no-header"].places == [f"line {1 + before.count(chr(10))}"]
     assert "no-header" not in read(tmp_path, SUMMARY).ledger.notes
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: behind("\x1b[36m", text).replace("\n", "\x1b[0m\n"),
+        lambda text: text.replace(" ", "\u00a0"),
+        lambda text: text.replace("  ", "\u00a0 "),
+        lambda text: text.replace("        ", "\t"),
+        lambda text: behind("build\tRun tests\t2023-04-01T10:20:30.1234567Z ", text),
+        lambda text: behind("> > ", text),
+        lambda text: behind("\x1b[36m# ", text),
+    ],
+    ids=["colours", "blanks of a page", "every other", "tabs", "log of a workflow", "quoted twice", "both"],
+)
+def test_what_terminals_pages_and_logs_do_to_a_report_changes_no_row(spoil: Any, tmp_path: Path) -> None:
+    quiet = "==78== Profiling result:\nNo kernels were profiled.\nNo API activities were profiled.\n"
+    plain = read(tmp_path, SUMMARY + COUNTERS + quiet)
+    got = read(tmp_path, spoil(SUMMARY + COUNTERS + quiet))
+    assert got.totals == plain.totals
+    assert len(got.totals) == 4
+    assert got.ledger.ignored == plain.ledger.ignored

@@ -29,7 +29,7 @@ UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency 
 PAGE_FAULTS = re.compile(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
 """`Total CPU Page faults: 49`, `Total CPU thrashes: 32`: below the totals of unified memory."""
 MESSAGE = re.compile(
-    r'^(?:"[^"]*",")?'
+    r'^\s*(?:"[^"]*",")?'
     r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
     r'Replaying kernel "|\s*No (?:NVTX|OpenACC|OpenMP)[ \w/]* profiled)'
 )
@@ -48,6 +48,7 @@ HEADLESS = re.compile(
     r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
 )
 """The first row of a group says by itself of which table it is: reports are often passed on without their header."""
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 NO_HEADER = "a summary has lost its header: its rows say what they are"
 
 _MAYBE_HEADER = re.compile(
@@ -133,7 +134,8 @@ def find_header(line: str) -> Header | None:
     if line.lstrip()[:1].isdigit() or _MAYBE_HEADER.search(line) is None:
         return None
     for delimiter in DELIMITERS:
-        if delimiter in line:
+        # Tabs beside gaps are blanks of a text table that an editor has put together.
+        if delimiter in line and not (delimiter == "\t" and "  " in line.strip()):
             cells = [c.strip() for c in split_cells(line.strip(" \r\0"), delimiter)[0]]
             table = _table(cells)
             if table is not None:
@@ -194,6 +196,16 @@ def units_of(line: str, header: Header) -> tuple[str, ...] | None:
     if len(cells) < len(header.columns) and len(cells) < 2:
         return None
     return tuple(cells + [""] * (len(header.columns) - len(cells)))
+
+
+def plain(line: str, header: Header | None = None) -> str:
+    """Return a line without the colours of a terminal. header: of the open table.
+
+    Outside CSV, where they may divide thousands, blanks of a web page that do not break are blanks.
+    """
+    if "\x1b" in line:
+        line = _COLOUR.sub("", line)
+    return line.replace("\xa0", " ") if "\xa0" in line and (header is None or header.is_text) else line
 
 
 def is_blank(line: str) -> bool:

@@ -16,6 +16,7 @@ from tracekit.readers._nvprof_lines import (
     Table,
     find_header,
     find_late_header,
+    plain,
     split_cells,
     units_of,
 )
@@ -27,12 +28,13 @@ from tracekit.trace import Ledger
 
 TAG = re.compile(
     r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): "
-    r"|\s*(?:#+|//+|\*{1,2}|>)|[\w.-]{1,80} +\|"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
+    r"|\s*(?:#+|//+|\*{1,2}|(?:> ?)*>)|[\w.-]{1,80} +\|"
+    r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
     re.ASCII,
 )
 """Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Without a
-rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl logs."""
+rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl logs, job
+and step before it in those of GitHub's workflows."""
 
 _ROW_STARTS = frozenset(b"0123456789")
 
@@ -40,8 +42,7 @@ _ROW_STARTS = frozenset(b"0123456789")
 def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str) -> Opened:
     """Return the events and totals of nvprof's output; tables of both forms, in any order."""
     state = State(source.name, options, ledger, reader)
-    head = source.head().data.decode("utf-8", "replace")
-    tagged = _is_tagged(head.splitlines())
+    tagged = _is_tagged(_plain_lines(source.head().data))
     return Opened(state.run, _batches(source, state, tagged), True, (ledger,))
 
 
@@ -107,6 +108,7 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
     if not block.torn:
         lines.pop()
     for index, line in enumerate(lines):
+        line = plain(line) if line.startswith("\x1b") else line
         tag = TAG.match(line)
         rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
         if rank not in sessions:
@@ -114,6 +116,10 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
         sessions[rank].line(line[tag.end() :] if tag else line, block.line + index,
                             torn=block.torn and index == len(lines) - 1)  # fmt: skip
     yield from state.take()
+
+
+def _plain_lines(head: bytes) -> list[str]:
+    return [plain(line) for line in head.decode("utf-8", "replace").splitlines()]
 
 
 def _is_tagged(head: list[str]) -> bool:
@@ -137,7 +143,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     if head.tables or head.data.startswith(SQLITE_MAGIC):
         return Confidence.NO
     own = False
-    lines = head.data.decode("utf-8", "replace").splitlines()
+    lines = _plain_lines(head.data)
     tagged = _is_tagged(lines)
     for number, raw in enumerate(lines):
         tag = TAG.match(raw) if tagged else None

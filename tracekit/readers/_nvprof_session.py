@@ -116,7 +116,7 @@ class Session:
     def line(self, text: str, number: int, *, torn: bool = False) -> None:
         """Take one line, without its end. torn: the input ends in it."""
         self.ledger.read += 1
-        text = text.strip("\0").rstrip("\r")
+        text = lines.plain(text.strip("\0").rstrip("\r"), self.table.header if self.table else None)
         if lines.is_blank(text):
             self.ledger.ignore("blank")
         elif "== " in text and self.table is not None and holds_prefix(text, self.table.header):
@@ -264,6 +264,7 @@ class Session:
     def _row(self, table: OpenTable, text: str, number: int, torn: bool) -> bool:
         """Take a line as a row of the open table, or of a rival; False when it does not look like a row."""
         if table.header.is_text:
+            text = text.replace("\t", " " * 8)
             cells, whole = text_cells(text, table.header), not torn
         else:
             table, values, closed = self._fitting(table, text)
