@@ -321,6 +321,15 @@ def test_events_that_a_script_filtered_out_of_a_file_are_still_of_kineto(
     assert trace.run.origin_ns == origin
 
 
+def test_what_the_profiler_warned_of_is_told(tmp_path: Path) -> None:
+    log = "WARNING:2026-05-22 17:15:23 2910:2910 CuptiActivityProfiler.cpp:333] Failed to read 3 of\\n the counters"
+    tail = f'], "INFO": ["x"], "WARNING": ["{log}", "y"], "ERROR": [""], "traceName": "t"}}'
+    notes = tracekit.read(write(tmp_path / "x", slice_of(), tail=tail)).ledgers[0].notes
+    assert {code: (note.text, note.count) for code, note in notes.items()} == {
+        "profiler-warning": ("WARNING of the profiler itself: Failed to read 3 of the counters", 2)
+    }
+
+
 def test_times_beyond_doubles_stay_exact(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

@@ -68,6 +68,8 @@ _PHASES = (("enumerate(DataLoader)#", Kind.DATALOADER), ("Optimizer.step#", Kind
 """Ranges that torch itself puts around loading and optimizing (torch/utils/data/dataloader.py, torch/optim)."""
 _COMMUNICATION = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl):")
 _COPY = re.compile(r"Memcpy (\w+)")
+_LOG_PREFIX = re.compile(r"^(?:WARNING|ERROR):[^\]]{0,200}\] ")
+"""Level, time, process and line of source that libkineto puts before what it says."""
 _DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": "DtoD"}
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 TIMELESS_NS = 10**12
@@ -344,12 +346,21 @@ class _Kineto:
                 run.threads[source, pid, tid] = text
             elif tid >= 0 and text != f"stream {tid}":
                 run.streams[source, self.hosts.devices.get(pid, pid), tid] = text
+        for level in ("WARNING", "ERROR"):
+            said = [text for text in _listed(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
+            if said:
+                first = " ".join(_LOG_PREFIX.sub("", said[0]).split())[:200]
+                reading.ledger.note(f"profiler-{level.lower()}", f"{level} of the profiler itself: {first}", len(said))
         facts = run.sources[0].facts
         for key, value in reading.facts.items():
             if key not in ("traceEvents", "deviceProperties", "computeProperties"):
                 facts[key] = value
         if self._properties():
             facts["deviceProperties"] = self._properties()
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _distinct(*columns: I64) -> tuple[list[tuple[int, ...]], I64]:
