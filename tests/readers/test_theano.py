@@ -662,6 +662,16 @@ def test_colours_and_ends_of_lines_of_an_old_mac_change_nothing(tmp_path: Path) 
         assert rows_of(read(tmp_path / "y", text)) == whole
 
 
+def test_the_output_in_a_notebook_of_jupyter_is_read(tmp_path: Path) -> None:
+    lines = ["\x1b[1mtraining\x1b[0m\n", *BLOCK.splitlines(keepends=True), "α\n"]
+    cell = {"cell_type": "code", "outputs": [{"name": "stderr", "text": lines}], "source": ["f.profile.summary()\n"]}
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1)
+    assert READERS["theano"].sniff(Head("x.ipynb", text.encode())) is Confidence.YES
+    trace = read(tmp_path / "x.ipynb", text)
+    assert rows_of(trace) == rows_of(read(tmp_path / "y", BLOCK))
+    assert not trace.ledgers[0].dropped
+
+
 def test_a_progress_bar_before_the_heading_changes_nothing(tmp_path: Path) -> None:
     trace = read(tmp_path / "x", "100%|####| 300/300 [00:10<00:00, 29.21it/s]" + BLOCK)
     assert rows_of(trace) == rows_of(read(tmp_path / "y", BLOCK))

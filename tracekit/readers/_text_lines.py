@@ -49,29 +49,52 @@ def first_lines(data: bytes) -> list[str]:
     ['a', 'b']
     """
     text = data.decode("utf-8", "replace")
+    if _is_notebook(data):
+        text = "\n".join(map(_output, text.split("\n")))
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     return text.split("\n" if "\n" in text else "\r")
+
+
+def _is_notebook(data: bytes) -> bool:
+    """Tell whether a file begins as one of Jupyter: an output has each line as a JSON text on a line of its own."""
+    return data[:1] == b"{" and any(key in data for key in (b'"cells"', b'"nbformat"', b'"worksheets"'))
+
+
+def _output(line: str) -> str:
+    """Return what a line of a notebook holds; where it is no text alone, the line, whose indentation means nothing."""
+    line = line.strip()
+    words = line.removesuffix(",")
+    if len(words) < 2 or words[0] != '"' or words[-1] != '"':
+        return line
+    try:
+        return str(orjson.loads(words)).removesuffix("\n")
+    except orjson.JSONDecodeError:
+        return line
 
 
 def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
     """Give the lines of an input, each counted as read.
 
     Of a line with carriage returns the last part counts: a progress bar was written over, and what follows it is what
-    one sees. Colours are left out.
+    one sees. Colours are left out. Of a notebook of Jupyter the lines of its outputs are given as they were printed.
     """
+    in_notebook = _is_notebook(source.head().data)
     for block in source.line_blocks(ledger):
         lines = block.data.decode("utf-8", "replace").split("\n")
         if not block.torn:
             lines.pop()
         for place, text in enumerate(lines):
             ledger.read += 1
+            if in_notebook:
+                text = _output(text)
             if "\x1b" in text:
                 text = _COLOUR.sub("", text)
             if "\r" in text:
                 text = text.rstrip("\r \t")
                 text = text[text.rfind("\r") + 1 :]
-            yield TextLine(text.strip("\0"), block.line + place, block.torn and place == len(lines) - 1)
+            torn = block.torn and place == len(lines) - 1 and not (in_notebook and text == "}")
+            yield TextLine(text.strip("\0"), block.line + place, torn)
 
 
 class TotalRows:
