@@ -199,6 +199,16 @@ def test_an_object_with_a_phase_is_no_event_by_that() -> None:
         assert sure_of_text(text.encode()) == []
 
 
+def test_work_with_a_global_id_may_end_in_another_process(tmp_path: Path) -> None:
+    def point(phase: str, scope: str, pid: int, ts: int) -> Event:
+        return {"ph": phase, "name": scope, "cat": "net", "id2": {scope: "0x9"}, "pid": pid, "tid": pid, "ts": ts}
+
+    moves = [("b", "global", 1, 3), ("b", "local", 1, 4), ("e", "local", 2, 5), ("e", "global", 2, 9)]
+    trace = tracekit.read(write(tmp_path / "x", [point(*move) for move in moves]))
+    assert {r["name"]: (r["dur_ns"], r["pid"]) for r in rows(trace)} == {"global": (6000, 1), "local": (None, 1)}
+    assert trace.ledgers[0].dropped["end-without-begin"] == 1
+
+
 def test_ranges_of_two_threads_do_not_meet(tmp_path: Path) -> None:
     events = [b("a", 1), b("a", 2, tid=2), e("a", 3), e("a", 9, tid=2), b("p", 1, pid=2), e("p", 2, pid=2)]
     found = sorted((r["tid"], r["dur_ns"]) for r in rows(tracekit.read(write(tmp_path / "x", events))))

@@ -158,6 +158,8 @@ class Look:
         build.integer("pid", event.members.get("pid"), reading.pids.number)
         build.integer("scratch_0", _identity(build), reading.flows.number)
         build.extra["async"] = event.get("cat") or ""
+        second = event.members.get("id2")
+        build.extra["global"] = second is not None and "id" not in event.members and b'"global"' in second.raw
         self._range(build)
         build.keep(event.members.get("tid"))
         self._rest(build)

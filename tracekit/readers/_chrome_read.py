@@ -95,9 +95,10 @@ class ChromeReading:
         begins = rows.per_plan(lambda b: b.phase == BEGIN)
         cats = rows.per_plan(lambda b: b.extra.get("async"), object)
         (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
-        # On a thread: process, thread, -1. By id: process, id, the category's number.
+        # On a thread: process, thread, -1. By id: process (none for a global id), id, the category's number.
         known = self._cats
         cat = np.array([-1 if c is None else known.setdefault(c, len(known)) for c in cats.tolist()], np.int64)
+        pid = np.where(rows.per_plan(lambda b: b.extra.get("global", False)), -1, pid)
         lanes = pid, np.where(cat < 0, tid, identity), cat
         for name in SCRATCH:
             rows.columns.pop(name, None)

@@ -15,6 +15,7 @@ from tracekit.readers._json_scan import I64
 from tracekit.readers._trace_columns import Mask
 from tracekit.readers._trace_plan import MOVABLE
 from tracekit.readers._trace_rows import Rows
+from tracekit.readers.builder import FIRST_TEXT_ID
 from tracekit.trace import Ledger, Run
 
 
@@ -34,6 +35,8 @@ class Hosts:
 
     def see(self, pids: I64) -> None:
         """Take the pids of rows of the host."""
+        if self.first is not None and bool((pids == self.first).all()):
+            return  # as almost always
         for pid in np.unique(pids).tolist():
             self._by_label.setdefault(self._label(pid), set()).add(pid)
         if self.first is None and len(pids):
@@ -48,6 +51,8 @@ class Hosts:
 
     def see_devices(self, pids: I64, devices: I64) -> None:
         """Take the pids of device rows, and the devices that they tell."""
+        if not len(pids) or int(pids.max()) < FIRST_TEXT_ID:
+            return
         pairs, at = np.unique(np.column_stack((pids, devices)), axis=0, return_index=True)
         for pid, device in pairs[np.argsort(at)].tolist():
             if self._label(pid):
@@ -55,12 +60,13 @@ class Hosts:
 
     def of(self, pids: I64) -> tuple[I64, Mask]:
         """Return the host of device rows by their pids in the file, and which are known."""
+        if not self.several:
+            return np.full(len(pids), self.first or 0), np.full(len(pids), self.first is not None)
         known_pids, place = np.unique(pids, return_inverse=True)
         found = []
         for pid in known_pids.tolist():
-            own = self._by_label.get(self._label(pid), set()) if self.several else {self.first}
-            only = next(iter(own)) if len(own) == 1 else None
-            found.append(-1 if only is None else only)
+            own = self._by_label.get(self._label(pid), set())
+            found.append(next(iter(own)) if len(own) == 1 else -1)
         hosts = np.array(found, np.int64)[place]
         return hosts, hosts >= 0
 

@@ -103,6 +103,10 @@ class RowBuilder:
         return _batch(self._schema, len(rows), columns)
 
 
+FIRST_TEXT_ID = 1 << 40
+"""Integers from here on stand for ids that are text."""
+
+
 class IdTable:
     """Ids that are text, or integers beyond int64, become small integers; `Run.ids` keeps the id's own text.
 
@@ -110,7 +114,7 @@ class IdTable:
     above what real ids use.
     """
 
-    def __init__(self, run: Run, column: str, source: int, *, first: int = 1 << 40) -> None:
+    def __init__(self, run: Run, column: str, source: int, *, first: int = FIRST_TEXT_ID) -> None:
         self._ids = run.ids
         self._column, self._source, self._next = column, source, first
         self._known: dict[str, int] = {}
