@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from trace_event_cases import Event, args_of, ledger_adds_up, rows, sure
 
 import tracekit
@@ -221,3 +222,31 @@ def test_horovod_shows_what_communicates(tmp_path: Path) -> None:
         "NEGOTIATE_ALLREDUCE": ("user_range", 14_000), "0": ("user_range", 0), "ALLREDUCE": ("user_range", 41_000),
         "NCCL_ALLREDUCE": ("communication", 33_000),
     }  # fmt: skip
+
+
+def tensorflow(gpu: str, *lanes: str) -> list[Event]:
+    events: list[Event] = []
+    for pid, lane in enumerate(("/job:localhost/replica:0/task:0" + gpu, *(f"{gpu}/{lane}" for lane in lanes))):
+        events.append({"ph": "M", "args": {"name": f"{lane} Compute"}, "pid": pid, "name": "process_name"})
+        nodes = ["layer/MatMul"] * ("memcpy" not in lane)
+        nodes += ["edge_5_x:MEMCPYHtoD"] * ("/memcpy" in lane or "/stream:1" in lane)
+        for at, node in enumerate(nodes):
+            args = {"name": node, "op": "MatMul"}
+            op = {"cat": "Op", "name": "MatMul", "args": args, "ph": "X", "ts": 9 + at, "dur": 1}
+            events.append(op | {"pid": pid, "tid": 0})
+    return events
+
+
+@pytest.mark.parametrize(("gpu", "kinds"), [("/gpu:0", ""), ("/device:GPU:0", "<Kernel>,<MemcpyH2D>")])
+def test_a_gpu_of_tensorflow_is_counted_once(gpu: str, kinds: str, tmp_path: Path) -> None:
+    events = tensorflow(gpu, "stream:all", f"stream:13{kinds}", "memcpy")
+    trace = tracekit.read(write(tmp_path / "x", events, displayTimeUnit="ms"))
+    assert trace.run.sources[0].facts["tool"] == "TensorFlow timeline"
+    assert [(r["kind"], r["device"], r["stream"]) for r in in_order(trace)] == [
+        ("operator", None, None), ("other", 0, None), ("kernel", 0, 13), ("memcpy", 0, 13), ("other", 0, None)
+    ]  # fmt: skip
+
+
+def test_a_gpu_of_tensorflow_without_streams_has_its_work_in_the_common_lanes(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", tensorflow("/gpu:0", "stream:all", "memcpy"), displayTimeUnit="ms")
+    assert [r["kind"] for r in in_order(tracekit.read(path))] == ["operator", "kernel", "memcpy"]

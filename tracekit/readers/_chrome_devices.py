@@ -1,4 +1,4 @@
-"""Producers that tell device work in their own words: ONNX Runtime, PyTorch before 1.8, Ascend, rocprof, unitrace."""
+"""Producers that tell device work in their own words: ONNX Runtime, old PyTorch, Ascend, TensorFlow and others."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from tracekit.readers._trace_rows import Rows
 from tracekit.schema import Kind
 
 _NS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_GPU_LANE = re.compile(
+    r"(?:/job:[^ ]{1,200})?/(?:device:GPU|gpu):([0-9]{1,4})/(?:stream:)?([0-9]{1,9}|all|memcpy)"
+    r"(?:<[^ ]{0,200}>)? Compute",
+    re.ASCII,
+)
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 
 
@@ -105,6 +110,56 @@ class Rocprof(Special):
         consts["ts_ns"], consts["dur_ns"] = int(begin), int(end) - int(begin)
         taken = {"BeginNs", "EndNs"}
         return taken | {"DurationNs"} if event.arg("DurationNs") == str(consts["dur_ns"]) else taken
+
+
+class TensorFlow(Special):
+    """TensorFlow's timeline: work of a GPU stands under "/gpu:0/stream:7 Compute" (2.x: "/device:GPU:0/...").
+
+    Its kernels stand again under "stream:all" and its copies under "memcpy" (device_tracer.cc saves them twice): these
+    are other where the streams are there, else the work itself.
+    """
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell copies by the name of the node."""
+        names = build.event.arg("name") or "", build.event.get("name") or ""
+        build.extra["copy"] = any("memcpy" in name.lower() for name in names)
+        return ()
+
+    def _lanes(self) -> dict[int, tuple[int, str]]:
+        found = {}
+        for pid, text in self.reading.names.processes.items():
+            if match := _GPU_LANE.fullmatch(text):
+                found[pid] = int(match[1]), match[2]
+        return found
+
+    def rows(self, rows: Rows) -> None:
+        """Give work of a GPU its kind, device and stream."""
+        lanes = self._lanes()
+        pid, known = rows.ints("pid")
+        _, timed = rows.ints("dur_ns")
+        mine = known & timed & np.isin(pid, list(lanes))
+        if not mine.any():
+            return
+        whole = {device for device, lane in lanes.values() if lane.isdecimal()}
+        columns, count = rows.columns, rows.count
+        copies = rows.per_plan(lambda b: b.extra.get("copy", False))
+        kinds = columns["kind"].cast(pa.string())
+        for number, (device, lane) in lanes.items():
+            own = mine & (pid == number)
+            again = not lane.isdecimal() and device in whole
+            work = Kind.OTHER if again else Kind.KERNEL
+            kinds = events.where(own, pa.array([work.value] * count, pa.string()), kinds)
+            if not again:
+                kinds = events.where(own & copies, pa.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
+        columns["kind"] = kinds.dictionary_encode()
+        values, place = np.unique(pid, return_inverse=True)
+        found = [lanes.get(v, (0, "")) for v in values.tolist()]
+        stream = np.array([int(lane) if lane.isdecimal() else -1 for _, lane in found], np.int64)[place]
+        columns["device"] = pa.array(np.array([d for d, _ in found], np.int32)[place], mask=~mine)
+        columns["stream"] = pa.array(stream, mask=~(mine & (stream >= 0)))
+        for name in ("pid", "tid"):
+            old = events.filled(columns.get(name), count, pa.int64())
+            columns[name] = events.where(mine & (stream >= 0), pa.nulls(count, pa.int64()), old)
 
 
 class Horovod(Special):

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracekit.readers import _trace_event as events
-from tracekit.readers._chrome_devices import Ascend, Autograd, Horovod, OnnxRuntime, Rocprof, Special, Unitrace
+from tracekit.readers._chrome_devices import (
+    Ascend,
+    Autograd,
+    Horovod,
+    OnnxRuntime,
+    Rocprof,
+    Special,
+    TensorFlow,
+    Unitrace,
+)
 from tracekit.readers._trace_event import Reading
 from tracekit.readers._trace_plan import MOVABLE, PAIRED, SEVERAL, Build, Member
 from tracekit.schema import KINDS, Kind
@@ -36,7 +45,7 @@ class Dialect:
 
 
 ANY = Dialect("", "")
-TENSORFLOW = Dialect("tensorflow", "TensorFlow timeline", {"Op": Kind.OPERATOR})
+TENSORFLOW = Dialect("tensorflow", "TensorFlow timeline", {"Op": Kind.OPERATOR}, special=TensorFlow)
 JAX = Dialect(
     "jax", "JAX profiler (XLA trace viewer)", python_names=True, default=Kind.OTHER,
     device=re.compile(r"/device:(?:GPU|TPU):([0-9]{1,6})\b.*", re.ASCII),
@@ -73,7 +82,10 @@ _HEADS = (
     (VIZTRACER, re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
     (PY_SPY, re.compile(rb'"cat"\s*:\s*"py-spy"')),
     (JAX, re.compile(rb'"highres-ticks"|"name"\s*:\s*"/(?:host|device):[A-Z]+(?::[0-9]+)?"')),
-    (TENSORFLOW, re.compile(rb'"name"\s*:\s*"(?:/job:[^"]*device:[^"]*|Allocators)"')),
+    (
+        TENSORFLOW,
+        re.compile(rb'"name"\s*:\s*"(?:/job:[^"]*(?:device|[cg]pu):[^"]*|/gpu:[0-9]+/[^"]* Compute|Allocators)"'),
+    ),
     (ASCEND, re.compile(rb'"Ascend Hardware"|"cat"\s*:\s*"async_npu"|"name"\s*:\s*"AscendCL@')),
     (AUTOGRAD, re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) [fF]unctions"')),
     (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
