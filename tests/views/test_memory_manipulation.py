@@ -78,6 +78,28 @@ def test_totals_give_bandwidth_where_the_profiler_summed_sizes_too() -> None:
     assert "bytes" not in alone
 
 
+def test_sizes_that_a_profiler_printed_apart_from_times_have_a_table_of_their_own() -> None:
+    size = {"kind": "memcpy", "section": "cuda_gpu_mem_size_sum", "unit": "bytes"}
+    rows = (
+        {"name": "[CUDA memcpy HtoD]", "kind": "memcpy", "calls": 4, "total_ns": 100},
+        {
+            **size, "name": "[CUDA memcpy HtoD]", "calls": 4, "bytes": 90, "value_min": 9.0, "value_max": 40.0,
+            "value_avg": 22.0,
+        },
+        {**size, "name": "b", "calls": 2, "bytes": 200, "value_min": 1.0, "value_max": 150.0},
+        {**size, "name": "b", "calls": 3, "bytes": 301, "value_min": 2.0, "value_max": 299.0},
+        {**size, "name": "no copy", "kind": "kernel", "calls": 1, "bytes": 1},
+    )  # fmt: skip
+    times, sizes = COPIES(trace(totals=rows), ViewOptions()).tables
+    assert [(r["name"], r["calls"], r["total"]) for r in dicts(times)] == [("[CUDA memcpy HtoD]", 4, 100)]
+    keys = ("name", "calls", "bytes", "avg", "min", "max")
+    assert [tuple(r[key] for key in keys) for r in dicts(sizes)] == [
+        ("b", 5, 501, 100, 1, 299), ("[CUDA memcpy HtoD]", 4, 90, 22, 9, 40),
+    ]  # fmt: skip
+    (alone,) = COPIES(trace(totals=rows[1:]), ViewOptions()).tables
+    assert alone.name == "sizes"
+
+
 def test_a_trace_without_copies_says_what_it_needs() -> None:
     section = COPIES(trace({"name": "k", "dur_ns": 1}), ViewOptions())
     assert section.tables == ()

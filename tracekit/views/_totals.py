@@ -1,13 +1,14 @@
 """The same tables from TOTALS: rows that a profiler had already summed, merged only within one run and table.
 
-A row without a total time is no statistic of durations (a metric, a fact of a header) and takes no part.
+A row without a total time is no statistic of durations (a metric, a fact of a header) and takes no part, but for the
+sizes of copies, which some profilers print in a table of their own.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,13 @@ from tracekit.views._sources import source_label, source_labels
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
 _BLOCK = ("source", "rank", "run", "section", "range")
+_BYTES = ("bytes", "B")
+"""What readers call the unit of value_min and value_max where these are sizes in bytes."""
 _RANGE_PARTS = ("domain", "thread", "range")
+_MERGING: tuple[tuple[str, Callable[[list[Any]], Any]], ...] = (
+    ("calls", sum), ("total_ns", sum), ("bytes", sum), ("min_ns", min), ("max_ns", max), ("value_min", min),
+    ("value_max", max),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +70,20 @@ def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
     says for a row that stands alone (rounded to ns); of merged rows the mean is total / calls, a median is unknown.
     Raises: TracekitError where a sum exceeds int64.
     """
+    return _summed(trace, kinds, by, lambda row: row["total_ns"] is not None)
+
+
+def sized(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+    """Return the rows of these kinds that have a size and no time, merged likewise (nsys cuda_gpu_mem_size_sum)."""
+    return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["bytes"] is not None)
+
+
+def _summed(trace: Trace, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]) -> Summed:
     table = trace.totals
     merged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     if table.num_rows:
         for row in table.filter(kind_mask(table, kinds)).to_pylist():
-            if row["total_ns"] is not None and row["section"] != "header":
+            if fits(row) and row["section"] != "header":
                 row["range"] = _range(row["args"])
                 key = tuple(row[k] for k in (*_BLOCK, "device", *by))
                 merged.setdefault(key, []).append(row)
@@ -95,18 +111,18 @@ def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
         out["avg_ns"] = round(printed) if known else _mean(out["total_ns"], out["calls"])
         return out
     out = dict(rows[0])
-    for name, add in (("calls", sum), ("total_ns", sum), ("bytes", sum), ("min_ns", min), ("max_ns", max)):
+    for name, add in _MERGING:
         values = [row[name] for row in rows]
         out[name] = None if None in values else add(values)
-    if out["total_ns"] > INT64_MAX:
+    if (out["total_ns"] or 0) > INT64_MAX:
         raise too_long()
-    out["avg_ns"], out["median_ns"] = _mean(out["total_ns"], out["calls"]), None
+    out["avg_ns"], out["median_ns"], out["value_avg"] = _mean(out["total_ns"], out["calls"]), None, None
     return out
 
 
-def _mean(total: int, calls: int | None) -> int | None:
+def _mean(total: int | None, calls: int | None) -> int | None:
     """Return total / calls rounded to an integer, a half to the even one."""
-    if not calls:
+    if total is None or not calls:
         return None
     whole, rest = divmod(total, calls)
     return whole + (2 * rest > calls or (2 * rest == calls and whole % 2 == 1))
@@ -126,6 +142,25 @@ def statistic_columns(of: Summed) -> list[Column]:
     if any(m is not None for m in medians):
         columns.append(Column("median", "Median", Unit.NS, medians, 4))
     return [*columns, Column("ratio", "Ratio", Unit.RATIO, ratios(totals, of.blocks), 1)]
+
+
+def size_columns(of: Summed) -> list[Column]:
+    """Return calls, bytes and those of the least, the largest and the mean call."""
+
+    def size(name: str) -> list[Cell]:
+        found = [row[name] if row["unit"] in _BYTES else None for row in of.rows]
+        return [round(v) if v is not None and abs(v) <= INT64_MAX else None for v in found]
+
+    # The file's own mean, where it has one: what it prints of the sum is rounded more.
+    both = zip(size("value_avg"), of.rows, strict=True)
+    means = [mean if mean is not None else _mean(row["bytes"], row["calls"]) for mean, row in both]
+    return [
+        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 0),
+        Column("bytes", "Bytes", Unit.BYTES, of.values("bytes"), 0),
+        Column("avg", "Avg", Unit.BYTES, means, 1),
+        Column("min", "Min", Unit.BYTES, size("value_min"), 3),
+        Column("max", "Max", Unit.BYTES, size("value_max"), 2),
+    ]
 
 
 def block_columns(of: Summed) -> list[Column]:

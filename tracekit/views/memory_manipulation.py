@@ -3,6 +3,8 @@
 Columns as in the view kernel, then bytes (sum over the rows that say it; null where none does) and bandwidth: bytes
 per second of the rows that have both a size and a duration, null where these took no time. Ratio is of the sum over all
 rows.
+
+Sums that a profiler made itself have a second table, of sizes, where it printed these apart from the times.
 """
 
 from __future__ import annotations
@@ -71,23 +73,34 @@ def _sizes(picked: _groups.Picked, groups: _groups.Groups) -> tuple[list[Cell], 
 
 
 def _from_totals(trace: Trace, options: ViewOptions, picked: _groups.Picked) -> Section:
-    of = _totals.summed(trace, _KINDS, ("name", "kind"))
-    if not len(of):
+    timed = _totals.summed(trace, _KINDS, ("name", "kind"))
+    sized = _totals.sized(trace, _KINDS, ("name", "kind"))
+    tables = []
+    if len(timed):
+        columns = [*_placed(timed), *_totals.statistic_columns(timed)]
+        sizes, totals = timed.values("bytes"), timed.values("total_ns")
+        if any(size is not None for size in sizes):
+            both = zip(sizes, totals, strict=True)
+            rate = [size * 10**9 / ns if size is not None and ns else None for size, ns in both]
+            columns.append(Column("bytes", "Bytes", Unit.BYTES, sizes, 2))
+            columns.append(Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1))
+        tables.append(_groups.finish("copies", _TITLE, columns, options, blocks=timed.blocks))
+    if len(sized):
+        columns = [*_placed(sized), *_totals.size_columns(sized)]
+        tables.append(_groups.finish("sizes", "Sizes, without times", columns, options, own_order="bytes"))
+    if not tables:
         return _groups.nothing(VIEW.name, _TITLE, "memcpy or memset", options, picked.notes("memory operation"))
-    sizes, totals = of.values("bytes"), of.values("total_ns")
-    columns = [
+    notes = [*(_totals.block_notes(timed) if len(timed) else [_totals.TOTALS_NOTE])]
+    notes += [*picked.notes("memory operation"), *_groups.option_notes(options, tables[0])]
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+def _placed(of: _totals.Summed) -> list[Column]:
+    return [
         Column("name", "Name", Unit.TEXT, of.values("name"), 0),
         Column("kind", "Kind", Unit.TEXT, of.values("kind"), 8),
         *_totals.block_columns(of),
-        *_totals.statistic_columns(of),
     ]
-    if any(size is not None for size in sizes):
-        rate = [size * 10**9 / ns if size is not None and ns else None for size, ns in zip(sizes, totals, strict=True)]
-        columns.append(Column("bytes", "Bytes", Unit.BYTES, sizes, 2))
-        columns.append(Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1))
-    table = _groups.finish("copies", _TITLE, columns, options, blocks=of.blocks)
-    notes = [*_totals.block_notes(of), *picked.notes("memory operation"), *_groups.option_notes(options, table)]
-    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
 VIEW = View(
