@@ -43,7 +43,7 @@ def by_name(
         of = _groups.statistics(groups, picked.durations)
         shown = [Column("name", "Name", Unit.TEXT, groups.labels[0], 0)]
         if show_kind:
-            shown.append(Column("kind", "Kind", Unit.TEXT, groups.labels[1], 7))
+            shown.append(_kinds(*groups.labels[:2]))
         blocks: list[tuple[Cell, ...]] = []
         if threads:
             blocks = list(zip(*groups.labels[len(keys) :], strict=True))
@@ -71,12 +71,18 @@ def from_totals(
         return _groups.nothing(view, title, what, options, notes)
     shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
     if show_kind:
-        shown.append(Column("kind", "Kind", Unit.TEXT, of_totals.values("kind"), 7))
+        shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
     shown += [*_totals.block_columns(of_totals), *_totals.statistic_columns(of_totals)]
     table = _groups.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
     said = ["totals know no threads: one block for all"] if options.thread_sep else []
     said += [*_totals.block_notes(of_totals), *notes, *_groups.option_notes(options, table)]
     return Section(view, title, (table,), notes=tuple(said))
+
+
+def _kinds(names: Sequence[Cell], kinds: Sequence[Cell]) -> Column:
+    """Return the column of kinds, which a narrow terminal hides only where names alone tell the rows apart."""
+    needed = len(set(zip(names, kinds, strict=True))) > len(set(names))
+    return Column("kind", "Kind", Unit.TEXT, kinds, 0 if needed else 7)
 
 
 def table_name(what: str) -> str:
