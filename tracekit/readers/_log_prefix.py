@@ -1,7 +1,5 @@
 """What stands before the words of a logged line: glog's prefix, the rank that mpirun wrote, the `>` of a quotation.
 
-`Learned` is for lines that do not tell their beginning: it is what stood before a heading.
-
     [1,3]<stderr>:I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
     > I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
 
@@ -31,28 +29,6 @@ class Logged(NamedTuple):
     file: str = ""
     thread: str = ""
     rank: int | None = None
-
-
-class Learned:
-    """What stands before the lines of a report, learned from the line of its heading; numbers in it may change."""
-
-    def __init__(self) -> None:
-        self._pattern: re.Pattern[str] | None = None
-
-    def learn(self, before: str) -> None:
-        """Take what stands before a heading: blanks are the report's own."""
-        self._pattern = None
-        if before.strip() and len(before) <= _MOST:
-            # The report's own indentation begins behind the blanks that stood before its heading.
-            words = before.rstrip()
-            numbers = re.sub(r"\d+", r"\\d+", re.escape(words))
-            self._pattern = re.compile(rf"{numbers}\s{{0,{len(before) - len(words)}}}", re.ASCII)
-
-    def without(self, text: str) -> str:
-        """Return a line without it."""
-        if self._pattern is None or (found := self._pattern.match(text)) is None:
-            return text
-        return text[found.end() :]
 
 
 def unquoted_line(text: str) -> tuple[str, int | None]:
