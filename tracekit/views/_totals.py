@@ -1,7 +1,7 @@
 """The same tables from TOTALS: rows that a profiler had already summed, merged only within one run and table.
 
 A row without a total time is no statistic of durations (a metric, a fact of a header) and takes no part, but for the
-sizes of copies, which some profilers print in a table of their own.
+sizes of copies, which some profilers print in a table of their own, and for what is counted alone.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
 def sized(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
     """Return the rows of these kinds that have a size and no time, merged likewise (nsys cuda_gpu_mem_size_sum)."""
     return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["bytes"] is not None)
+
+
+def counted(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+    """Return the rows of these kinds that have a count and no time, merged likewise (page faults of unified memory)."""
+    return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["calls"] is not None)
 
 
 def _summed(trace: Trace, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]) -> Summed:
