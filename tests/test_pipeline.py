@@ -197,3 +197,13 @@ def test_a_report_says_that_a_filter_is_why_there_is_nothing(selection: Selectio
     assert any(words in note for note in pipeline.summary(trace).notes)
     whole = tracekit.read(sample("nvprof-csv/gpu-and-api-trace.csv"))
     assert not any("filters" in note for note in pipeline.summary(whole).notes)
+
+
+def test_the_head_gives_a_span_only_where_there_is_one_clock(tmp_path: Path) -> None:
+    totals = tracekit.read(sample("nvprof-csv/summary-new.csv"))
+    assert not {"span", "clocks"} & dict(pipeline.summary(totals).facts).keys()
+    log = tmp_path / "old.log"
+    log.write_text("method,gputime,cputime\nk,1.5,2.5\n", encoding="utf-8")
+    assert dict(pipeline.summary(tracekit.read(log)).facts)["span"] == "not known: durations without starts"
+    two = [sample("nvprof-csv/gpu-trace-17-columns.csv"), sample("nvprof-csv/gpu-trace-22-columns.csv")]
+    assert "clocks" in dict(pipeline.summary(tracekit.read(two)).facts)

@@ -22,6 +22,7 @@ from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
 from tracekit.views import COMPATS, SUMMARY, UPSTREAMS, VIEWS
+from tracekit.views._clocks import by_clock
 from tracekit.views.base import ViewOptions
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
@@ -175,15 +176,24 @@ def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
     for key in ("tool", "command"):
         facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
     facts.append(("device", _some(sorted(set(trace.run.devices.values())), 4)))
-    clocks = len(sources) if trace.run.origin_ns is None else 1
-    clocks += sum(len(s.facts.get("runs", ())) > 1 for s in sources) if trace.run.origin_ns is None else 0
-    if clocks > 1:
-        facts.append(("clocks", "several, which cannot be held against each other: no span is given over all"))
-    elif (span := trace.span()) is not None:
-        facts.append(("span", format_span(span[1] - span[0])))
+    facts.append(_span(trace))
     for name, table in (("events", trace.events), ("totals", trace.totals)):
         facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
     return tuple((key, text) for key, text in facts if text)
+
+
+def _span(trace: Trace) -> tuple[str, str]:
+    """Return the span of the events, or why there is none; words "" where there are no events."""
+    sources, span = trace.run.sources, trace.span()
+    if span is None:
+        return "span", ""
+    if sources and all(facts.synthetic_time for facts in sources):
+        return "span", "not known: durations without starts"
+    runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
+    several = trace.run.origin_ns is None and runs > 1
+    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or by_clock(trace).count > 1):
+        return "clocks", "several, which cannot be held against each other: no span is given over all"
+    return "span", format_span(span[1] - span[0])
 
 
 def render(made: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:

@@ -100,6 +100,15 @@ def test_totals_alone_give_calls_and_total_by_kind_and_no_counters_are_added() -
     )
 
 
+def test_what_a_printed_report_says_of_the_whole_is_shown_even_without_a_table() -> None:
+    whole = {"name": "Average Forward pass", "section": "header", "kind": "forward", "calls": 1, "total_ns": 70}
+    layer = {"name": "conv1", "section": "layers", "kind": "forward", "calls": 1, "total_ns": 50}
+    alone = OVERVIEW(trace(totals=(whole,)), ViewOptions())
+    assert [table.rows() for table in alone.tables] == [[["Average Forward pass", 1, 70]]]
+    both = OVERVIEW(trace(totals=(whole, layer)), ViewOptions())
+    assert [table.rows() for table in both.tables] == [[["forward", 1, 50]], [["Average Forward pass", 1, 70]]]
+
+
 def test_metrics_alone_are_nothing_to_show() -> None:
     made = trace(totals=({"name": "a", "section": "metrics", "calls": 3, "value_avg": 1.0},))
     assert OVERVIEW(made, ViewOptions()).tables == ()
@@ -118,6 +127,7 @@ def test_many_inputs_with_made_up_starts_alone_give_totals() -> None:
     section = OVERVIEW(trace(*rows, run=run), ViewOptions())
     assert section.tables[0].rows() == [["kernel", 20, 40, None, None, 0]]
     assert any(note.startswith("0.log, 1.log, 2.log ...: durations without starts") for note in section.notes)
+    assert not [note for note in section.notes if "of the span" in note]
 
 
 def test_runs_in_one_file_stand_on_clocks_of_their_own() -> None:

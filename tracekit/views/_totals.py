@@ -21,6 +21,7 @@ from tracekit.views._sources import source_label, source_labels
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
 _BLOCK = ("source", "rank", "run", "section", "range")
+HEADER = "header"
 _BYTES = ("bytes", "B")
 """What readers call the unit of value_min and value_max where these are sizes in bytes."""
 _RANGE_PARTS = ("domain", "thread", "range")
@@ -83,12 +84,23 @@ def counted(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
     return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["calls"] is not None)
 
 
+def of_header(trace: Trace) -> Summed:
+    """Return the times that the head or foot of a printed report says of all its tables together, a row each."""
+    table = trace.totals
+    rows = [
+        {**row, "range": None}
+        for row in (table.to_pylist() if table.num_rows else ())
+        if row["section"] == HEADER and row["total_ns"] is not None
+    ]
+    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(trace))
+
+
 def _summed(trace: Trace, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]) -> Summed:
     table = trace.totals
     merged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     if table.num_rows:
         for row in table.filter(kind_mask(table, kinds)).to_pylist():
-            if fits(row) and row["section"] != "header":
+            if fits(row) and row["section"] != HEADER:
                 row["range"] = _range(row["args"])
                 key = tuple(row[k] for k in (*_BLOCK, "device", *by))
                 merged.setdefault(key, []).append(row)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64, union_length_by
-from tracekit.report import Cell, Column, Section
+from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import _groups, _paddle, _totals
@@ -64,7 +64,9 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         Column("untimed", "Untimed", Unit.COUNT, (calls - np.array(having)).tolist(), 3),
     ]
     table = _groups.finish("kinds", _TITLE, columns, options)
-    notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(span)}"]
+    notes = ["no row has a known start: there is no union and no share"]
+    if placed.any():
+        notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(span)}"]
     if clock.count > 1:
         notes.append("inputs or runs that share no clock: unions and spans of each are added")
     if made_up:
@@ -94,6 +96,9 @@ def _unions(
 
 def _from_totals(trace: Trace, options: ViewOptions) -> Section:
     of = _totals.summed(trace, _every_kind(trace), ("kind",))
+    whole = _of_the_whole(trace, options)
+    if not len(of) and whole:
+        return Section(VIEW.name, _TITLE, whole, notes=(_WHOLE_NOTE, *_groups.option_notes(options, whole[0])))
     if not len(of):
         needs = "needs events or totals with times; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *_groups.option_notes(options)))
@@ -105,7 +110,24 @@ def _from_totals(trace: Trace, options: ViewOptions) -> Section:
     ]
     table = _groups.finish("kinds", _TITLE, columns, options, blocks=of.blocks)
     note = "from totals that the profiler had summed itself: without starts there is no union and no share"
-    return Section(VIEW.name, _TITLE, (table,), notes=(note, *_groups.option_notes(options, table)))
+    notes = (note, *[_WHOLE_NOTE for _ in whole], *_groups.option_notes(options, table))
+    return Section(VIEW.name, _TITLE, (table, *whole), notes=notes)
+
+
+_WHOLE_NOTE = "times of the whole may lie within one another: they do not add up"
+
+
+def _of_the_whole(trace: Trace, options: ViewOptions) -> tuple[ReportTable, ...]:
+    of = _totals.of_header(trace)
+    if not len(of):
+        return ()
+    columns = [
+        Column("name", "Name", Unit.TEXT, of.values("name"), 0),
+        *_totals.block_columns(of),
+        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 1),
+        Column("total", "Total", Unit.NS, of.values("total_ns"), 0),
+    ]
+    return (_groups.finish("whole", "Of the whole, as the report itself says", columns, options, blocks=of.blocks),)
 
 
 def _every_kind(trace: Trace) -> list[str]:
