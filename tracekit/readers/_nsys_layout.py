@@ -15,7 +15,7 @@ _BEFORE = r"^(?:.{0,60}?[\s>:|#*])??"
 _RULE = re.compile(_BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")
 REPORT = re.compile(
     _BEFORE
-    + r"(?:\*\* .*\((\w+)(?::[^)]*)?\):\s*$|Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]]*)?\]"
+    + r"(?:\*\* .*\((\w+)(?::[^()]*)?\):\s*$|Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]/\\]*)?\]"
     r"|\[\d+/\d+\] Executing '(\w+)(?::[^']*)?' stats report)"
 )
 MESSAGE = re.compile(

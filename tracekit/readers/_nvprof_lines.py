@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tracekit.readers._nvprof_squeezed import squeezed_columns
+from tracekit.readers._text_lines import uncoloured
 
 PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
 MID_PREFIX = re.compile(
@@ -29,7 +30,7 @@ UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency 
 PAGE_FAULTS = re.compile(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
 """`Total CPU Page faults: 49`, `Total CPU thrashes: 32`: below the totals of unified memory."""
 MESSAGE = re.compile(
-    r'^\s*(?:"[^"]*",")?'
+    r'^\s*+(?:"[^"]*",")?'
     r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
     r'Replaying kernel "|\s*No (?:NVTX|OpenACC|OpenMP)[ \w/]* profiled)'
 )
@@ -48,7 +49,6 @@ HEADLESS = re.compile(
     r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
 )
 """The first row of a group says by itself of which table it is: reports are often passed on without their header."""
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 NO_HEADER = "a summary has lost its header: its rows say what they are"
 
 _MAYBE_HEADER = re.compile(
@@ -203,8 +203,7 @@ def plain(line: str, header: Header | None = None) -> str:
 
     Outside CSV, where they may divide thousands, blanks of a web page that do not break are blanks.
     """
-    if "\x1b" in line:
-        line = _COLOUR.sub("", line)
+    line = uncoloured(line)
     return line.replace("\xa0", " ") if "\xa0" in line and (header is None or header.is_text) else line
 
 

@@ -47,6 +47,6 @@ def squeezed_cells(line: str, columns: tuple[str, ...]) -> list[str] | None:
 
 @lru_cache(maxsize=64)
 def _row(columns: tuple[str, ...]) -> re.Pattern[str]:
-    gaps = (r"\s*" if column == "Type" else r"\s+" for column in columns[:-1])
+    gaps = (r"\s*+" if column == "Type" else r"\s++" for column in columns[:-1])
     cells = [_CELLS[column] for column in columns]
-    return re.compile(r"\s*" + "".join(c + g for c, g in zip(cells, gaps, strict=False)) + cells[-1] + r"$", re.ASCII)
+    return re.compile(r"\s*+" + "".join(c + g for c, g in zip(cells, gaps, strict=False)) + cells[-1] + r"$", re.ASCII)

@@ -40,7 +40,7 @@ _VALUE = rf"(?:{NUMBER}|-|-?inf|nan)"
 _FIVE = rf"(?:{_VALUE} ?/ ){{4}}{_VALUE}"
 """A blank is missing in the first version's row of the total time: `- / - / - / -/ -`."""
 _COMPOUND = re.compile(_FIVE, re.ASCII)
-_FROM_RIGHT = re.compile(rf"( *)(\S.*?)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
+_FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
 _NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
 _PHASES = {
     "ProfileStep": Kind.STEP, "Dataloader": Kind.DATALOADER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,

@@ -1,6 +1,6 @@
 """Lines of a printed report as its profiler wrote them: without what a terminal, a log or a quotation put around them.
 
-Three things are taken away: colours (escape sequences of a terminal); the tag of `mpirun --tag-output`,
+Two things are taken away, beside the colours that `text_lines` leaves out: the tag of `mpirun --tag-output`,
 `[1,0]<stdout>:`, whose rank tells apart the reports that several processes wrote into one log; and whatever stands
 before the title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) on each line that begins with the
 same, whatever its digits are.
@@ -22,7 +22,6 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
 _LONGEST_TITLE = 4096
 _LONGEST_PREFIX = 200
@@ -48,8 +47,6 @@ class Plain:
 
     def of(self, text: str) -> tuple[int | None, str]:
         """Return the rank that a line is tagged with, None without a tag, and the line."""
-        if "\x1b" in text:
-            text = _COLOUR.sub("", text)
         rank = None
         if text.startswith("[") and (tag := _RANK.match(text)):
             rank, text = int(tag[1]), text[tag.end() :]
@@ -69,8 +66,11 @@ def _shape(prefix: str) -> re.Pattern[str] | None:
     core = prefix.rstrip()
     if not core or len(prefix) > _LONGEST_PREFIX:
         return None
-    digits = (r"\d+" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
-    return re.compile(f"{''.join(digits)}\\s{{0,{len(prefix) - len(core)}}}")
+    gap = len(prefix) - len(core)
+    digits = (r"\d++" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
+    # `2. ` of a numbered heading is no part of `64.5%`; the sign of a quotation may have lost its blank.
+    end = r"(?=\s|$)" if gap and core[-1] not in ">|" else r"(?!\.)" if core[-1].isdecimal() else ""
+    return re.compile(f"{''.join(digits)}{end}\\s{{0,{gap}}}")
 
 
 class RankRows:

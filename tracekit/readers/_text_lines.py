@@ -24,8 +24,17 @@ NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""
 ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
 """The same, or what a division by zero gives."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
-"""What makes a terminal change colours (SGR) or erase to the end of the line (EL), in logs of coloured output."""
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*+[ -/]*+[@-~]")
+"""A control sequence of a terminal (ECMA-48, 5.4): it changes colours, erases or moves, in logs of coloured output."""
+
+
+def uncoloured(text: str) -> str:
+    """Return a text without the control sequences of a terminal.
+
+    >>> uncoloured("\x1b[1;31mred\x1b[0m")
+    'red'
+    """
+    return _COLOUR.sub("", text) if "\x1b" in text else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,7 @@ def first_lines(data: bytes) -> list[str]:
     text = data.decode("utf-8", "replace")
     if _is_notebook(data):
         text = "\n".join(map(_output, text.split("\n")))
-    if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+    text = uncoloured(text)
     return text.split("\n" if "\n" in text else "\r")
 
 
@@ -88,8 +96,7 @@ def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
             ledger.read += 1
             if in_notebook:
                 text = _output(text)
-            if "\x1b" in text:
-                text = _COLOUR.sub("", text)
+            text = uncoloured(text)
             if "\r" in text:
                 text = text.rstrip("\r \t")
                 text = text[text.rfind("\r") + 1 :]

@@ -29,7 +29,7 @@ from typing import Any
 
 from tracekit.readers._fluid import host_kind
 from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
-from tracekit.readers._text_lines import NUMBER, TextLine, printed
+from tracekit.readers._text_lines import NUMBER, TextLine, first_lines, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -46,15 +46,15 @@ _COLUMNS = re.compile(
     r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
 )
 _OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
-_LIKE_ROW = re.compile(r".*\S\s+\d{1,18}(?:\s+(?:[-+]?[\d.(]|-?nan|inf)\S*){2,}", re.ASCII)
+_FIGURE = re.compile(r"[-+]?[\d.(]|-?nan|inf", re.ASCII)
 _MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
 _RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
 _ROW = re.compile(
-    rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
+    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
     rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
     re.ASCII,
 )
-_MEMORY_ROW = re.compile(rf"( *)(\S.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
+_MEMORY_ROW = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
 _OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
 _TOTAL = re.compile(rf"(Total time|Elapsed time of events|Accumulated time of events): ({NUMBER})", re.ASCII)
 _COPY = re.compile(
@@ -73,8 +73,14 @@ _MOST_DOUBTFUL = 1000
 
 
 def _like_row(text: str) -> bool:
-    """Tell whether a line has a count and figures at its end, as rows have."""
-    return len(text) <= _LONGEST_ROW and _LIKE_ROW.fullmatch(text) is not None
+    """Tell whether a line has a count and two figures or more at its end, as rows have."""
+    words = text[: _LONGEST_ROW + 1].split()
+    figures = 0
+    while len(text) <= _LONGEST_ROW and len(words) > 1 and _FIGURE.match(word := words.pop()):
+        if figures > 1 and len(word) <= 18 and word.isdecimal():
+            return True
+        figures += 1
+    return False
 
 
 def sniff(head: Head) -> Confidence:
@@ -82,7 +88,7 @@ def sniff(head: Head) -> Confidence:
     if head.tables or not head.text:
         return Confidence.NO
     plain = Plain(_MARK)
-    for text in head.data.decode("utf-8", "replace").splitlines():
+    for text in first_lines(head.data):
         line = plain.of(text[:4096])[1].strip()
         if line.startswith("-") and (_TITLE.fullmatch(line) or _HEADING.fullmatch(line)):
             return Confidence.YES

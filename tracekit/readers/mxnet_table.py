@@ -36,7 +36,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, printed
+from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, first_lines, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -49,7 +49,7 @@ _COLUMNS = re.compile(
     r"|Min Use\s+\((k[bB])\)\s+Max Use\s+\(k[bB]\)\s+Avg Use\s+\(k[bB]\))"
 )
 _RULE = re.compile(r"={5,}|-{4,}(?: +-{4,})+")
-_ROW = re.compile(rf"(.*?)\s+(\d{{1,18}})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({NUMBER}))?", re.ASCII)
+_ROW = re.compile(rf"(.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({NUMBER}))?", re.ASCII)
 _JSON = re.compile(rb'\s*\{\s*"(?:Time|Memory)"\s*:\s*\{')
 _START = re.compile(rb'^[^\n"]{0,200}?(\{\s*"(?:Time|Memory)"\s*:\s*\{)', re.MULTILINE)
 _ENTRY = re.compile(rb'"(?:Count|Total)"\s*:\s*[0-9]|"Unit"\s*:\s*\{\s*"(?:Time|Memory)"')
@@ -70,7 +70,7 @@ def _form(head: Head) -> tuple[str, Confidence]:
         return "json", Confidence.YES if _ENTRY.search(head.data) else Confidence.MAYBE
     title = False
     plain = Plain(_MARK)
-    for text in head.data.decode("utf-8", "replace").splitlines():
+    for text in first_lines(head.data):
         line = plain.of(text[:4096])[1].strip()
         if line.startswith("Name ") and _COLUMNS.fullmatch(line):
             return "table", Confidence.YES

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from tracekit.readers._paddle_tables import MARK, Tables, knows
 from tracekit.readers._pasted import Plain, RankRows, read_reports
+from tracekit.readers._text_lines import first_lines
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -40,7 +41,7 @@ def sniff(head: Head) -> Confidence:
     if head.tables or not head.text:
         return Confidence.NO
     plain = Plain(MARK)
-    for text in head.data.decode("utf-8", "replace").splitlines():
+    for text in first_lines(head.data):
         if knows(plain.of(text[:4096])[1]):
             return Confidence.YES
     return Confidence.NO
