@@ -372,6 +372,31 @@ def test_a_printed_report_is_one_table_of_all_threads_or_one_by_thread() -> None
     ]  # fmt: skip
 
 
+def test_a_report_beside_another_is_left_out_only_where_both_tell_the_same_calls(tmp_path: Path) -> None:
+    text = sample("fluid-report/all.txt").read_text(encoding="utf-8")
+    same = VIEW.compute(tracekit.read(sample("fluid-report/all.txt")), ViewOptions())
+    assert "the same calls stand in 1 report by thread too: --thread-sep shows them" in same.notes
+    log = tmp_path / "two_runs.txt"
+    log.write_text(
+        text.replace("thread0::fetch                      3", "thread0::fetch                      4"), "utf-8"
+    )
+    for options in (ViewOptions(), ViewOptions(thread_sep=True)):
+        section = VIEW.compute(tracekit.read(log), options)
+        assert [(row["name"], row["run"], row["thread"]) for row in dicts(section)] == [
+            ("conv2d", 0, None), ("conv2d/compute", 0, None), ("fetch", 0, None),
+            ("conv2d", 1, 0), ("conv2d/compute", 1, 0), ("fetch", 1, 0),
+        ]  # fmt: skip
+        assert not [note for note in section.notes if "the same calls" in note]
+
+
+def test_parts_are_in_the_whole_once_also_where_the_text_lost_their_indent(tmp_path: Path) -> None:
+    text = sample("fluid-report/all.txt").read_text(encoding="utf-8").split("----->     Profiling Report")[1]
+    flat = tmp_path / "flat.txt"
+    flat.write_text("------------------------->     Profiling Report" + text.replace("  conv2d/", "conv2d/"), "utf-8")
+    rows = {row["name"]: row["ratio"] for row in dicts(VIEW.compute(tracekit.read(flat), ViewOptions()))}
+    assert (rows["conv2d"], rows["conv2d/compute"]) == (4_300_100 / 4_301_334, 3_800_100 / 4_301_334)
+
+
 @given(rows_=event_rows(("operator", "user_range", "kernel", "runtime")))
 def test_totals_and_calls_are_those_of_the_ranges_however_they_are_grouped(rows_: list[Row]) -> None:
     timed = [r for r in rows_ if r["dur_ns"] is not None and r["kind"] in ("operator", "user_range")]

@@ -7,7 +7,7 @@ zero, and a note says how many there are (upstream lets them subtract time).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import compress
 
@@ -48,6 +48,12 @@ SORT_ALIASES: dict[str, tuple[str, ...]] = {
     "GPUMax": ("device_max", "max"), "GPUMin": ("-device_min", "-min"), "ave": ("avg",), "count": ("calls",),
 }  # fmt: skip
 """Words of the upstreams' --sort (Paddle, fluid, MXNet) and our columns, of which the first that a table has counts."""
+
+_PLACES = frozenset({
+    "source", "rank", "run", "pid", "tid", "thread", "device", "section", "range", "context", "stream", "kind",
+    "copy_kind",
+})  # fmt: skip
+"""Columns that tell where a row is from, or which of several of a name it is."""
 
 INT64_MAX = (1 << 63) - 1
 _LEAVE_OUT = "leave out the rows that cannot be true: --time A:B, --name REGEX"
@@ -307,8 +313,25 @@ def finish(
         order = _stable(order, values, reverse=reverse)
     order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
     kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
-    shown = tuple(Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns)
-    return ReportTable(name, title, shown, omitted=count - len(kept))
+    shown = [Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns]
+    return ReportTable(name, title, tuple(_told_apart(shown)), omitted=count - len(kept))
+
+
+def _told_apart(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns; where without a column of `_PLACES` rows would look alike, a narrow terminal keeps it too."""
+    labels = [c for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
+    able = sorted((c for c in labels if c.priority and c.name in _PLACES), key=lambda c: c.priority)
+    kept = [c for c in labels if not c.priority]
+
+    def different(some: Sequence[Column]) -> int:
+        return len(set(zip(*(c.values for c in some), strict=True))) or 1
+
+    now, most = different(kept), different([*kept, *able]) if able else 0
+    for column in able:
+        if now < most and (more := different([*kept, column])) > now:
+            kept.append(column)
+            now = more
+    return [replace(c, priority=0) if c.priority and any(c is k for k in kept) else c for c in columns]
 
 
 def _stable(order: list[int], values: Sequence[Cell], *, reverse: bool) -> list[int]:

@@ -7,6 +7,7 @@ are upstream's, and so is the text (`render/fluid.py`). From a printed report th
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -44,9 +45,10 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if len(of):
         return _from_events(trace, of, options)
     reports = printed_reports(trace)
-    rows = [(report, row) for report in reports for row in _chosen(report, reports, options)]
+    left = [r for r in reports if r.merged is options.thread_sep and _beside(r, reports)]
+    rows = [(report, row) for report in reports if report not in left for row in _chosen(report, options)]
     if rows:
-        return _from_printed(trace, rows, options)
+        return _from_printed(trace, rows, options, len(left))
     return _groups.nothing(NAME, TITLE, "host range", options, of.notes)
 
 
@@ -123,26 +125,43 @@ def _overhead(of: Ranges, whole: int) -> list[ReportTable]:
     return [ReportTable("overhead", "Overhead: of the outermost ranges", columns)]
 
 
-def _chosen(report: Printed, reports: list[Printed], options: ViewOptions) -> list[dict[str, Any]]:
-    """Return the rows of a report, but for one by thread beside one of all threads, or the other with --thread-sep."""
-    beside = [r for r in reports if r.source == report.source and abs(r.run - report.run) == 1]
-    partner = any(r.merged is not report.merged and (r.run > report.run) is report.merged for r in beside)
-    if partner and report.merged is options.thread_sep:
-        return []
+def _beside(report: Printed, reports: list[Printed]) -> bool:
+    """Tell whether a report is told again beside it: by thread where this is of all threads, or the other way round.
+
+    A log may as well have a report of another run there: then calls differ, and both are shown.
+    """
+    for other in reports:
+        next_to = other.source == report.source and abs(other.run - report.run) == 1
+        if next_to and other.merged is not report.merged and (other.run > report.run) is report.merged:
+            return _calls(other) == _calls(report)
+    return False
+
+
+def _calls(report: Printed) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in report.rows(EVENT_SECTION):
+        found[row["name"]] += row["calls"] or 0
+    return found
+
+
+def _chosen(report: Printed, options: ViewOptions) -> list[dict[str, Any]]:
     rows = report.rows(EVENT_SECTION)
     if not options.op_detail:
         rows = [row for row in rows if role_of(str(row["name"])) is Role.ORDINARY or COPY in row["name"]]
     return rows
 
 
-def _from_printed(trace: Trace, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions) -> Section:
+def _from_printed(
+    trace: Trace, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions, left: int
+) -> Section:
     rows = [row for _, row in found]
     blocks: list[tuple[Cell, ...]] = [
         (report.source, report.run, row["args"].get("thread")) for report, row in found
     ]  # fmt: skip
     whole: dict[tuple[Cell, ...], int] = {}
     for row, block in zip(rows, blocks, strict=True):
-        if not row["args"].get("level"):
+        # A page on the web loses the blanks that a level is, but not the names of the parts.
+        if not row["args"].get("level") and role_of(str(row["name"])) is Role.ORDINARY:
             whole[block] = whole.get(block, 0) + row["total_ns"]
     labels = source_labels(trace)
     gpu = [number(row["args"].get("gpu_time")) for row in rows]
@@ -167,7 +186,16 @@ def _from_printed(trace: Trace, found: list[tuple[Printed, dict[str, Any]]], opt
     ]  # fmt: skip
     columns = [c for c in columns if c.name != "gpu_time" or any(v is not None for v in c.values)]
     table = _groups.finish("events", TITLE, columns, options, blocks=blocks)
-    notes = ("from a printed report: six digits of each figure, and no percentiles",)
+    notes = ["from a printed report: six digits of each figure, and no percentiles"]
+    notes.append(
+        "a ratio is of the time of the outermost rows"
+        + (" of the same report and thread" if len(whole) > 1 else "")
+        + ": parts have theirs within it"
+    )
+    if left:
+        of = "of all threads together" if options.thread_sep else "by thread"
+        shows = "without --thread-sep they are shown" if options.thread_sep else "--thread-sep shows them"
+        notes.append(f"the same calls stand in {_groups.plural('report', left)} {of} too: {shows}")
     return Section(NAME, TITLE, (table,), notes=(*notes, *_groups.option_notes(options, table)))
 
 
