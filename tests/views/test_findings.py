@@ -22,7 +22,7 @@ from tracekit.pipeline import read, render, report_of, summary, view
 from tracekit.render._cells import cell_width
 from tracekit.render.base import RenderOptions
 from tracekit.report import Finding, Section
-from tracekit.trace import Run, SourceFacts, Trace
+from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.findings import THRESHOLDS
@@ -307,6 +307,16 @@ def test_start_up() -> None:
     assert not found(starting(50 * MS, idle_before=1), "start-up")
 
 
+def test_a_trace_that_begins_in_the_middle_of_a_run_shows_no_start_up() -> None:
+    waiting = starting(50 * MS)
+    rows = waiting.events.to_pylist()
+    rows[0]["name"] = "cudaDeviceSynchronize"  # of work from before the trace, as far as one can know
+    assert not found(trace(*rows), "start-up")
+    cut = replace(starting(50 * MS), ledgers=(Ledger(path="a.json", format="kineto", read=9, filtered=9),))
+    assert not found(cut, "start-up")
+    assert any("start-up (the filters left out" in note for note in FINDINGS(cut, ViewOptions()).notes)
+
+
 def talking(overlap: bool) -> Trace:
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
     rows: list[Row] = []
@@ -487,3 +497,19 @@ def test_every_threshold_is_documented() -> None:
     text = (SAMPLES.parent / "docs" / "findings.md").read_text(encoding="utf-8")
     for key, threshold in THRESHOLDS.items():
         assert f"| `{key}` | {threshold.default:g} |" in text, key
+
+
+def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
+    copy = {"dur_ns": 90, "kind": "memcpy", "name": "[CUDA memcpy HtoD]", "device": 0}
+    few = [{"ts_ns": 100 * n, **copy} for n in range(3)]
+    notes = FINDINGS(trace(*few), ViewOptions()).notes
+    assert "no rule could be tried here" in notes[0]
+    assert "exposed copies (fewer than 10 pieces of device work" in notes[1]
+    many = [{**few[0], "ts_ns": 100 * n} for n in range(20)]
+    assert [each.rule for each in FINDINGS(trace(*many), ViewOptions()).findings] == ["exposed copies"]
+
+
+def test_a_summary_of_ranges_alone_names_the_findings_with_what_has_nothing_to_show() -> None:
+    text = render(summary(trace({"kind": "user_range", "name": "build", "dur_ns": 9, "tid": 1})), "text")
+    assert "nothing to show: Findings (findings), " in text
+    assert "not tried" not in text

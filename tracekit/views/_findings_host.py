@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from tracekit.analysis.critical_path import Part
@@ -13,9 +15,11 @@ from tracekit.schema import API_CALLS, Kind
 from tracekit.views import _gaps
 from tracekit.views._devices import Device
 from tracekit.views._findings_facts import Facts, Found, Mask, named, percent, row_of, span
+from tracekit.views._host_waits import named as named_so
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 _RANGES = (*_OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
+_SYNCHRONIZE = re.compile(r"\w*Synchronize")
 LEAST_KERNELS = 100
 """Of fewer kernels in the window nothing is said about launching."""
 
@@ -282,8 +286,12 @@ def start_up(facts: Facts) -> Found:
         return Found(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
         return Found(why_not="no device work is in the trace")
+    if any(ledger.filtered for ledger in facts.trace.ledgers):
+        return Found(why_not="the filters left out rows, perhaps the first device work")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & _timed(facts))
     calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
+    # Where a trace begins in the middle of a run, the host may wait for work that was launched before it.
+    calls = calls[~named_so(facts.trace, calls, _SYNCHRONIZE)]
     of_work = facts.owners.codes[facts.work.rows]
     found = []
     for owner in facts.graphs:

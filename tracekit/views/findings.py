@@ -80,6 +80,12 @@ _COLUMNS = frozenset(
 _SORTABLE = ("won", "share", "confidence", "rule", "owner")
 
 
+_TOO_LITTLE = Found(
+    why_not=f"fewer than {_findings_facts.LEAST_WORK} pieces of device work, and no host threads with operators, calls "
+    "or steps, are in the trace"
+)
+
+
 def compute(trace: Trace, options: ViewOptions) -> Section:
     """Return the findings, those of the largest ceiling first. Raises: UsageError."""
     _groups.check_sort(options, _SORTABLE)
@@ -98,6 +104,9 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # the cached value: collectives meet by rank, whatever the inputs
     said = {name: rule(over_ranks if name == "straggler" else facts) for name, rule in RULES.items()}
+    if next(facts.looked_at(), None) is None:
+        # Without a graph and with little work no rule looks at anything: that is not the same as nothing found.
+        said = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in said.items()}
     findings = _in_order([each for found in said.values() for each in _worst(found)])
     notes = _tried(said, findings)
     if len(facts.owners) > _findings_facts.OWNERS and not len(facts.graphs) < _findings_facts.OWNERS:
@@ -158,7 +167,8 @@ def _tried(said: dict[str, Found], findings: list[Finding]) -> list[str]:
     if clean:
         notes.append(f"{'nothing of' if findings else 'nothing found; looked for'}: {', '.join(clean)}")
     elif not findings:
-        notes.append("nothing found: no rule could be tried")
+        # "needs": a summary names it with the other views that have nothing to say, and this view alone says why.
+        notes.append("needs device work, calls of the host, steps or a data loader; no rule could be tried here")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)
