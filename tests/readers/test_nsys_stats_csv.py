@@ -84,6 +84,19 @@ def test_columns_under_dashes_are_read_by_place(tmp_path: Path) -> None:
     assert json.loads(second["args"]) == {"Time (%)": "5.0", "Style": "PushPop", "Med (ns)": "91,236.5"}
 
 
+@pytest.mark.parametrize("last", [b"", b"\nGenerated\n", b"[4/8] Executing 'nvtx_sum' stats report\n\n"])
+def test_a_rule_below_the_last_row_costs_no_row(tmp_path: Path, last: bytes) -> None:
+    """As the tables of other tools have one, by which somebody printed the report again."""
+    head, rule, *rows = SUM.splitlines(keepends=True)
+    text = b"[3/8] Executing 'nvtx_sum' stats report\n\n" + head + rule + b"".join(rows) + rule + last
+    trace = report(tmp_path, text)
+    assert totals(trace) == totals(report(tmp_path, b"[3/8] Executing 'nvtx_sum' stats report\n\n" + SUM))
+    assert trace.ledgers[0].ignored["rule"] == 2
+    assert not trace.ledgers[0].notes
+    twice = totals(report(tmp_path, text + SUM))
+    assert [row["name"] for row in twice] == ["A Loop", "Warmup"] * 2
+
+
 def test_thousands_are_quoted_and_messages_stand_between_reports(tmp_path: Path) -> None:
     text = (
         b"NOTICE: Existing SQLite export found: x.sqlite\n"

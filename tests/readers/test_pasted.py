@@ -77,6 +77,24 @@ def test_a_coloured_report_is_known_and_read_as_a_plain_one(name: str, tmp_path:
     assert tracekit.read(path).totals.equals(tracekit.read(sample(name)).totals)
 
 
+BEHIND_LOGS = (*PRINTED, "nvprof-text/summary.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [*((name, tag) for name in BEHIND_LOGS for tag in ("", "[1,0]<stdout>:")), ("mxnet-table/mxnet19.json", "")],
+)
+def test_a_report_behind_a_long_log_is_read_as_it_was_printed(name: str, tag: str, tmp_path: Path) -> None:
+    report = sample(name).read_text(encoding="utf-8").splitlines()
+    lines = ["step 1: the loss is 0.1", *[f"step {n}: the loss is 0.05" for n in range(10_000)], *report]
+    path = tmp_path / "x.txt"
+    path.write_text("".join(f"{tag}{line}\n" for line in lines), encoding="utf-8")
+    got, want = tracekit.read(path), tracekit.read(sample(name))
+    same = [c for c in want.totals.column_names if c != "rank"]
+    assert got.totals.select(same).equals(want.totals.select(same))
+    assert got.totals["rank"].to_pylist() == [0 if tag else None] * len(want.totals)
+
+
 SAMPLES = (
     "mxnet-table/mxnet19.txt",
     "fluid-report/all.txt",

@@ -22,6 +22,7 @@ from tracekit.readers._nvprof_lines import (
 )
 from tracekit.readers._nvprof_session import Session
 from tracekit.readers._nvprof_state import State
+from tracekit.readers._text_lines import end_of
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
@@ -43,7 +44,9 @@ def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: st
     """Return the events and totals of nvprof's output; tables of both forms, in any order."""
     state = State(source.name, options, ledger, reader)
     tagged = _is_tagged(_plain_lines(source.head().data))
-    return Opened(state.run, _batches(source, state, tagged), True, (ledger,))
+    if tagged is None and (end := end_of(source)) is not None:
+        tagged = _is_tagged(_plain_lines(end.data))
+    return Opened(state.run, _batches(source, state, bool(tagged)), True, (ledger,))
 
 
 def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBatch]:
@@ -122,15 +125,19 @@ def _plain_lines(head: bytes) -> list[str]:
     return [plain(line) for line in head.decode("utf-8", "replace").splitlines()]
 
 
-def _is_tagged(head: list[str]) -> bool:
-    """Whether nvprof's own lines stand behind the tag of a rank."""
-    for line in head[:2000]:
+def _is_tagged(head: list[str]) -> bool | None:
+    """Whether nvprof's own lines stand behind the tag of a rank; None where there are none."""
+    for line in head:
         tag = TAG.match(line)
-        if tag is not None and (PREFIX.match(line[tag.end() :]) or find_header(line[tag.end() :])):
+        if tag is not None and _is_own(line[tag.end() :]):
             return True
-        if PREFIX.match(line) or find_header(line):
+        if _is_own(line):
             return False
-    return False
+    return None
+
+
+def _is_own(line: str) -> bool:
+    return bool(PREFIX.match(line) or HEADLESS.match(line) or find_header(line))
 
 
 def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
@@ -144,7 +151,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         return Confidence.NO
     own = False
     lines = _plain_lines(head.data)
-    tagged = _is_tagged(lines)
+    tagged = bool(_is_tagged(lines))
     for number, raw in enumerate(lines):
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw

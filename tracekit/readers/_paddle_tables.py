@@ -29,7 +29,7 @@ _TITLES = (
 )  # fmt: skip
 _ORDER = {title: place for place, title in enumerate((*_TITLES, STEPS, PERF))}
 _TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}")
-MARK = re.compile(rf"(?:(?<!-)-{{3,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|(?<!=)={{3,}}Perf Summary={{3,}})\s*$")
+MARK = re.compile(rf"(?:-(?<!--)-{{2,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|=(?<!==)={{2,}}Perf Summary={{3,}})\s*$")
 """How a title ends a line."""
 _FLOPS = re.compile(r"-{3,} Flops Profiler (Begin|End) -{3,}")
 _THREAD = re.compile(r"-+Thread: (.+?)-+")

@@ -37,9 +37,10 @@ from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import TIME_EXPONENT, to_bytes
 
 _MARK = re.compile(
-    r"(?<!-)-{5,}>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
-    r"|(?<!-)-{5,}\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$"
+    r"-(?<!--)-{4,}(?:>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
+    r"|\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$)"
 )
+"""It begins at the first dash; a character that stands there for sure makes the search fast."""
 _TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
 _HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
 _COLUMNS = re.compile(

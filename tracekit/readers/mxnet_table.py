@@ -36,7 +36,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
-from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, first_lines, printed
+from tracekit.readers._text_lines import NUMBER, TextLine, TotalRows, end_of, first_lines, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -301,7 +301,9 @@ def _other_output(text: str, ledger: Ledger) -> None:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    form = _form(source.head())[0]
+    form, sure = _form(source.head())
+    if sure is Confidence.NO and (end := end_of(source)) is not None:
+        form, _ = _form(end)
     sections: list[list[Any]] = []
     facts = {"tool": "MXNet profiler", "form": form, "sections": sections}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])

@@ -141,11 +141,14 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
     state.ledger.read += len(lines)
     for at, line in enumerate(lines):
         last = at == len(lines) - 1
+        line = line.rstrip("\r\0")
         if not last and "--" in lines[at + 1] and line.strip() and places(lines[at + 1].rstrip("\r\0")) is not None:
-            state.ledger.ignore("header")
-            state.before = line.rstrip("\r\0")
-            continue
-        _line(state, line.rstrip("\r\0"), block.line + at, torn=block.torn and last)
+            # A row stands there where a rule ends the table, too.
+            if not _is_row_above_rule(state, line):
+                state.ledger.ignore("header")
+                state.before = line
+                continue
+        _line(state, line, block.line + at, torn=block.torn and last)
         for rows in (state.totals, state.events):
             if len(rows) >= BATCH_ROWS:
                 yield rows.take()
@@ -225,6 +228,14 @@ def _is_whole(state: _State, line: str) -> bool:
     return len(cells) == len(state.header.columns) and has_numbers(state.header, cells)
 
 
+def _is_row_above_rule(state: _State, line: str) -> bool:
+    """Tell whether a line is a good row of the open table of dashes."""
+    if state.header is None or state.places is None:
+        return False
+    cells = row(line, state.places, texts=state.texts)
+    return len(cells) == len(state.header.columns) and has_numbers(state.header, cells)
+
+
 def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
     """A name with line ends in it: its lines are one row, told at the last."""
     state.quoted.append(line)
@@ -252,6 +263,9 @@ def _rule(state: _State, columns: Places, before: str, number: int) -> None:
     state.ledger.ignore("rule")
     cells = cut(before, columns)
     found = header_of(cells, state.title.unit)
+    if found is None and _is_row_above_rule(state, before):
+        state.header = state.places = None
+        return
     state.places = columns
     if found is not None:
         _begin(state, found)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
+from tracekit.readers._text_lines import end_of
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.source import SQLITE_MAGIC, Source
 
@@ -15,7 +16,6 @@ _XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Tas
 
 _PRINTED = frozenset(("theano", "singa", "caffe-time", "paddle-summary", "fluid-report", "mxnet-table", "nvprof-text"))
 """Readers of what a program prints between its own output, mostly at its end."""
-_TAIL_BYTES = 256 << 10
 
 
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
@@ -32,10 +32,9 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     for wanted in (Confidence.YES, Confidence.MAYBE):
         if found := [reader for vote, reader in votes if vote is wanted]:
             return _one(source, found)
-    if head.text and not head.complete:
-        end = source.tail(_TAIL_BYTES)
-        last = Head(head.name, end[end.find(b"\n") + 1 :], False, True)
-        if found := [reader for reader in readers if reader.name in _PRINTED and reader.sniff(last) is Confidence.YES]:
+    if (end := end_of(source)) is not None:
+        found = [reader for reader in readers if reader.name in _PRINTED and reader.sniff(end) is Confidence.YES]
+        if found:
             return _one(source, found)
     raise _unknown(source, head)
 
