@@ -40,4 +40,17 @@ def test_threads_are_blocks() -> None:
 
 def test_totals_alone_give_the_printed_table() -> None:
     row = {"name": "mine", "kind": "user_range", "section": "UserDefined Summary", "calls": 1, "total_ns": 4}
-    assert dicts(USER(trace(totals=(row,)), ViewOptions()))[0]["total"] == 4
+    section = USER(trace(totals=(row,)), ViewOptions())
+    assert dicts(section)[0]["total"] == 4
+    assert "ranges may lie within one another: totals do not add up, and a ratio is of their sum" in section.notes
+
+
+def test_the_ratio_that_counts_nested_ranges_again_says_so_and_leaves_the_place_to_that_of_self_times() -> None:
+    section = USER(trace(op("all", 0, 100, "user_range"), op("half", 0, 50, "user_range")), ViewOptions())
+    rows = {row["name"]: row for row in dicts(section)}
+    assert (rows["all"]["ratio"], rows["all"]["self_ratio"]) == (100 / 150, 0.5)
+    assert any("counts each time once" in note for note in section.notes)
+    priority = {column.name: column.priority for column in section.tables[0].columns}
+    assert priority["self_ratio"] < priority["ratio"]
+    flat = USER(trace(op("a", 0, 50, "user_range"), op("b", 50, 90, "user_range")), ViewOptions())
+    assert not any("counts each time once" in note for note in flat.notes)

@@ -23,6 +23,10 @@ SORTABLE = (
     "name", "calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio", "avg",
     "min", "max", "p50", "p95", "p99", "std", "device_avg", "device_max", "device_min",
 )  # fmt: skip
+NESTED_NOTE = (
+    "a CPU ratio is of the sum of CPU totals, where what lies within another range counts again; a CPU self ratio "
+    "counts each time once"
+)
 _FIRST = ("calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio")
 """Columns in the order in which a reader wants them; the others follow."""
 SELF_NOTE = (
@@ -63,7 +67,7 @@ class Charged:
         having, own_time = _groups.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
         known = [n > 0 for n in having]
         shares = _groups.ratios(own_time, blocks)
-        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 5)
+        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 2)
         self_time = Column("self", "CPU self", Unit.NS, _where(known, own_time), 1)
         found = {c.name: c for c in (*of, self_time, share, *self._device_columns(codes, at, known))}
         first = [found.pop(name) for name in _FIRST if name in found]
@@ -88,6 +92,9 @@ class Charged:
     def notes(self, what: str) -> list[str]:
         """Return what to know of the ranges, in words."""
         out = [*self.picked.notes(what), *self.host.notes()]
+        at = self.places[self.places >= 0]
+        if int(self.host.tree.self_ns[at].sum()) < int(self.picked.durations[self.places >= 0].sum()):
+            out.append(NESTED_NOTE)
         if self.lost:
             verb = "is" if self.lost == 1 else "are"
             out.append(
@@ -131,7 +138,8 @@ def _host_title(column: Column) -> Column:
     if column.name not in HOST_TITLES:
         return column
     title = f"CPU {column.title[:1].lower()}{column.title[1:]}" if column.title[1:].islower() else f"CPU {column.title}"
-    return replace(column, title=title, priority=column.priority + (column.name == "ratio"))
+    # Its whole counts nested ranges again; the ratio of self times does not, and goes first.
+    return replace(column, title=title, priority=5 if column.name == "ratio" else column.priority)
 
 
 def _where(known: Sequence[bool], values: Sequence[Cell]) -> list[Cell]:

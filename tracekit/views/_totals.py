@@ -185,7 +185,8 @@ def block_columns(of: Summed) -> list[Column]:
     sources = [source_label(of.labels, source) for source in of.values("source")]
     columns = [
         Column("range", "Range", Unit.TEXT, of.values("range"), 2),
-        Column("section", "Section", Unit.TEXT, of.values("section"), 3),
+        # Two tables of a file may list the same work: which one a row is of decides what may be added up.
+        Column("section", "Section", Unit.TEXT, of.values("section"), 0),
         Column("run", "Run", Unit.ID, of.values("run"), 0),
         Column("device", "Device", Unit.ID, of.values("device"), 2),
         Column("rank", "Rank", Unit.ID, of.values("rank"), 0),
@@ -198,4 +199,8 @@ def block_notes(of: Summed) -> list[str]:
     """Return what to know of tables made from totals."""
     parts = ("input", "rank", "run", "section", "range")
     apart = [part for part, found in zip(parts, zip(*of.blocks, strict=True), strict=True) if len(set(found)) > 1]
-    return [TOTALS_NOTE, *([f"a ratio is of the rows of the same {' and '.join(apart)}"] if apart else [])]
+    notes = [TOTALS_NOTE]
+    if apart:
+        again = ": two sections may tell the same time" if "section" in apart else ""
+        notes.append(f"a ratio is of the rows of the same {' and '.join(apart)}{again}")
+    return notes

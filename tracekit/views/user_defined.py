@@ -14,11 +14,12 @@ from tracekit.units import Unit
 from tracekit.views import _groups, _host, _paddle, _ranges
 from tracekit.views._named import from_totals, thread_columns, thread_keys
 from tracekit.views._quantities_ranges import of_ranges
-from tracekit.views._totals import both_note
+from tracekit.views._totals import both_note, count_totals
 from tracekit.views.base import View, ViewOptions
 
 _TITLE = "User ranges"
 _KINDS = frozenset({Kind.USER_RANGE, Kind.USER_RANGE_NATIVE})
+_NESTING = "ranges may lie within one another: totals do not add up, and a ratio is of their sum"
 _COLUMNS = _host.COLUMNS | {"name"}
 
 
@@ -32,7 +33,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if not picked.rows.size:
         return from_totals(
             trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="user range", show_kind=True,
-            notes=picked.notes("user range"),
+            notes=(*[_NESTING] * bool(count_totals(trace, _KINDS)), *picked.notes("user range")),
         )  # fmt: skip
     threads = thread_keys(picked) if options.thread_sep else []
     groups = _groups.group_by(picked.key("name"), picked.key("kind"), *threads)
