@@ -97,6 +97,11 @@ def test_a_rule_below_the_last_row_costs_no_row(tmp_path: Path, last: bytes) -> 
     assert [row["name"] for row in twice] == ["A Loop", "Warmup"] * 2
 
 
+@pytest.mark.parametrize("first", [b"[INFO] start", b"[0] start", b"[1,0]<stdout>:start", b"[3/8] Executing x"])
+def test_a_tag_that_begins_the_text_is_no_json(tmp_path: Path, first: bytes) -> None:
+    assert totals(report(tmp_path, first + b"\n\n" + SUM)) == totals(report(tmp_path, SUM))
+
+
 def test_thousands_are_quoted_and_messages_stand_between_reports(tmp_path: Path) -> None:
     text = (
         b"NOTICE: Existing SQLite export found: x.sqlite\n"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from nvprof_cases import read
+from support import sample
 
 import tracekit
 from tracekit.errors import UnknownFormatError
@@ -141,6 +142,9 @@ def test_times_of_1000_s_and_more_have_two_digits_and_a_note(tmp_path: Path) -> 
     got = read(tmp_path, text)
     assert [r["dur_ns"] for r in got.events] == [61221000, 2400 * 10**9]
     note = got.ledger.notes["coarse-times"]
+    metrics = tracekit.read(sample("nvprof-text/metrics.txt"))
+    assert "e+10" in sample("nvprof-text/metrics.txt").read_text(encoding="utf-8")
+    assert "coarse-times" not in metrics.ledgers[0].notes
     assert (note.count, note.places) == (1, ["line 4"])
 
 

@@ -36,6 +36,8 @@ MADE_UP_DEVICE = 100
 
 _CUT_ORDINAL = re.compile(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
 """`Quadro M4000 (0`, cut at 15 characters: no other number begins with 0. `(1` may have been `(12)`."""
+_COARSE = re.compile(r"[\d.]+e\+\d+s", re.ASCII)
+"""A time; values of metrics stand under Min, Max and Avg, too."""
 _INTEGER = re.compile(r"^-?\d+$", re.ASCII)
 """An id that is its own number. A hexadecimal one is text: nvprof prints none."""
 
@@ -174,7 +176,7 @@ class State:
         """Say how exact the times of a text table's row are."""
         if "rounded-text" not in self.ledger.notes:
             self.ledger.note("rounded-text", ROUNDED, where=f"line {number}")
-        if any("e+" in cells.get(column, "") for column in TIMES):
+        if any("e+" in (cell := cells.get(column, "")) and _COARSE.fullmatch(cell) for column in TIMES):
             self.ledger.note("coarse-times", COARSE, where=f"line {number}")
 
     def device(self, cell: str) -> int | None:

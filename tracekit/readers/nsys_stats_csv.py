@@ -58,6 +58,8 @@ from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
 QUOTED_LINES = 100
+_LOG_TAG = re.compile(rb"\[[^]\[{}\"\s]{1,60}\](?:[\s<:]|$)")
+"""`[3/8] `, `[1,0]<stdout>:`, `[INFO] `: no JSON, though it begins as JSON may."""
 _NUMBERED = re.compile(r"\s*[\d.]+\s*[,\t]")
 _ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
 
@@ -68,7 +70,7 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     if head.data.lstrip()[:1] in (b"{", b"["):
         first = next((line for line in head.lines() if line.strip()), b"").strip()
-        if not re.match(rb"\[\d+/\d+\] |\[\d+,\d+\]<", first):
+        if not _LOG_TAG.match(first):
             return Confidence.NO
     before, unit, named = "", "", False
     for raw in head.lines()[:2000]:
@@ -142,12 +144,12 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
     for at, line in enumerate(lines):
         last = at == len(lines) - 1
         line = line.rstrip("\r\0")
-        if not last and "--" in lines[at + 1] and line.strip() and places(lines[at + 1].rstrip("\r\0")) is not None:
-            # A row stands there where a rule ends the table, too.
-            if not _is_row_above_rule(state, line):
-                state.ledger.ignore("header")
-                state.before = line
-                continue
+        above_rule = not last and "--" in lines[at + 1] and places(lines[at + 1].rstrip("\r\0")) is not None
+        # A rule may end a table, too: then a row stands above it.
+        if above_rule and line.strip() and not _is_row_above_rule(state, line):
+            state.ledger.ignore("header")
+            state.before = line
+            continue
         _line(state, line, block.line + at, torn=block.torn and last)
         for rows in (state.totals, state.events):
             if len(rows) >= BATCH_ROWS:
