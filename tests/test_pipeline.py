@@ -207,3 +207,12 @@ def test_the_head_gives_a_span_only_where_there_is_one_clock(tmp_path: Path) -> 
     assert dict(pipeline.summary(tracekit.read(log)).facts)["span"] == "not known: durations without starts"
     two = [sample("nvprof-csv/gpu-trace-17-columns.csv"), sample("nvprof-csv/gpu-trace-22-columns.csv")]
     assert "clocks" in dict(pipeline.summary(tracekit.read(two)).facts)
+
+
+def test_a_summary_shows_what_only_an_unasked_view_has(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("step 10 reader_cost: 0.00123 s batch_cost: 0.04567 s ips: 123.456 samples/s\n", encoding="utf-8")
+    names = pipeline.columns_of(pipeline.views_of(""))
+    sections = pipeline.summary(pipeline.read([str(log)], columns=names)).sections
+    assert [section.view for section in sections if section.tables] == ["benchmark"]
+    assert "memory" not in {section.view for section in pipeline.summary(tracekit.read(GPU)).sections}

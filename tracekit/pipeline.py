@@ -21,8 +21,7 @@ from tracekit.report import Report, Section
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
-from tracekit.views import COMPATS, SUMMARY, UPSTREAMS, VIEWS
-from tracekit.views._clocks import by_clock
+from tracekit.views import COMPATS, SUMMARY, UPSTREAMS, VIEWS, clocks_of
 from tracekit.views.base import ViewOptions
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
@@ -102,13 +101,19 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
     """Return a report of the named views ("all": every table); when none is named of `views.SUMMARY`, or of a compat's.
 
-    Raises: UsageError.
+    Unasked the other views are shown too where they have a table, and either the trace has sums alone or nothing else
+    is to be seen. Raises: UsageError.
     """
     compat = options.compat if options else ""
     names = views_of(compat, views)
-    if not views and not compat:
-        names = tuple(name for name in names if _concerns(trace, name))
-    return report_of(trace, [view(trace, name, options) for name in names])
+    if views or compat:
+        return report_of(trace, [view(trace, name, options) for name in names])
+    sections = [view(trace, name, options) for name in names if _concerns(trace, name)]
+    if not trace.events.num_rows or not any(section.tables for section in sections):
+        there = set(trace.events.schema.names)
+        rest = [n for n in TABLE_VIEWS if n not in names and _concerns(trace, n) and VIEWS[n].columns <= there]
+        sections += [section for name in rest if (section := view(trace, name, options)).tables]
+    return report_of(trace, sections)
 
 
 def _concerns(trace: Trace, name: str) -> bool:
@@ -191,7 +196,7 @@ def _span(trace: Trace) -> tuple[str, str]:
         return "span", "not known: durations without starts"
     runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
     several = trace.run.origin_ns is None and runs > 1
-    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or by_clock(trace).count > 1):
+    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or clocks_of(trace) > 1):
         return "clocks", "several, which cannot be held against each other: no span is given over all"
     return "span", format_span(span[1] - span[0])
 

@@ -504,7 +504,7 @@ def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
     few = [{"ts_ns": 100 * n, **copy} for n in range(3)]
     notes = FINDINGS(trace(*few), ViewOptions()).notes
     assert "no rule could be tried here" in notes[0]
-    assert "exposed copies (fewer than 10 pieces of device work" in notes[1]
+    assert "exposed copies (too little device work to judge" in notes[1]
     many = [{**few[0], "ts_ns": 100 * n} for n in range(20)]
     assert [each.rule for each in FINDINGS(trace(*many), ViewOptions()).findings] == ["exposed copies"]
 

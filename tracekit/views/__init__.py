@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from tracekit.trace import Trace
+from tracekit.views._clocks import by_clock
 from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
@@ -83,3 +85,8 @@ COMPATS: dict[str, tuple[str, ...]] = {
     "singa": ("singa",),
 }
 """For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""
+
+
+def clocks_of(trace: Trace) -> int:
+    """Return on how many clocks its events stand: times of different ones cannot be held against each other."""
+    return by_clock(trace).count

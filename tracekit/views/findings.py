@@ -80,10 +80,8 @@ _COLUMNS = frozenset(
 _SORTABLE = ("won", "share", "confidence", "rule", "owner")
 
 
-_TOO_LITTLE = Found(
-    why_not=f"fewer than {_findings_facts.LEAST_WORK} pieces of device work, and no host threads with operators, calls "
-    "or steps, are in the trace"
-)
+_TOO_LITTLE = Found(why_not="too little device work to judge, and no host threads with operators, calls or steps")
+"""Of fewer than LEAST_WORK pieces; no number, so that a summary gathers it with what else has nothing to show."""
 
 
 def compute(trace: Trace, options: ViewOptions) -> Section:
