@@ -17,6 +17,7 @@ from support import SAMPLES, sample
 import tracekit
 from tracekit.errors import ParseError, TracekitError
 from tracekit.readers import READERS
+from tracekit.readers._log_prefix import Logged, logged
 from tracekit.readers.base import Confidence, Head
 from tracekit.trace import Trace
 
@@ -33,6 +34,11 @@ def read(path: Path, text: str | bytes, **options: Any) -> Trace:
 
 def rows_of(trace: Trace, *sections: str) -> list[Row]:
     return [r for r in trace.totals.to_pylist() if not sections or r["section"] in sections]
+
+
+def test_output_of_the_program_without_a_line_end_is_no_part_of_the_line_behind_it() -> None:
+    line = "Start trainingI0803 16:17:17.373861  4515 caffe.cpp:412]        ip2\tbackward: 6.64565 ms."
+    assert logged(line) == Logged("ip2\tbackward: 6.64565 ms.", "caffe.cpp", "4515")
 
 
 @pytest.mark.parametrize("name", [n for n in EXPECTED if n.startswith("caffe-time/")])

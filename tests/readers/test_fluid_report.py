@@ -247,6 +247,18 @@ def test_copies_of_a_web_page_that_lost_its_blanks_stay_parts_of_their_sum(tmp_p
     ]  # fmt: skip
 
 
+def test_rows_behind_output_between_blank_lines_are_read_with_a_note(tmp_path: Path) -> None:
+    lines = sample("fluid-report/paddle18-alloc.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path / "x.txt"
+    at = next(n for n, line in enumerate(lines) if "mul0/infer_shape" in line)
+    for other in ("\n", "\nuser    0m3.4s\n\n", "\nepoch 3 0.5\nstep 4 of 5 0.25 0.125\n\n"):
+        path.write_text("".join((*lines[:at], other, *lines[at:])), encoding="utf-8")
+        trace = tracekit.read(path)
+        assert trace.totals.equals(tracekit.read(sample("fluid-report/paddle18-alloc.txt")).totals)
+        assert set(trace.ledgers[0].notes) == {"table-parted"}
+        assert not trace.ledgers[0].dropped
+
+
 def test_text_without_a_report_is_refused_when_forced(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("nothing here\n")

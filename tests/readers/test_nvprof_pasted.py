@@ -134,6 +134,13 @@ def test_every_warning_and_error_of_nvprof_is_told(tmp_path: Path) -> None:
     }
 
 
+def test_output_glued_to_a_row_of_a_summary_is_no_group(tmp_path: Path) -> None:
+    plain = sample("nvprof-text/summary.txt").read_text(encoding="utf-8")
+    glued = plain.replace("                    0.06%", "epoch 3: 5 s        0.06%", 1)
+    assert glued != plain
+    assert read(tmp_path, glued).totals == read(tmp_path, plain).totals
+
+
 def test_times_of_1000_s_and_more_have_two_digits_and_a_note(tmp_path: Path) -> None:
     text = (
         "==6== Profiling result:\n   Start  Duration  Name\n357.41ms  61.221ms  cudaMalloc\n"

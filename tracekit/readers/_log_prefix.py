@@ -16,9 +16,10 @@ _MOST = 400
 _QUOTE = re.compile(r"(?:> ?)+")
 _TAG = re.compile(r"\[(?:\d{1,9},)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?")
 _GLOG = re.compile(
-    r"(?:^|[\s>:|\]])[IWEF]?(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
+    r"(?:^|[\s>:|\]]|[IWEF])(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
-"""Whatever stands before it: time stamps of other tools, a tag. A copy may have lost the letter."""
+"""Whatever stands before it: time stamps of other tools, a tag, output that lacks its line end. A copy may have lost
+the letter."""
 _GLOG_END = re.compile(r":\d{1,7}\]", re.ASCII)
 
 

@@ -214,6 +214,8 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
         values = cut_cells(f"{close[1]} {text[close.end(1) :]}", header.ends, optional_first=typed)
     if values is None:
         return None
+    if typed and not values[0].startswith(_GROUPS):
+        values[0] = ""  # output of the program that lacks its line end
     if header.table is Table.TRACE:
         if not _TIME_CELL.match(values[0]):
             return None

@@ -112,7 +112,7 @@ class _Reading:
         self.indent = 0
         self.doubtful: list[str] = []
         self.unit = "ms"
-        self.table = ""
+        self.table = self.parted = ""
         self.full = False
         self.ratio = False
         self.begun = False
@@ -123,9 +123,11 @@ class _Reading:
         ledger = self.ledger
         stripped = line.text.strip()
         if not stripped:
-            # The events end at a blank line: what follows may be anything.
+            # The events end at a blank line: what follows may be anything, rows behind output of another thread too.
             if self.begun:
+                table = self.table or self.parted
                 self._end()
+                self.parted = table
             ledger.ignore("blank lines")
         elif found := _TITLE.fullmatch(stripped):
             self._title(found[1])
@@ -166,7 +168,7 @@ class _Reading:
         """End the table: lines after its last row that are no rows were not in it, as nothing marks its end."""
         self.ledger.ignore("other output", len(self.doubtful))
         self.doubtful.clear()
-        self.table = ""
+        self.table = self.parted = ""
 
     def _title(self, title: str) -> None:
         """A memory report belongs to the profiling report before it."""
@@ -197,7 +199,7 @@ class _Reading:
     def _content(self, line: TextLine, stripped: str) -> None:
         text = line.text.rstrip()
         try:
-            taken = self._fact(stripped) or self._copy(text) or self._row(line, text)
+            taken = self._fact(stripped) or self._copy(text) or self._row(line, text) or self._parted_row(line, text)
         except ValueError:
             self.ledger.drop("bad-time", where=line.where, text="dropped: times or sizes beyond what a trace can hold")
             return
@@ -311,6 +313,18 @@ class _Reading:
         self._taken()
         if len(self.above) < _MOST_LEVELS:
             self.above.append((level, name))
+        return True
+
+    def _parted_row(self, line: TextLine, text: str) -> bool:
+        """Take a row behind a blank line that ended the table."""
+        if not self.parted or line.torn or not _like_row(text):
+            return False
+        self.table = self.parted
+        if not self._row(line, text):
+            self.table = ""
+            return False
+        why = "rows of a table stand behind a blank line in it: they were taken as its own"
+        self.ledger.note("table-parted", why, where=line.where)
         return True
 
     def _memory(self, line: TextLine, text: str) -> bool:
