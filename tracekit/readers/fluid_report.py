@@ -22,78 +22,31 @@ Sources: reports of 1.8.5 and 2.6.2, PrintProfiler in paddle/fluid/platform/prof
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from tracekit.readers import _fluid_lines as like
 from tracekit.readers._fluid import host_kind
 from tracekit.readers._pasted import Plain, RankRows, closes, read_reports
-from tracekit.readers._text_lines import NUMBER, TextLine, first_lines, printed
+from tracekit.readers._text_lines import TextLine, first_lines, printed
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import TIME_EXPONENT, to_bytes
 
-_MARK = re.compile(
-    r"-(?<!--)-{4,}(?:>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
-    r"|\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$)"
-)
-"""It begins at the first dash; a character that stands there for sure makes the search fast."""
-_TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
-_HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
-_COLUMNS = re.compile(
-    r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
-)
-_OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
-_FIGURE = re.compile(r"[-+]?[\d.(]|-?nan|inf", re.ASCII)
-_MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
-_RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
-_ROW = re.compile(
-    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
-    rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
-    re.ASCII,
-)
-_MEMORY_ROW = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
-_OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
-_TOTAL = re.compile(rf"(Total time|Elapsed time of events|Accumulated time of events): ({NUMBER})", re.ASCII)
-_COPY = re.compile(
-    rf"( *)(Gpu[Mm]em[Cc]py\w*)\s+Calls: (\d{{1,18}})\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII
-)
-_FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
-_MERGED = "Note! This Report merge all thread info into one."
-_THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
-_MOST_LEVELS = 100
-_MOST_LAYOUTS = 10_000
-_MORE_THAN_NAMES = 8
-"""So much wider than the longest name is the column of names."""
-_LONGEST_ROW = 4096
-_MOST_DOUBTFUL = 1000
-"""After so many lines below a table that are no rows of it, it is over."""
-
-
-def _like_row(text: str) -> bool:
-    """Tell whether a line has a count and two figures or more at its end, as rows have."""
-    words = text[: _LONGEST_ROW + 1].split()
-    figures = 0
-    while len(text) <= _LONGEST_ROW and len(words) > 1 and _FIGURE.match(word := words.pop()):
-        if figures > 1 and len(word) <= 18 and word.isdecimal():
-            return True
-        figures += 1
-    return False
-
 
 def sniff(head: Head) -> Confidence:
     """Say YES to the title of a report, or to its table of events where the title was cut away."""
     if head.tables or not head.text:
         return Confidence.NO
-    plain = Plain(_MARK)
+    plain = Plain(like.MARK)
     for text in first_lines(head.data):
         line = plain.of(text[:4096])[1].strip()
-        if line.startswith("-") and (_TITLE.fullmatch(line) or _HEADING.fullmatch(line)):
+        if line.startswith("-") and (like.TITLE.fullmatch(line) or like.HEADING.fullmatch(line)):
             return Confidence.YES
-        if line.startswith("Event ") and (_COLUMNS.fullmatch(line) or _MEMORY_COLUMNS.fullmatch(line)):
+        if line.startswith("Event ") and (like.COLUMNS.fullmatch(line) or like.MEMORY_COLUMNS.fullmatch(line)):
             return Confidence.YES
     return Confidence.NO
 
@@ -129,26 +82,26 @@ class _Reading:
                 self._end()
                 self.parted = table
             ledger.ignore("blank lines")
-        elif found := _TITLE.fullmatch(stripped):
+        elif found := like.TITLE.fullmatch(stripped):
             self._title(found[1])
-        elif found := _HEADING.fullmatch(stripped):
+        elif found := like.HEADING.fullmatch(stripped):
             self._begin_where_needed(line)
             if found[1] == "Overhead Summary":
                 self._layout(overhead_heading=True)
             ledger.ignore("headings")
-        elif found := _COLUMNS.fullmatch(stripped):
+        elif found := like.COLUMNS.fullmatch(stripped):
             self._begin_where_needed(line)
             self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
             self.above, self.thread, self.begun = [], None, False
             names = line.text[self.indent : line.text.index("Calls")]
-            self._layout(name_width=len(names.encode()) - _MORE_THAN_NAMES)
+            self._layout(name_width=len(names.encode()) - like.MORE_THAN_NAMES)
             ledger.ignore("headings")
-        elif _MEMORY_COLUMNS.fullmatch(stripped):
+        elif like.MEMORY_COLUMNS.fullmatch(stripped):
             self._begin_where_needed(line)
             self.table, self.begun = "Memory Profiling Report", False
             self._layout(memory=True)
             ledger.ignore("headings")
-        elif self.run >= 0 and _OTHER_COLUMNS.fullmatch(stripped):
+        elif self.run >= 0 and like.OTHER_COLUMNS.fullmatch(stripped):
             self._end()
             ledger.ignore("headings")
             why = "a table with other columns than Paddle's was not read"
@@ -192,7 +145,7 @@ class _Reading:
         """Keep what rows do not say, so that the report can be printed again."""
         if self.layout.get("run") != self.run:
             self.layout = {"run": self.run, "overhead_heading": False}
-            if len(self.layouts) < _MOST_LAYOUTS:
+            if len(self.layouts) < like.MOST_LAYOUTS:
                 self.layouts.append(self.layout)
         self.layout.update(facts)
 
@@ -205,12 +158,12 @@ class _Reading:
             return
         if taken:
             return
-        if self.table and not line.torn and _like_row(text):
+        if self.table and not line.torn and like.like_row(text):
             self._bad_row(line.where)
             return
         if self.table and not line.torn and self.begun:
             self.doubtful.append(line.where)
-            if len(self.doubtful) > _MOST_DOUBTFUL:
+            if len(self.doubtful) > like.MOST_DOUBTFUL:
                 self._end()
             return
         self.ledger.ignore("other output")
@@ -233,17 +186,17 @@ class _Reading:
     def _fact(self, stripped: str) -> bool:
         if self.run < 0:
             return False
-        if stripped == _MERGED:
+        if stripped == like.MERGED:
             self._header("Threads", value_text="merged")
-        elif found := _TOTAL.fullmatch(stripped):
+        elif found := like.TOTAL.fullmatch(stripped):
             self._header(found[1], total_ns=printed(found[2], self.unit).rounded())
-        elif found := _OVERHEAD.fullmatch(stripped):
+        elif found := like.OVERHEAD.fullmatch(stripped):
             exact = printed(found[2], self.unit)
             args = {"percent": found[3]}
             if exact.ns != exact.rounded():
                 args["printed_ns"] = str(exact.ns)
             self._header(found[1], args, total_ns=exact.rounded())
-        elif not self.table and (found := _FACT.fullmatch(stripped)):
+        elif not self.table and (found := like.FACT.fullmatch(stripped)):
             if found[1] == "Time unit":
                 if found[2] not in TIME_EXPONENT:
                     return False
@@ -258,7 +211,7 @@ class _Reading:
         self.ledger.kept += 1
 
     def _copy(self, text: str) -> bool:
-        found = _COPY.fullmatch(text.rstrip())
+        found = like.COPY.fullmatch(text.rstrip())
         if found is None or self.run < 0:
             return False
         # The parts are told by their names too, as a web page takes the blanks before them away.
@@ -276,9 +229,9 @@ class _Reading:
             return False
         if self.table.startswith("Memory"):
             return self._memory(line, text)
-        found = _ROW.fullmatch(text)
+        found = like.ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
-            if line.torn and (self.begun or _like_row(text)):
+            if line.torn and (self.begun or like.like_row(text)):
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
                 return True
             return False
@@ -290,7 +243,7 @@ class _Reading:
         while self.above and self.above[-1][0] >= level:
             self.above.pop()
         name, raw = found[2], None
-        if thread := _THREAD.fullmatch(name):
+        if thread := like.THREAD.fullmatch(name):
             name, raw, self.thread = thread[2], name, int(thread[1])
         args: dict[str, Any] = {}
         if self.thread is not None:
@@ -311,13 +264,13 @@ class _Reading:
             total_ns=total.rounded(), min_ns=low.rounded(), max_ns=high.rounded(), avg_ns=float(mean.ns),
         )  # fmt: skip
         self._taken()
-        if len(self.above) < _MOST_LEVELS:
+        if len(self.above) < like.MOST_LEVELS:
             self.above.append((level, name))
         return True
 
     def _parted_row(self, line: TextLine, text: str) -> bool:
         """Take a row behind a blank line that ended the table."""
-        if not self.parted or line.torn or not _like_row(text):
+        if not self.parted or line.torn or not like.like_row(text):
             return False
         self.table = self.parted
         if not self._row(line, text):
@@ -328,7 +281,7 @@ class _Reading:
         return True
 
     def _memory(self, line: TextLine, text: str) -> bool:
-        found = _MEMORY_ROW.fullmatch(text)
+        found = like.MEMORY_ROW.fullmatch(text)
         if found is None or (line.torn and not line.text.endswith(" ")):
             if line.torn:
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
@@ -356,7 +309,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
         return _Reading(rows, ledger, runs, layouts)
 
-    batches = read_reports(source, options, ledger, _MARK, "Profiling Report of fluid.profiler", begin)
+    batches = read_reports(source, options, ledger, like.MARK, "Profiling Report of fluid.profiler", begin)
     return Opened(run, batches, True, (ledger,))
 
 

@@ -43,6 +43,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.readers import _cuda_tables as cuda
+from tracekit.readers import _nsys_work as work
 from tracekit.readers._cuda_tables import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
 from tracekit.readers._names import Demangler
 from tracekit.readers._nsys_facts import (
@@ -65,20 +66,11 @@ from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
-MEMORY = {
-    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static",
-}  # fmt: skip
-"""ENUM_CUDA_MEM_KIND: one less than CUPTI's and nvprof's numbers."""
-COPY_KINDS = cuda.COPY_KINDS | {11: "HtoD", 12: "DtoH", 13: "DtoD"}
-UNIFIED = (11, 12, 13)
-MIGRATION = {1: "User prefetch", 2: "Page fault", 3: "Speculative prefetch", 4: "Eviction", 5: "Access counters"}
-"""ENUM_CUDA_UNIF_MEM_MIGRATION."""
 OVERHEAD = {
     1: "Unknown", 2: "Driver compiler", 3: "Buffer flush", 4: "Instrumentation", 5: "Resource",
     6: "Runtime triggered module loading", 7: "Lazy function loading", 8: "Command buffer full",
 }  # fmt: skip
 """ENUM_CUPTI_OVERHEAD_TYPE, in the words of the reader of nvprof's databases."""
-LAUNCH = {2: "cooperative, one device", 3: "cooperative, several devices"}
 RUNTIME_CLASS, DRIVER_CLASS = 0, 1
 """TRACE_PROCESS_EVENT_CUDA_RUNTIME and _DRIVER; 26 (CUDA_API) is either."""
 
@@ -154,24 +146,24 @@ _FACTS = (
 
 def _plan(ctx: Context, osrt: bool) -> Iterator[tuple[str, dict[str, Cell], Make, str]]:
     """Give each table with the columns that are wanted, what makes events of them, and what times of 0 mean."""
-    work = SPAN | PLACE | integers("globalPid", "graphNodeId", "greenContextId")
+    place = SPAN | PLACE | integers("globalPid", "graphNodeId", "greenContextId")
     call = SPAN | integers("eventClass", "globalTid", "correlationId", "nameId", "returnValue")
     names = integers("demangledName", "shortName", "mangledName")
-    yield PREFIX + "KERNEL", work | SHAPE | names | integers(*_KERNEL), lambda b: _kernels(ctx, b), "both"
+    yield PREFIX + "KERNEL", place | SHAPE | names | integers(*work.KERNEL), lambda b: work.kernels(ctx, b), "both"
     graph = integers("graphId", "graphExecId", "originalGraphId")
-    yield PREFIX + "GRAPH_TRACE", work | graph, lambda b: _graphs(ctx, b), "both"
-    copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *_PEERS)
-    yield PREFIX + "MEMCPY", work | copy, lambda b: _copies(ctx, b), "both"
-    yield PREFIX + "MEMSET", work | integers("bytes", "value", "memKind"), lambda b: _memsets(ctx, b), "both"
+    yield PREFIX + "GRAPH_TRACE", place | graph, lambda b: work.graphs(ctx, b), "both"
+    copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *work.PEERS)
+    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b), "both"
+    yield PREFIX + "MEMSET", place | integers("bytes", "value", "memKind"), lambda b: work.memsets(ctx, b), "both"
     yield PREFIX + "RUNTIME", call, lambda b: _calls(ctx, b, None), "never"
     yield PREFIX + "DRIVER", call, lambda b: _calls(ctx, b, Kind.DRIVER), "never"
     sync = SPAN | PLACE | integers("globalPid", "greenContextId", "syncType", "eventId", "eventSyncId")
-    yield PREFIX + "SYNCHRONIZATION", sync, lambda b: _synchronization(ctx, b), "both"
+    yield PREFIX + "SYNCHRONIZATION", sync, lambda b: work.synchronization(ctx, b), "both"
     yield PREFIX + "OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
     yield "PROFILER_OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
     memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType")
     memory |= {"name": Cell.TEXT}
-    yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: _memory(ctx, b), "never"
+    yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: work.memory(ctx, b), "never"
     for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"):
         mpi = SPAN | integers("globalTid", "textId", *_MPI)
         yield f"MPI_{name}_EVENTS", mpi, lambda b: _library(ctx, b, "textId", Kind.COMMUNICATION), "never"
@@ -180,90 +172,7 @@ def _plan(ctx: Context, osrt: bool) -> Iterator[tuple[str, dict[str, Cell], Make
     yield "GPU_METRICS", integers("timestamp", "typeId", "metricId") | {"value": Cell.REAL}, _counters(ctx), "never"
 
 
-_KERNEL = (
-    "launchType", "cacheConfig", "localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted",
-    "sharedMemoryLimitConfig", "graphId", "clusterX", "clusterY", "clusterZ", "clusterSchedulingPolicy",
-    "maxPotentialClusterSize", "maxActiveClusters",
-)  # fmt: skip
-_PEERS = {
-    "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
-    "dstContextId": "dst_context",
-}  # fmt: skip
 _MPI = ("commHandle", "tag", "remoteRank", "rootRank", "kind", "size", "recvSize", "requestHandle")
-
-
-def _work(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
-    """Return what all device work has."""
-    extras += [Extra(key, block.columns.get(key)) for key in ("graphNodeId", "greenContextId")]
-    columns = cuda.place(ctx, block)
-    columns["pid"] = pid_of(ctx, block.columns.get("globalPid"))
-    columns["args"] = args_of(block.count, extras)
-    return columns
-
-
-def _kernels(ctx: Context, block: Block) -> Columns:
-    extras = [Extra("launchType", block.columns.get("launchType"), LAUNCH.get)]
-    extras += [Extra(key, block.columns.get(key)) for key in _KERNEL[1:]]
-    ids = [block.columns[n] for n in ("demangledName", "shortName", "mangledName") if n in block]
-    columns = _work(ctx, block, extras) | cuda.shape(ctx, block) | {"kind": Kind.KERNEL}
-    if ids:
-        shown = strings(ctx, pc.coalesce(*(cuda.above_zero(i) for i in ids)))
-        columns["name"], columns["raw_name"] = ctx.names.columns(shown)
-        if "mangledName" in block and columns["raw_name"] is None:
-            columns["raw_name"] = _unlike(strings(ctx, block.columns["mangledName"]), shown)
-    return columns
-
-
-def _unlike(raw: pa.DictionaryArray, shown: pa.DictionaryArray) -> pa.DictionaryArray | None:
-    """Return the raw names, null where they are the shown ones."""
-    if raw.null_count == len(raw):
-        return None
-    same = pc.equal(raw.cast(pa.string()), shown.cast(pa.string())).fill_null(False)
-    if not pc.any(same).as_py():
-        return raw
-    return pa.DictionaryArray.from_arrays(pc.if_else(same, None, raw.indices), raw.dictionary)
-
-
-def _graphs(ctx: Context, block: Block) -> Columns:
-    keys = ("graphExecId", "originalGraphId")
-    columns = _work(ctx, block, [Extra(key, block.columns.get(key)) for key in keys])
-    ids = block.columns.get("graphId")
-    name = "[CUDA graph]" if ids is None else coded(ids, lambda number: f"[CUDA graph {number}]")
-    text = "CUDA graphs were traced as a whole: each launch is one event of kind kernel, its kernels are not known"
-    ctx.ledger.note("whole-graphs", text, block.count)
-    return columns | {"kind": Kind.KERNEL, "name": name}
-
-
-def _copies(ctx: Context, block: Block) -> Columns:
-    kinds = block.columns.get("copyKind")
-    extras = [
-        Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
-        Extra("dst_mem_type", block.columns.get("dstKind"), MEMORY.get),
-        Extra("unified_memory", kinds, lambda kind: True if kind in UNIFIED else None),
-        Extra("migration_cause", block.columns.get("migrationCause"), MIGRATION.get),
-        Extra("virtual_address", block.columns.get("virtualAddress")),
-        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in _PEERS.items()),
-    ]
-    return _work(ctx, block, extras) | {
-        "kind": Kind.MEMCPY, "name": "[CUDA memcpy]" if kinds is None else coded(kinds, copy_name),
-        "copy_kind": coded(kinds, COPY_KINDS.get), "bytes": block.columns.get("bytes"),
-    }  # fmt: skip
-
-
-def copy_name(kind: int) -> str:
-    """Return the name of a copy, as nvprof and the older nsys print it."""
-    which = "CUDA Unified Memory" if kind in UNIFIED else "CUDA"
-    return f"[{which} memcpy {COPY_KINDS[kind]}]" if kind in COPY_KINDS else "[CUDA memcpy]"
-
-
-def _memsets(ctx: Context, block: Block) -> Columns:
-    extras = [
-        Extra("value", block.columns.get("value"), lambda value: value),
-        Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
-    ]
-    return _work(ctx, block, extras) | {
-        "kind": Kind.MEMSET, "name": "[CUDA memset]", "bytes": block.columns.get("bytes"),
-    }  # fmt: skip
 
 
 def _thread(ctx: Context, block: Block) -> Columns:
@@ -303,28 +212,6 @@ def _call_kind(event_class: int, code: int, texts: list[str]) -> Kind:
     return cuda.call_kind(texts[code]) if code < len(texts) else Kind.RUNTIME
 
 
-def _synchronization(ctx: Context, block: Block) -> Columns:
-    """The numbers of syncType changed from version to version (2 is cudaEventSynchronize, cudaStreamSynchronize or
-    cudaStreamWaitEvent in three of our files); what a row waits for tells its type in all of them.
-    """
-    event = cuda.below(block.columns.get("eventId"), cuda.NO_ID)
-    stream = cuda.below(block.columns.get("streamId"), cuda.NO_ID)
-    has_event, has_stream = (
-        np.zeros(block.count, np.int64) if ids is None else ids.is_valid().to_numpy(zero_copy_only=False).astype(int)
-        for ids in (event, stream)
-    )
-    extras = [Extra("syncType", block.columns.get("syncType"), lambda number: number)]
-    extras.append(Extra("eventId", event, lambda number: number))
-    extras.append(Extra("eventSyncId", cuda.below(block.columns.get("eventSyncId"), cuda.NO_ID)))
-    return _work(ctx, block, extras) | {
-        "kind": Kind.SYNC, "stream": stream, "name": coded(pa.array(2 * has_event + has_stream), _SYNC.__getitem__),
-    }  # fmt: skip
-
-
-_SYNC = {0: cuda.SYNC_NAMES[4], 1: cuda.SYNC_NAMES[3], 2: cuda.SYNC_NAMES[1], 3: cuda.SYNC_NAMES[2]}
-"""By 2 x (an event is named) + (a stream is named): CUPTI names a stream for stream waits and stream syncs alone."""
-
-
 def _overhead(ctx: Context, block: Block) -> Columns:
     """The name is the string where there is one: it says more than the type."""
     kinds = block.columns.get("overheadType")
@@ -337,20 +224,6 @@ def _overhead(ctx: Context, block: Block) -> Columns:
     columns = _thread(ctx, block) | {"kind": Kind.OVERHEAD, "name": name}
     columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
     return columns
-
-
-def _memory(ctx: Context, block: Block) -> Columns:
-    """memoryOperationType: 0 allocation, 1 deallocation (ENUM_CUDA_DEV_MEM_EVENT_OPER)."""
-    freed = block.integers("memoryOperationType") == 1
-    size = np.where(freed, -block.integers("bytes"), block.integers("bytes"))
-    extras = [
-        Extra("address", block.columns.get("address")), Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
-        Extra("name", block.columns.get("name")),
-    ]  # fmt: skip
-    return _work(ctx, block, extras) | {
-        "kind": Kind.MEMORY, "bytes": pa.array(size, mask=~block.valid("bytes")),
-        "name": coded(pa.array(freed), lambda gone: "CUDA memory freed" if gone else "CUDA memory allocated"),
-    }  # fmt: skip
 
 
 def _library(ctx: Context, block: Block, column: str, kind: Kind) -> Columns:

@@ -37,23 +37,19 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tracekit.readers._names import Demangler
 from tracekit.readers._nsys_layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
+from tracekit.readers._nsys_rows import Rows
 from tracekit.readers._nsys_tables import (
     NAMES,
     Header,
-    RowError,
-    event,
     has_numbers,
     headed,
     header_of,
     is_number,
-    total,
     unread,
     work_of,
 )
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -89,10 +85,8 @@ def sniff(head: Head) -> Confidence:
 
 @dataclass(slots=True)
 class _State:
-    run: Run
-    options: ReadOptions
     ledger: Ledger
-    names: Demangler
+    rows: Rows
     header: Header | None = None
     places: Places | None = None
     between: str = ","
@@ -107,15 +101,13 @@ class _State:
     parted: bool = False
     traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
-    events: RowBuilder = field(default_factory=RowBuilder)
-    totals: RowBuilder = field(default_factory=lambda: RowBuilder("totals"))
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals."""
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
-    state = _State(run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    state = _State(ledger, Rows(run, options, ledger))
     return Opened(run, _batches(source, state), True, (ledger,))
 
 
@@ -129,11 +121,9 @@ def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
             ledger.drop("bad-row", len(state.quoted), text=text)
         if state.skipped and not ledger.kept:
             ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", state.skipped)
-        for rows in (state.totals, state.events):
-            if len(rows):
-                yield rows.take()
+        yield from state.rows.take(everything=True)
     finally:
-        state.names.close()
+        state.rows.close()
 
 
 def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
@@ -151,9 +141,7 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
             state.before = line
             continue
         _line(state, line, block.line + at, torn=block.torn and last)
-        for rows in (state.totals, state.events):
-            if len(rows) >= BATCH_ROWS:
-                yield rows.take()
+        yield from state.rows.take()
 
 
 def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
@@ -186,7 +174,7 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     count = 0 if state.header is None else len(state.header.columns)
     cells = split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
     if state.header is not None and _is_row(state, state.header, cells, line):
-        _row(state, state.header, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
+        state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
     if state.parted:
         state.header, state.places, state.parted = None, None, False
@@ -257,7 +245,7 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
         state.ledger.drop(reason, count, where=f"line {number - count + 1}", text=text)
         return
     state.ledger.merged += count - 1
-    _row(state, state.header, cells, number - count + 1, torn=torn, quoted=True)
+    state.rows.row(state.header, state.section, cells, number - count + 1, torn=torn, quoted=True)
 
 
 def _rule(state: _State, columns: Places, before: str, number: int) -> None:
@@ -312,68 +300,6 @@ def _tell_unread(state: _State, report: str, number: int) -> None:
     state.unread = True
     text = f"the report {report} is not read: it has no rows of a name with Start and Duration, nor with Total Time"
     state.ledger.note(f"unread-{report.replace('_', '-').replace(' ', '-')}", text, where=f"line {number}")
-
-
-def _row(state: _State, header: Header, cells: list[str], number: int, *, torn: bool, quoted: bool) -> None:
-    ledger, where = state.ledger, f"line {number}"
-    if len(cells) != len(header.columns):
-        if torn:
-            ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
-        else:
-            reason = f"{len(cells)} cells instead of {len(header.columns)}"
-            ledger.drop("bad-row", where=where, text=f"dropped: a row that cannot be read ({reason})")
-        return
-    if torn and not quoted:
-        ledger.note("no-line-end", "the last line has no line end: its last cell may be cut", where=where)
-    found = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
-    if "Orig Start" in found and not found["Start"]:
-        ledger.ignore("range without work of a device")
-        return
-    try:
-        if header.form == "trace":
-            _event(state, header, found, number)
-        else:
-            _total(state, header, found)
-    except RowError as err:
-        if torn:
-            ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
-        else:
-            ledger.drop("bad-row", where=where, text=f"dropped: a row that cannot be read ({err})")
-
-
-def _event(state: _State, header: Header, cells: dict[str, str], number: int) -> None:
-    row, facts = event(header, cells)
-    source = state.options.source
-    if row["name"] and row.get("raw_name") is None:
-        row["name"], row["raw_name"] = state.names.one(row["name"])
-    state.events.add(**row, event_id=number, source=source)
-    state.ledger.kept += 1
-    state.ledger.events_out += 1
-    if facts.get("device"):
-        state.run.devices.setdefault((source, row["device"]), facts["device"])
-    if facts.get("thread") and row.get("pid") is not None and row.get("tid") is not None:
-        state.run.threads.setdefault((source, row["pid"], row["tid"]), facts["thread"])
-    if facts.get("rounded"):
-        _tell_rounded(state, number)
-
-
-def _total(state: _State, header: Header, cells: dict[str, str]) -> None:
-    row = total(header, cells)
-    if row["name"]:
-        if row["name"].endswith("…"):
-            state.ledger.note("names-cut", "names that end in … were cut in print: several may look the same")
-        row["name"], row["raw_name"] = state.names.one(row["name"])
-    order = state.ledger.totals_out
-    state.totals.add(**row, source=state.options.source, run=0, section=state.section, order=order)
-    state.ledger.kept += 1
-    state.ledger.totals_out += 1
-    if header.form == "sizes":
-        _tell_rounded(state, 0)
-
-
-def _tell_rounded(state: _State, number: int) -> None:
-    text = "sizes are printed in units of many bytes with few decimals: they are what was printed, rounded to that"
-    state.ledger.note("sizes-rounded", text, where=f"line {number}" if number else "")
 
 
 READER = Reader(
