@@ -74,6 +74,16 @@ def test_columns_are_hidden_by_priority_and_the_reader_is_told() -> None:
     assert re.search(r"C0 +C1 +C2 +Name", text)
 
 
+def test_a_column_without_a_known_cell_goes_before_those_that_say_something() -> None:
+    unknown = Column("bytes", "Bytes", Unit.BYTES, [None, None], 1)
+    most = Column("max", "Max", Unit.NS, [5_000_000, 6_000_000], 3)
+    names = Column("name", "Name", Unit.TEXT, ["a_long_name_of_a_kernel", "b"], 0)
+    lines = TEXT(report_of(names, unknown, most), RenderOptions(width=40)).split("\n")
+    assert any("Max" in line for line in lines)
+    assert "  hidden for lack of width: Bytes; a" in lines
+    assert "Bytes" in TEXT(report_of(names, unknown, most), RenderOptions(width=80))
+
+
 def test_columns_that_may_not_be_hidden_and_do_not_fit_become_lines() -> None:
     columns = (
         Column("name", "Name", Unit.TEXT, ["gemm", "relu"]),

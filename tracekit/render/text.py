@@ -18,6 +18,7 @@ from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 
 LEAST_WIDTH = 40
+_FIRST_TO_GO = 1_000
 _NAME_WIDTH, _NAME_LEAST = 24, 12
 _WORD_WIDTH, _WORD_LEAST = 20, 6
 _BLOCK_TITLE = 12
@@ -85,7 +86,7 @@ def _section(section: Section, said: set[str], width: int, options: RenderOption
 
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
-    columns = [_cells.shown(column, options.time_unit) for column in table.columns]
+    columns = [_says_nothing_last(_cells.shown(column, options.time_unit)) for column in table.columns]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
     if name is not None:
         steps = _prose.levels(table)
@@ -112,6 +113,12 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
         below.append(f"hidden for lack of width: {names}; a wider terminal shows them, and so do csv and json")
     for text in below:
         yield from _styled(wrapped(f"{_GAP}{text}", width, indent=4), _DIM, options)
+
+
+def _says_nothing_last(column: Shown) -> Shown:
+    """Return a column; one that may be hidden and knows no cell is the first to go."""
+    nothing = column.priority > 0 and all(text == _cells.UNKNOWN for text in column.texts)
+    return replace(column, priority=_FIRST_TO_GO) if nothing else column
 
 
 def _natural(column: Shown) -> int:
