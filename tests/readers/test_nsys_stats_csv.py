@@ -371,6 +371,16 @@ def test_a_paste_with_a_blank_line_after_each_line_has_the_same_rows(tmp_path: P
     assert not parted.ledgers[0].dropped
 
 
+@pytest.mark.parametrize("text", [TRACE, SUM])
+def test_rows_behind_other_output_between_blank_lines_are_told(tmp_path: Path, text: bytes) -> None:
+    *before, last = text.splitlines(keepends=True)
+    for other in (b"\nepoch 3\n\n", b"\nepoch 3\n"):
+        ledger = report(tmp_path, b"".join(before) + other + last).ledgers[0]
+        assert ledger.notes["no-header"].count == 1
+        assert ledger.ignored["row without a header"] == 1
+    assert "no-header" not in report(tmp_path, text + b"\nepoch 3\n\n1,2\n").ledgers[0].notes
+
+
 def test_what_stands_behind_a_table_and_a_blank_line_is_no_bad_row(tmp_path: Path) -> None:
     behind = b"\nGenerated:\n    /data/2024/run 1.sqlite\n 12.5  is, in all, what it took\n1,2,3,4,5,6,7,8,9,x\n"
     for text in (SUM, TRACE):

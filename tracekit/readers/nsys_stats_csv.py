@@ -99,6 +99,8 @@ class _State:
     quoted: list[str] = field(default_factory=list)
     unread: bool = False
     parted: bool = False
+    closed: tuple[Header | None, Places | None, str, int] | None = None
+    """The table before, which other output behind a blank line has ended."""
     traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
 
@@ -177,15 +179,16 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
         state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
     if state.parted:
+        state.closed = state.header, state.places, state.between, state.texts
         state.header, state.places, state.parted = None, None, False
     if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
         state.report, state.title = next(g for g in match.groups() if g), Title()
-        state.header, state.places, state.unread = None, None, False
+        state.header, state.places, state.unread, state.closed = None, None, False, None
         return
     if "Statistics" in line and (named := title(line)) is not None:
         ledger.ignore("message")
-        state.title, state.header, state.places, state.unread = named, None, None, False
+        state.title, state.header, state.places, state.unread, state.closed = named, None, None, False, None
         return
     if (found := headed(line, state.title.unit)) is not None:
         ledger.ignore("header")
@@ -266,7 +269,7 @@ def _rule(state: _State, columns: Places, before: str, number: int) -> None:
 
 
 def _begin(state: _State, header: Header) -> None:
-    state.header, state.unread, state.parted = header, False, False
+    state.header, state.unread, state.parted, state.closed = header, False, False, None
     state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
     state.table += 1
     state.section = state.report or state.title.report or header.report
@@ -279,7 +282,7 @@ def _begin(state: _State, header: Header) -> None:
 
 def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
     """A line that is no row of a table that is read."""
-    if state.header is None and not state.unread and _ROW.match(line):
+    if state.header is None and not state.unread and (_ROW.match(line) or _is_of_closed(state, line)):
         state.ledger.ignore("row without a header")
         text = "rows of a table stand there without its header: they are not read; is the text cut?"
         state.ledger.note("no-header", text, where=f"line {number}")
@@ -294,6 +297,15 @@ def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
     state.ledger.ignore(f"table {name}")
     if not state.unread and len(cells) > 2:
         _tell_unread(state, name, number)
+
+
+def _is_of_closed(state: _State, line: str) -> bool:
+    """Tell whether a line would have been a good row of the table that other output has ended."""
+    if state.closed is None or state.closed[0] is None:
+        return False
+    header, columns, between, texts = state.closed
+    cells = split(line, between, len(header.columns)) if columns is None else row(line, columns, texts=texts)
+    return len(cells) == len(header.columns) and has_numbers(header, cells)
 
 
 def _tell_unread(state: _State, report: str, number: int) -> None:
