@@ -76,6 +76,17 @@ def as_printed(text: str) -> Counter[tuple[str, ...]]:
     return found
 
 
+def test_rows_behind_a_blank_line_are_told(tmp_path: Path) -> None:
+    lines = sample("paddle-summary/paddle3-threads-us.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path / "x.txt"
+    for words in ("cast dygraph", "  Backward  "):
+        at = next(n for n, line in enumerate(lines) if line.startswith(words))
+        path.write_text("".join((*lines[:at], "\nuser    0m3.4s\n\n", *lines[at:])), encoding="utf-8")
+        ledger = tracekit.read(path).ledgers[0]
+        assert ledger.notes["table-parted"].count == ledger.ignored["rows behind a blank line"] >= 2
+    assert "table-parted" not in tracekit.read(sample("paddle-summary/paddle3-threads-us.txt")).ledgers[0].notes
+
+
 @pytest.mark.corpus
 def test_every_line_with_compound_cells_is_printed_again_from_what_was_read() -> None:
     compared = 0

@@ -41,6 +41,7 @@ _FIVE = rf"(?:{_VALUE} ?/ ){{4}}{_VALUE}"
 """A blank is missing in the first version's row of the total time: `- / - / - / -/ -`."""
 _COMPOUND = re.compile(_FIVE, re.ASCII)
 _FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
+_NUMBERS = re.compile(rf"{_VALUE}(?: ?/|$)", re.ASCII)
 _NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
 _PHASES = {
     "ProfileStep": Kind.STEP, "Dataloader": Kind.DATALOADER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
@@ -76,6 +77,7 @@ class Tables:
         self._thread = ""
         self._above: list[tuple[int, str]] = []
         self._state = ""
+        self._parted = False
         self._benchmark = Benchmark(self.rows, ledger)
         self._places: set[str] = set()
 
@@ -84,6 +86,7 @@ class Tables:
         stripped = line.text.strip()
         ledger = self.ledger
         if not stripped:
+            self._parted = self._parted or self._state == "rows"
             self._state = "" if self._state in ("rows", "perf") else self._state
             ledger.ignore("blank lines")
         elif found := _TITLE.fullmatch(stripped):
@@ -122,7 +125,7 @@ class Tables:
         self._title, self._place = title, place
         self._unit, self._thread = "ms", ""
         self._cells, self._columns, self._above = [], [], []
-        self._state = "title"
+        self._state, self._parted = "title", False
 
     def _inside(self, line: TextLine, stripped: str) -> None:
         ledger = self.ledger
@@ -130,7 +133,12 @@ class Tables:
             self._perf(line, stripped)
         elif self._state == "":
             if _RULE.fullmatch(stripped):
+                self._parted = False
                 ledger.ignore("rules")
+            elif self._parted and self._is_like_row(stripped):
+                ledger.ignore("rows behind a blank line")
+                why = "rows of a table stand behind a blank line in it, as where another output parts it: not read"
+                ledger.note("table-parted", why, where=line.where)
             else:
                 ledger.ignore("other output")
         elif closes(stripped):
@@ -160,6 +168,10 @@ class Tables:
             self._table_row(line)
         else:
             ledger.ignore("other output")
+
+    def _is_like_row(self, stripped: str) -> bool:
+        cells = _GAP.split(stripped)
+        return len(cells) == len(self._cells) > 1 and _NUMBERS.match(cells[1]) is not None
 
     def _note(self, stripped: str) -> None:
         """A note below a table ends with a line of dashes alone."""

@@ -99,7 +99,7 @@ class _State:
     quoted: list[str] = field(default_factory=list)
     unread: bool = False
     parted: bool = False
-    closed: tuple[Header | None, Places | None, str, int] | None = None
+    closed: tuple[Header, Places | None, str, int] | None = None
     """The table before, which other output behind a blank line has ended."""
     traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
@@ -178,7 +178,7 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     if state.header is not None and _is_row(state, state.header, cells, line):
         state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
         return
-    if state.parted:
+    if state.parted and state.header is not None:
         state.closed = state.header, state.places, state.between, state.texts
         state.header, state.places, state.parted = None, None, False
     if (match := REPORT.match(line)) is not None:
@@ -301,7 +301,7 @@ def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
 
 def _is_of_closed(state: _State, line: str) -> bool:
     """Tell whether a line would have been a good row of the table that other output has ended."""
-    if state.closed is None or state.closed[0] is None:
+    if state.closed is None:
         return False
     header, columns, between, texts = state.closed
     cells = split(line, between, len(header.columns)) if columns is None else row(line, columns, texts=texts)
