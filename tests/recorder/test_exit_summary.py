@@ -51,7 +51,7 @@ def run(program: str, tmp_path: Path, **variables: str) -> subprocess.CompletedP
 
 def calls(said: str) -> dict[str, int]:
     table = said.partition("Overview")[2]
-    return {kind: int(count) for count, kind in re.findall(r"(?m)^ *(\d+)[ \d.,]* ([a-z_]+)$", table)}
+    return {kind: int(count) for count, kind in re.findall(r"(?m)^ *(\d+)[ \d.,<]* ([a-z_]+)$", table)}
 
 
 def test_the_summary_follows_the_programs_output(tmp_path: Path) -> None:
