@@ -8,9 +8,12 @@ as they are). What cannot be mended is given back as None, and costs its record.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 LONGEST_OBJECT = 4 << 20
 MOST_TRIES = 64
@@ -23,6 +26,7 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _BAD_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 _NUMBERLESS = re.compile(_TO_ITS_END + rb"|([-+]?\b(?:nan|infinity|inf)\b(?:\(ind\))?)", re.DOTALL | re.IGNORECASE)
+_NO_NUMBER = re.compile(rb"\b(?:nan|inf)", re.IGNORECASE)
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
 _SWALLOWED_QUOTE = re.compile(rb'\\"(?=\s*(?:,\s*"[^"\\,:]{1,40}"\s*:|\}\s*[,}\]]|\}\s*$))')
@@ -46,8 +50,14 @@ def mended(text: bytes) -> bytes | None:
     >>> mended(rb'{"name":"C:\\Users","v":NaN}')
     b'{"name":"C:\\\\\\\\Users","v":"NaN"}'
     """
-    for change in (lambda t: t, _with_inner_quotes, _with_closing_quotes):
-        changed = _NUMBERLESS.sub(_quoted, _STRING.sub(_clean_string, change(text)))
+    for change in (None, _with_inner_quotes, _with_closing_quotes):
+        changed = change(text) if change else text
+        if change and changed == text:
+            continue
+        if b"\\" in changed or _CONTROL.search(changed):
+            changed = _STRING.sub(_clean_string, changed)
+        if _NO_NUMBER.search(changed):
+            changed = _NUMBERLESS.sub(_quoted, changed)
         if is_json(changed):
             return changed
     return None
@@ -91,12 +101,13 @@ def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | Non
     None: not one JSON object, whatever was tried.
     """
     at = 0
+    splitter = _Splitter(data, final=final)
     while True:
         gap = _BETWEEN.match(data, at)
         at = gap.end() if gap else at
         if at >= len(data) or data[at] == 0x5D:
             return
-        found = _object(data, at, final=final)
+        found = splitter.object(at)
         if found is None:
             return
         end, text = found
@@ -104,26 +115,67 @@ def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | Non
         at = end
 
 
-def _object(data: bytes, at: int, *, final: bool) -> tuple[int, bytes | None] | None:
-    """Return end and text of what begins at `at`; None when it may go on behind the end of `data`."""
-    ends: list[int] = []
-    if data[at] == 0x7B:
-        for match in _END.finditer(data, at, at + LONGEST_OBJECT):
-            if match.end() == len(data) and not final and not is_json(data[at:]):
+_SHORT = 4 << 10
+_WASTE: dict[object, int] = {is_json: 64, mended: 8}
+"""Bytes that may be looked at in vain, for each byte of the data, where an object may end behind another's begin."""
+
+
+class _Splitter:
+    """Finds where one object after another ends, in time that grows with the data.
+
+    An object may end behind a place where another seems to begin, which may be a part of it. What is looked at for that
+    in vain is limited, but for what is short: where all is broken, each object would else go on to the end of the data.
+    """
+
+    def __init__(self, data: bytes, *, final: bool) -> None:
+        self._data, self._final = data, final
+        self._left = {way: most * len(data) + LONGEST_OBJECT for way, most in _WASTE.items()}
+        self._ends_from = 0
+        """No object ends before."""
+
+    def object(self, at: int) -> tuple[int, bytes | None] | None:
+        """Return end and text of what begins at `at`; None when it may go on behind the end of the data."""
+        data, final = self._data, self._final
+        follower = _NEXT.search(data, at + 1)
+        limit = follower.start() if follower else len(data)
+        ends: list[int] = []
+        for end in self._ends(at) if data[at] == 0x7B else ():
+            whole = self._try(is_json, at, end, limit)
+            if end == len(data) and not final and not whole:
                 break
-            ends.append(match.end())
-            if is_json(data[at : match.end()]):
-                return match.end(), data[at : match.end()]
+            ends.append(end)
+            if whole:
+                return end, data[at:end]
             if len(ends) >= MOST_TRIES:
                 break
-    follower = _NEXT.search(data, at + 1)
-    limit = follower.start() if follower else len(data)
-    for end in ends:
-        if end > limit and end != ends[0]:
-            break
-        if (text := mended(data[at:end])) is not None:
-            return end, text
-    if follower is None and not final and len(data) - at < LONGEST_OBJECT:
-        return None
-    before = [end for end in ends if end <= limit]
-    return (before[-1] if before else limit), None
+        for end in ends:
+            if end > limit and end != ends[0]:
+                break
+            if text := self._try(mended, at, end, limit):
+                return end, text
+        if follower is None and not final and len(data) - at < LONGEST_OBJECT:
+            return None
+        before = [end for end in ends if end <= limit]
+        return (before[-1] if before else limit), None
+
+    def _ends(self, at: int) -> Iterator[int]:
+        """Give the places behind `at` where an object may end. They are searched but once."""
+        until = at + LONGEST_OBJECT
+        first = True
+        for match in _END.finditer(self._data, max(at, self._ends_from), until):
+            if first:
+                self._ends_from = match.start()
+                first = False
+            yield match.end()
+        if first:
+            self._ends_from = max(self._ends_from, min(until, len(self._data)))
+
+    def _try(self, way: Callable[[bytes], T], at: int, end: int, limit: int) -> T | None:
+        """Return what a way of reading makes of the bytes; None where it may not try them."""
+        counts = end > limit and end - at > _SHORT
+        if counts and self._left[way] <= 0:
+            return None
+        found = way(self._data[at:end])
+        if counts and not found:
+            self._left[way] -= end - at
+        return found
