@@ -12,11 +12,12 @@ import pytest
 import zstandard
 from hypothesis import assume, given
 from strategies import rows_of, tables, traces
+from support import SAMPLES
 
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers import _conform
+from tracekit.readers import READERS, _conform
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch
 from tracekit.readers.events_jsonl import READER
@@ -316,3 +317,15 @@ def test_facts_that_are_no_facts_of_a_run_are_an_error(facts: str, tmp_path: Pat
     path.write_text(f'{{"tracekit":"events-jsonl","schema":1,"version":"0",{facts}}}\n', encoding="utf-8")
     with pytest.raises(ParseError, match="line 1"):
         tracekit.read(path, format="events-jsonl")
+
+
+@pytest.mark.parametrize(
+    "name", sorted(p.relative_to(SAMPLES).as_posix() for p in SAMPLES.glob("*/*") if p.parent.name in READERS)
+)
+def test_every_sample_as_such_a_file_is_known_as_one(name: str, tmp_path: Path) -> None:
+    """Its first line and its args hold words by which other readers know their files."""
+    made = pipeline.read(SAMPLES / name)
+    path = write(made, tmp_path / "x.jsonl").rename(tmp_path / "unknown")
+    back = pipeline.read(path)
+    assert back.ledgers[0].format == "events-jsonl"
+    assert back.events.num_rows == made.events.num_rows
