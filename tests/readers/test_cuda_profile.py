@@ -112,11 +112,13 @@ def test_bad_rows_cost_themselves_with_line_and_reason(tmp_path: Path) -> None:
     trace = log(
         tmp_path,
         HEAD + b"method,gputime\nmethod=[ a ] gputime=[ 1.000 ]\nhello\nmethod=[ b ] gputime=[ -1.0 ]\n"
-        b"gputime=[ 1.0 ]\nmethod=[ c ]\nmethod=[ d ] gputime=[ 1e30 ]\n\n\0\0\nmethod=[ e ] gputime=[ 2.000 ]\n",
+        b"gputime=[ 1.0 ]\nmethod=[ c ]\nmethod=[ d ] gputime=[ 1e30 ]\n"
+        b"method=[ f ] gputime=[ 13e999999999 ]\nmethod=[ g ] gputime=[ 1.0 ] gridsizeX=[ 1e999999999 ]\n\n"
+        b"\0\0\nmethod=[ e ] gputime=[ 2.000 ]\n",
     )
-    assert column(trace, "name") == ["a", "e"]
+    assert column(trace, "name") == ["a", "g", "e"]
     (ledger,) = trace.ledgers
-    assert ledger.dropped == {"bad-row": 5}
+    assert ledger.dropped == {"bad-row": 6}
     assert ledger.ignored == {"column-line": 1, "blank": 2}
     assert ledger.notes["bad-row"].places[0] == "line 6"
 

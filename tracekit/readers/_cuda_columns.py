@@ -51,7 +51,7 @@ def exact(column: str, text: str) -> int:
             number = Decimal(text)
         except InvalidOperation as err:
             raise ValueError(f"not a number: {text[:40]!r}") from err
-        if not number.is_finite() or number != number.to_integral_value():
+        if not number.is_finite() or number.adjusted() > 20 or number != number.to_integral_value():
             raise ValueError(f"not a whole number: {text[:40]!r}")
         value = int(number)
     if not 0 <= value < MAX_NS:
@@ -63,7 +63,7 @@ def below_ns(text: str) -> bool:
     """Tell whether a time in us has digits below 1 ns; hexadecimal stamps have none."""
     try:
         ns = Decimal(text.strip()).scaleb(3)
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one beyond every exponent
         return False
     return ns != ns.to_integral_value()
 

@@ -166,6 +166,10 @@ class Printed:
         return Printed(min(max(fine.ns, coarse.ns - coarse.off), coarse.ns + coarse.off), fine.off)
 
 
+_MOST_EXPONENT = 400
+"""Beyond those of doubles no number was printed."""
+
+
 def printed(text: str, unit: str = "s") -> Printed:
     """Return the time that a number stands for. Raises: ValueError for nan, inf and times beyond 2^62 ns.
 
@@ -176,10 +180,10 @@ def printed(text: str, unit: str = "s") -> Printed:
         number = Decimal(text)
     except InvalidOperation as err:
         raise ValueError(f"not a number: {text[:40]!r}") from err
-    if not number.is_finite():
-        raise ValueError(f"not a time: {text[:40]!r}")
     exponent = number.as_tuple().exponent
-    step = Decimal(1).scaleb(int(exponent) + TIME_EXPONENT[unit])
+    if not isinstance(exponent, int) or not -_MOST_EXPONENT < exponent < _MOST_EXPONENT:
+        raise ValueError(f"not a time: {text[:40]!r}")
+    step = Decimal(1).scaleb(exponent + TIME_EXPONENT[unit])
     found = _checked(Printed(number.scaleb(TIME_EXPONENT[unit]), step / 2))
     return Printed(_plain(found.ns), _plain(found.off))
 

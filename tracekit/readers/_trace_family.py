@@ -14,7 +14,7 @@ KINETO, PADDLE, MXNET, MINI_CAFFE, CHROME = "kineto", "paddle-json", "mxnet", "m
 _OURS = re.compile(rb'\{"displayTimeUnit":"ns","traceEvents":\[')
 """How writers/chrome_trace.py begins; its args may hold words of any other producer."""
 _OUR_LINES = re.compile(rb'\{"(?:tracekit|ts_ns)"\s*:|\{"format"\s*:\s*"tracekit-log"')
-"""How our lines begin (writers/jsonl.py, recorder/log_format.py), whose first line and args hold words of the producer that it was read from."""
+"""How our lines begin (writers/jsonl.py, recorder/log_format.py); what was read from others holds their words."""
 _LIST = re.compile(rb'"traceEvents"\s*:')
 _PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z()]"')
 _EVENT_KEY = re.compile(rb'"(?:ts|pid|tid)"\s*:')
