@@ -329,3 +329,11 @@ def test_every_sample_as_such_a_file_is_known_as_one(name: str, tmp_path: Path) 
     back = pipeline.read(path)
     assert back.ledgers[0].format == "events-jsonl"
     assert back.events.num_rows == made.events.num_rows
+
+
+def test_sources_whose_facts_have_wrong_types_are_refused(tmp_path: Path) -> None:
+    for wrong in ({"format": ["x"]}, {"label": 3}, {"sha256": 7}, {"facts": []}):
+        facts = {"path": "a", "format": "kineto", "facts": {}} | wrong
+        head = {"tracekit": "events-jsonl", "schema": schema.VERSION, "run": {"sources": [facts]}}
+        with pytest.raises(ParseError, match="run"):
+            tracekit.read(lines_file(tmp_path / "x.jsonl", json.dumps(head, separators=(",", ":")), ROW))

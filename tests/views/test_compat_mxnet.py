@@ -242,3 +242,13 @@ def test_each_category_holds_the_statistics_of_its_rows(rows: list[Row]) -> None
         assert {key: row[key] for key in statistics(values)} == statistics(values)
     upstream = tables(of, compat="mxnet")
     assert sum(r["count"] for t in upstream.values() for r in dicts(t)) == sum(map(len, want.values()))
+
+
+def test_rows_that_lack_figures_are_shown_without_them() -> None:
+    run = Run(sources=[SourceFacts("x.txt", "mxnet-table", facts={"sections": [[0, "operator"]]})])
+    row = {"name": "a", "kind": "operator", "section": "operator", "calls": 2, "total_ns": 4_000_000}
+    made = trace(totals=(row,), run=run)
+    (found,) = dicts(VIEW.compute(made, ViewOptions()))
+    assert (found["total"], found["avg"], found["min"]) == (4_000_000, None, None)
+    assert "4.0000" in text(made)
+    assert text(made, sorted_by="avg") == text(made)

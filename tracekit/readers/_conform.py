@@ -70,7 +70,8 @@ def run_from_json(data: Any) -> Run:
     if not (run.origin_ns is None or (isinstance(run.origin_ns, int) and abs(run.origin_ns) < 1 << 63)):
         raise ValueError("the origin of the run is no time")
     for facts in run.sources:
-        if not (isinstance(facts.path, str) and isinstance(facts.facts, dict) and isinstance(facts.label, str)):
+        texts = facts.path, facts.format, facts.label, facts.sha256 or ""
+        if not (all(isinstance(text, str) for text in texts) and isinstance(facts.facts, dict)):
             raise ValueError("the facts of a source have wrong types")
     tables = (run.devices, 2), (run.processes, 2), (run.threads, 3), (run.streams, 3)
     for table, length in tables:

@@ -10,6 +10,7 @@ Source: aggregate_stats.cc of MXNet 1.5 and 1.9, held against the tables of dump
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -198,9 +199,12 @@ def _run_table(source: int, run: int) -> ReportTable:
 
 
 def _printed_line(row: dict[str, Any]) -> Line:
-    if row["total_ns"] is not None:
-        return Line(row["name"], row["calls"], row["total_ns"], row["min_ns"], row["max_ns"], row["avg_ns"])
-    scale = 1000.0 if row["kind"] == "counter" else 1.0
-    last = row["args"].get("last", 0)
-    figures: list[Cell] = [last, row["value_min"], row["value_max"], row["value_avg"]]
-    return Line(row["name"], row["calls"], *(scale * f if isinstance(f, (int, float)) else 0.0 for f in figures))
+    """Return the row; what it lacks is 0: MXNet prints all figures, so it was written by someone else."""
+    timed = row["total_ns"] is not None
+    names = ("total_ns", "min_ns", "max_ns", "avg_ns") if timed else ("value_min", "value_max", "value_avg")
+    figures: list[Cell] = [row[name] for name in names]
+    if not timed:
+        figures.insert(0, row["args"].get("last", 0))
+    scale = 1000.0 if row["kind"] == "counter" and not timed else 1
+    known = (scale * f if isinstance(f, (int, float)) and math.isfinite(f) else 0 for f in figures)
+    return Line(row["name"], row["calls"] or 0, *known)

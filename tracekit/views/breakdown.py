@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64, Ranges, coverage, difference, gaps, intersection, merge, union
+from tracekit.analysis.intervals import I64, Ranges, coverage, difference, gaps, intersection, length, merge, union
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
@@ -163,8 +163,8 @@ def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
 
 
 def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], options: ViewOptions) -> ReportTable:
-    active = [int(w.busy[1][-1] - w.busy[0][0]) for w in work]
-    busy = [int((w.busy[1] - w.busy[0]).sum()) for w in work]
+    active = [int(w.busy[1][-1]) - int(w.busy[0][0]) for w in work]
+    busy = [length(w.busy) for w in work]
     chosen = list(devices.devices)
     columns = [
         *devices.identity(chosen),

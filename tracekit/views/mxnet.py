@@ -7,6 +7,7 @@ tool are the kinds of its events. With `--compat mxnet` the tables are those of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ def _from_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable]
             *_placed(timed),
             Column("calls", "Calls", Unit.COUNT, [row["calls"] for row in timed], 1),
             Column("total", "Total", Unit.NS, totals),
-            Column("avg", "Avg", Unit.NS, [round(row["avg_ns"]) for row in timed], 2),
+            Column("avg", "Avg", Unit.NS, [_rounded(row["avg_ns"]) for row in timed], 2),
             Column("min", "Min", Unit.NS, [row["min_ns"] for row in timed], 5),
             Column("max", "Max", Unit.NS, [row["max_ns"] for row in timed], 3),
             Column("ratio", "Ratio", Unit.RATIO, _groups.ratios(totals, blocks), 1),
@@ -173,6 +174,10 @@ def _printed_memory(rows: list[dict[str, Any]], options: ViewOptions) -> ReportT
         ]
     columns = [*_placed(rows), Column("calls", "Samples", Unit.COUNT, [row["calls"] for row in rows], 1), *sizes]
     return _groups.finish("memory", "Memory in use", columns, options, own_order="max")
+
+
+def _rounded(ns: float | None) -> int | None:
+    return round(ns) if ns is not None and math.isfinite(ns) else None
 
 
 def _float(value: object) -> float | None:
