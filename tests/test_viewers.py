@@ -198,11 +198,12 @@ def processes() -> dict[int, tuple[int, str]]:
 
 def test_no_browser_process_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     family: set[int] = set()
+    before = set(processes())  # other tests of this process may have children that stay, such as multiprocessing's
     wait_quiet = viewers._DevTools.wait_quiet
 
     def looking(devtools: Any, seconds: float) -> None:
         wait_quiet(devtools, seconds)
-        running = processes()
+        running = {pid: found for pid, found in processes().items() if pid not in before}
         family.update(pid for pid, (parent, name) in running.items() if parent == os.getpid() and name != "ps")
         while more := {pid for pid, (parent, _) in running.items() if parent in family} - family:
             family.update(more)
