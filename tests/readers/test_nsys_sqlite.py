@@ -485,11 +485,16 @@ def test_devices_are_those_of_the_machine_where_processes_number_them_otherwise(
         create table {C}KERNEL (start integer, end integer, deviceId integer, streamId integer, globalPid integer);
         insert into {C}KERNEL values (1, 2, 0, 7, {FIRST - 71}), (2, 3, 0, 7, {SECOND - 81}),
             (3, 4, 1, 7, {SECOND - 81}), (4, 5, 4, 7, {SECOND - 81}), (5, 6, null, 7, {FIRST - 71}), (6, 7, 0, 7, null);
+        create table {C}MEMCPY (start integer, end integer, deviceId integer, globalPid integer, srcDeviceId integer,
+            dstDeviceId integer);
+        insert into {C}MEMCPY values (7, 8, 0, {FIRST - 71}, 0, 1), (8, 9, 0, {SECOND - 81}, null, 0);
         create table GPU_METRICS (timestamp integer, typeId integer, metricId integer, value integer);
         insert into GPU_METRICS values (9, 256, 1, 50);""",
     )
     trace = tracekit.read(path)
     assert [r["device"] for r in rows(trace, "kernel")] == [2, 0, 1, 4, None, 0]
+    ends = [(r["device"], json.loads(r["args"])) for r in rows(trace, "memcpy")]
+    assert ends == [(2, {"src_device": 2, "dst_device": 1}), (0, {"dst_device": 0})]
     assert [r["device"] for r in rows(trace, "counter")] == [0]
     assert set(trace.run.streams) == {(0, 2, 7), (0, 0, 7)}
     assert set(trace.ledgers[0].notes) == {"devices-by-machine"}

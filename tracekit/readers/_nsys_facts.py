@@ -146,13 +146,18 @@ def looked_up(batches: Iterator[pa.RecordBatch], tables: Lookup) -> Iterator[pa.
     """Give the events with the ranks of their processes, and with the numbers that the machine has for devices."""
     for batch in batches:
         if tables.devices:
-            pid, device = (batch.column(name).cast(pa.int64()) for name in ("pid", "device"))
-            pairs = {(process << 30) + number: gpu for (process, number), gpu in tables.devices.items()}
-            gpus = _taken(pc.add(pc.shift_left(pid, 30), device), pairs)
-            batch = _with(batch, "device", pc.coalesce(gpus, batch.column("device")))
+            gpus = machine_numbers(batch.column("pid"), batch.column("device"), tables.devices)
+            batch = _with(batch, "device", gpus)
         if tables.ranks:
             batch = _with(batch, "rank", _taken(batch.column("pid").cast(pa.int64()), tables.ranks))
         yield batch
+
+
+def machine_numbers(pid: pa.Array, device: pa.Array, devices: dict[tuple[int, int], int]) -> pa.Array:
+    """Return the numbers that the machine has for the devices of processes, int64, as `devices_of` tells them."""
+    pid, device = pid.cast(pa.int64()), device.cast(pa.int64())
+    pairs = {(process << 30) + number: gpu for (process, number), gpu in devices.items()}
+    return pc.coalesce(_taken(pc.add(pc.shift_left(pid, 30), device), pairs).cast(pa.int64()), device)
 
 
 def _taken(keys: pa.Array, values: dict[int, int]) -> pa.Array:

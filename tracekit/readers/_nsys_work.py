@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from tracekit.readers import _cuda_tables as cuda
 from tracekit.readers._cuda_tables import Columns, Context, Extra, args_of, coded
+from tracekit.readers._nsys_facts import machine_numbers
 from tracekit.readers._nsys_strings import pid_of, strings
 from tracekit.readers._sqlite import Block
 from tracekit.schema import Kind
@@ -30,6 +31,9 @@ PEERS = {
     "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
     "dstContextId": "dst_context",
 }  # fmt: skip
+
+
+_ENDS = ("srcDeviceId", "dstDeviceId")
 
 
 def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
@@ -76,8 +80,13 @@ def graphs(ctx: Context, block: Block) -> Columns:
     return columns | {"kind": Kind.KERNEL, "name": name}
 
 
-def copies(ctx: Context, block: Block) -> Columns:
-    """Make copies, those of unified memory too."""
+def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> Columns:
+    """Make copies, those of unified memory too. devices: the machine's numbers, for both ends of a copy."""
+    pid = pid_of(ctx, block.columns.get("globalPid"))
+    if devices and pid is not None:
+        for name in _ENDS:
+            if name in block:
+                block.columns[name] = machine_numbers(pid, block.columns[name], devices)
     kinds = block.columns.get("copyKind")
     extras = [
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),

@@ -11,8 +11,8 @@ others as ignored under their own names (ENUM_ tables together).
 
 Times are ns from the start of the session; `Run.origin_ns` is its Unix time where the export says it, less
 `--ts-shift`, or 0 after `--ts-normalize`. globalTid and globalPid hold machine, process and thread (8+8, 24, 24 bits);
-pids of several machines are told apart. `device` is the id of TARGET_INFO_GPU: deviceId, put
-right by TARGET_INFO_CUDA_DEVICE where a process numbers its devices otherwise (src_device and dst_device are not).
+pids of several machines are told apart. `device`, and src_device and dst_device of peer copies, are ids of
+TARGET_INFO_GPU: put right by TARGET_INFO_CUDA_DEVICE where a process numbers its devices otherwise.
 
 - CUPTI_ACTIVITY_KIND_KERNEL: `kernel`, each node of a CUDA graph too (graphNodeId in args, the launch's correlation).
 - CUPTI_ACTIVITY_KIND_GRAPH_TRACE: `kernel`, a CUDA graph that was traced as a whole: "[CUDA graph 109]".
@@ -118,7 +118,7 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
             if lookup.devices:
                 text = "processes number their devices otherwise than the machine does: device is the machine's number"
                 ctx.ledger.note("devices-by-machine", text)
-            for name, wanted, make, zero in _plan(ctx, osrt):
+            for name, wanted, make, zero in _plan(ctx, osrt, lookup.devices):
                 table = table_named(ctx, name)
                 if table is not None:
                     read.add(table)
@@ -144,7 +144,9 @@ _FACTS = (
 )  # fmt: skip
 
 
-def _plan(ctx: Context, osrt: bool) -> Iterator[tuple[str, dict[str, Cell], Make, str]]:
+def _plan(
+    ctx: Context, osrt: bool, devices: dict[tuple[int, int], int]
+) -> Iterator[tuple[str, dict[str, Cell], Make, str]]:
     """Give each table with the columns that are wanted, what makes events of them, and what times of 0 mean."""
     place = SPAN | PLACE | integers("globalPid", "graphNodeId", "greenContextId")
     call = SPAN | integers("eventClass", "globalTid", "correlationId", "nameId", "returnValue")
@@ -153,7 +155,7 @@ def _plan(ctx: Context, osrt: bool) -> Iterator[tuple[str, dict[str, Cell], Make
     graph = integers("graphId", "graphExecId", "originalGraphId")
     yield PREFIX + "GRAPH_TRACE", place | graph, lambda b: work.graphs(ctx, b), "both"
     copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *work.PEERS)
-    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b), "both"
+    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b, devices), "both"
     yield PREFIX + "MEMSET", place | integers("bytes", "value", "memKind"), lambda b: work.memsets(ctx, b), "both"
     yield PREFIX + "RUNTIME", call, lambda b: _calls(ctx, b, None), "never"
     yield PREFIX + "DRIVER", call, lambda b: _calls(ctx, b, Kind.DRIVER), "never"
