@@ -241,13 +241,23 @@ def test_entries_without_all_figures_and_torn_ones_are_dropped(tmp_path: Path) -
     assert tracekit.read(path).ledgers[0].dropped == {"torn-row": 1}
 
 
-@pytest.mark.parametrize(("stated", "unit"), [("", "kb"), ("MB", "MB"), (None, "None"), ("kB", "kB")])
+@pytest.mark.parametrize(
+    ("stated", "unit"), [("", "kb"), ("MB", "MB"), (None, "None"), ("kB", "kB"), ("\ud800", "\\ud800")]
+)
 def test_memory_of_any_stated_unit_is_memory(tmp_path: Path, stated: object, unit: str) -> None:
     path = tmp_path / "x.json"
     entry = {"Device Storage": {"Memory: cpu/0": {"Count": 3, "Min": 0, "Max": 65.5, "Avg": 32.75}}}
     path.write_text(json.dumps({"Memory": entry, "Unit": {"Time": "ms", "Memory": stated}}))
     (row,) = totals(path)
     assert (row["kind"], row["calls"], row["value_max"], row["unit"]) == ("memory", 3, 65.5, unit)
+
+
+def test_halves_of_characters_in_names_stay_as_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    entry = {"Count": 1, "Total": 1, "Min": 1, "Max": 1, "Avg": 1}
+    path.write_text(json.dumps({"Time": {"op\ud800": {"a\udfffb": entry}}, "Unit": {"Time": "ms", "Memory": "kB"}}))
+    (row,) = totals(path)
+    assert (row["section"], row["name"]) == ("op\\ud800", "a\\udfffb")
 
 
 def test_a_size_beyond_every_number_is_shown_as_none(tmp_path: Path) -> None:

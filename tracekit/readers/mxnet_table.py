@@ -219,17 +219,23 @@ def _whole(text: str, reading: _Reading) -> int | None:
         return None
     unit = found.get("Unit")
     # A unit that says nothing is that of older MXNet, which states none.
-    memory_unit = (str(unit.get("Memory", "kB")) if isinstance(unit, dict) else "")[:16] or "kb"
+    stated = str(unit.get("Memory", "kB")) if isinstance(unit, dict) else ""
+    memory_unit = _text(stated)[:16] or "kb"
     for top, domains in found.items():
         if top not in ("Time", "Memory"):
             reading.ledger.read += 1
             reading.ledger.facts += 1
             continue
         for section, names in domains.items() if isinstance(domains, dict) else ():
-            reading.begin(section)
+            reading.begin(_text(section))
             for name, figures in names.items() if isinstance(names, dict) else ():
-                _entry(reading, top, section, name, figures, memory_unit)
+                _entry(reading, top, _text(section), _text(name), figures, memory_unit)
     return end
+
+
+def _text(found: str) -> str:
+    """Return a text that is UTF-8: halves of characters, which JSON can name, stay as their escapes."""
+    return found.encode("utf-8", "backslashreplace").decode()
 
 
 def _entry(reading: _Reading, top: str, section: str, name: str, figures: Any, memory_unit: str) -> None:

@@ -145,7 +145,7 @@ def _calls(report: Printed) -> Counter[str]:
 
 
 def _chosen(report: Printed, options: ViewOptions) -> list[dict[str, Any]]:
-    rows = report.rows(EVENT_SECTION)
+    rows = [row for row in report.rows(EVENT_SECTION) if row["total_ns"] is not None]
     if not options.op_detail:
         rows = [row for row in rows if role_of(str(row["name"])) is Role.ORDINARY or COPY in row["name"]]
     return rows
