@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -412,3 +414,15 @@ def test_totals_and_calls_are_those_of_the_ranges_however_they_are_grouped(rows_
         last = [name for name in upstream if name.startswith("events")][-1]
         assert sum(row["calls"] for row in dicts(upstream[last])) == len(timed)
     assert text(of).endswith("\n") or not timed
+
+
+def test_printed_rows_without_a_total_are_left_out() -> None:
+    """No report has such; a file of our own form that someone changed may."""
+    of = tracekit.read(sample("fluid-report/all.txt"))
+    place = of.totals.column("name").to_pylist().index("fetch")
+    totals = [None if at == place else ns for at, ns in enumerate(of.totals.column("total_ns").to_pylist())]
+    column = of.totals.schema.get_field_index("total_ns")
+    changed = of.totals.set_column(column, of.totals.schema.field(column), pa.array(totals, pa.int64()))
+    for options in (ViewOptions(), ViewOptions(compat="fluid")):
+        section = VIEW.compute(replace(of, totals=changed), options)
+        assert section.tables
