@@ -25,6 +25,11 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS
 
+PEERS = {
+    "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
+    "dstContextId": "dst_context",
+}  # fmt: skip
+"""Columns of the two ends of a copy between devices, and their names in args."""
 COPY_KINDS = {
     1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
 }  # fmt: skip

@@ -27,13 +27,6 @@ KERNEL = (
     "sharedMemoryLimitConfig", "graphId", "clusterX", "clusterY", "clusterZ", "clusterSchedulingPolicy",
     "maxPotentialClusterSize", "maxActiveClusters",
 )  # fmt: skip
-PEERS = {
-    "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
-    "dstContextId": "dst_context",
-}  # fmt: skip
-
-
-_ENDS = ("srcDeviceId", "dstDeviceId")
 
 
 def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
@@ -82,11 +75,9 @@ def graphs(ctx: Context, block: Block) -> Columns:
 
 def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> Columns:
     """Make copies, those of unified memory too. devices: the machine's numbers, for both ends of a copy."""
-    pid = pid_of(ctx, block.columns.get("globalPid"))
-    if devices and pid is not None:
-        for name in _ENDS:
-            if name in block:
-                block.columns[name] = machine_numbers(pid, block.columns[name], devices)
+    if devices and (pid := pid_of(ctx, block.columns.get("globalPid"))) is not None:
+        for name in {"srcDeviceId", "dstDeviceId"} & block.columns.keys():
+            block.columns[name] = machine_numbers(pid, block.columns[name], devices)
     kinds = block.columns.get("copyKind")
     extras = [
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
@@ -94,7 +85,7 @@ def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> C
         Extra("unified_memory", kinds, lambda kind: True if kind in UNIFIED else None),
         Extra("migration_cause", block.columns.get("migrationCause"), MIGRATION.get),
         Extra("virtual_address", block.columns.get("virtualAddress")),
-        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in PEERS.items()),
+        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
     ]
     return _placed(ctx, block, extras) | {
         "kind": Kind.MEMCPY, "name": "[CUDA memcpy]" if kinds is None else coded(kinds, copy_name),

@@ -154,7 +154,7 @@ def _plan(
     yield PREFIX + "KERNEL", place | SHAPE | names | integers(*work.KERNEL), lambda b: work.kernels(ctx, b), "both"
     graph = integers("graphId", "graphExecId", "originalGraphId")
     yield PREFIX + "GRAPH_TRACE", place | graph, lambda b: work.graphs(ctx, b), "both"
-    copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *work.PEERS)
+    copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *cuda.PEERS)
     yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b, devices), "both"
     yield PREFIX + "MEMSET", place | integers("bytes", "value", "memKind"), lambda b: work.memsets(ctx, b), "both"
     yield PREFIX + "RUNTIME", call, lambda b: _calls(ctx, b, None), "never"

@@ -127,7 +127,7 @@ def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]
         wanted = SPAN | PLACE | SHAPE | integers("name", *_KERNEL_EXTRAS)
         return cuda.events(ctx, table, wanted, lambda b: _kernels(ctx, b, pid), zero="start")
     if name in COPIES:
-        wanted = SPAN | PLACE | integers("copyKind", "srcKind", "dstKind", "flags", "bytes", *_PEERS)
+        wanted = SPAN | PLACE | integers("copyKind", "srcKind", "dstKind", "flags", "bytes", *cuda.PEERS)
         wanted |= integers("runtimeCorrelationId")
         return cuda.events(ctx, table, wanted, lambda b: _copies(ctx, b, pid), zero="start")
     if name == "MEMSET":
@@ -152,10 +152,6 @@ _KERNEL_EXTRAS = (
     "sharedMemoryCarveoutRequested", "sharedMemoryExecuted", "graphNodeId", "parentGridId", "parentBlockX",
     "parentBlockY", "parentBlockZ",
 )  # fmt: skip
-_PEERS = {
-    "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
-    "dstContextId": "dst_context",
-}  # fmt: skip
 
 
 def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
@@ -171,7 +167,7 @@ def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
         Extra("dst_mem_type", block.columns.get("dstKind"), MEMORY.get),
         Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
-        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in _PEERS.items()),
+        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
     ]
     columns = {
         "kind": Kind.MEMCPY, "pid": pid, "bytes": block.columns.get("bytes"), "args": args_of(block.count, extras),
