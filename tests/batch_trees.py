@@ -13,13 +13,15 @@ from typing import Self
 from support import ROOT, sample
 
 from tracekit.batch._work import Outcome, work
-from tracekit.batch.local import Lost
+from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
 
 RUNS = (
-    ("kineto", "kineto/gpu.pt.trace.json"), ("nvprof", "nvprof-csv/gpu-and-api-trace.csv"),
-    ("recorder", "recorder-log/rank0.jsonl"), ("theano", "theano/theano-1.0.5.txt"),
-)  # fmt: skip
+    ("kineto", "kineto/gpu.pt.trace.json"),
+    ("nvprof", "nvprof-csv/gpu-and-api-trace.csv"),
+    ("recorder", "recorder-log/rank0.jsonl"),
+    ("theano", "theano/theano-1.0.5.txt"),
+)
 BEGUN_NS = 1_767_225_600_000_000_000
 
 
@@ -72,7 +74,7 @@ class Here:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
+    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
         yield from map(work, tasks)
 
 
@@ -80,8 +82,13 @@ def started(*words: str | Path, program: str = "tracekit") -> subprocess.Popen[s
     """Start a batch as a process of its own, in a group of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", program, "batch", *map(str, words)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        start_new_session=True,
+    )
 
 
 def finished(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str]:

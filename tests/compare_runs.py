@@ -31,17 +31,28 @@ def trace(rows: Sequence[Row], totals: Sequence[Row] = (), *, origin_ns: int = 0
         events.add(**{"ts_ns": 0, "event_id": number, "source": 0, "kind": "kernel", **row})
     for number, row in enumerate(totals):
         summed.add(**{"source": 0, "run": 0, "section": "GPU activities", "order": number, "kind": "kernel", **row})
-    made = [concat([b.take()] if some else [], of) for b, some, of in (
-        (events, rows, schema.EVENTS), (summed, totals, schema.TOTALS))]  # fmt: skip
+    made = [
+        concat([b.take()] if some else [], of)
+        for b, some, of in ((events, rows, schema.EVENTS), (summed, totals, schema.TOTALS))
+    ]
     count = len(rows) + len(totals)
     ledger = Ledger(0, "made.json", "kineto", read=count, kept=count, events_out=len(rows), totals_out=len(totals))
     return Trace(made[0], made[1], Run(origin_ns, [SourceFacts("made.json", "kineto")]), (ledger,))
 
 
 def steps(
-    count: int = 12, *, layers: Sequence[Launch] = LAYERS, factor: float = 1.0, noise: float = 0.0, seed: int = 0,
-    warm_up: int = 0, idle_ns: int = 20_000, rank: int | None = None, named_steps: bool = True, memory: int = 0,
-) -> list[Row]:  # fmt: skip
+    count: int = 12,
+    *,
+    layers: Sequence[Launch] = LAYERS,
+    factor: float = 1.0,
+    noise: float = 0.0,
+    seed: int = 0,
+    warm_up: int = 0,
+    idle_ns: int = 20_000,
+    rank: int | None = None,
+    named_steps: bool = True,
+    memory: int = 0,
+) -> list[Row]:
     """Rows of so many steps: each operator launches its kernel, one after the other on a stream."""
     rng = np.random.default_rng(seed)
     rows: list[Row] = []
@@ -55,23 +66,73 @@ def steps(
             host = {"pid": 1, "tid": 1, "rank": rank}
             rows += [
                 {"ts_ns": now, "dur_ns": length, "name": operator, "kind": "operator", **host},
-                {"ts_ns": now + 1, "dur_ns": 3, "name": "cudaLaunchKernel", "kind": "runtime",
-                 "correlation": correlation, **host},
-                {"ts_ns": now + 5, "dur_ns": length - 5, "name": kernel, "kind": "kernel", "pid": 1, "rank": rank,
-                 "device": rank or 0, "stream": 7, "correlation": correlation, "grid_x": grid, "grid_y": 1, "grid_z": 1,
-                 "block_x": 128, "block_y": 1, "block_z": 1},
-            ]  # fmt: skip
+                {
+                    "ts_ns": now + 1,
+                    "dur_ns": 3,
+                    "name": "cudaLaunchKernel",
+                    "kind": "runtime",
+                    "correlation": correlation,
+                    **host,
+                },
+                {
+                    "ts_ns": now + 5,
+                    "dur_ns": length - 5,
+                    "name": kernel,
+                    "kind": "kernel",
+                    "pid": 1,
+                    "rank": rank,
+                    "device": rank or 0,
+                    "stream": 7,
+                    "correlation": correlation,
+                    "grid_x": grid,
+                    "grid_y": 1,
+                    "grid_z": 1,
+                    "block_x": 128,
+                    "block_y": 1,
+                    "block_z": 1,
+                },
+            ]
             now += length
             correlation += 1
         if memory:
-            rows.append({"ts_ns": begun + 2, "name": "[memory]", "kind": "memory", "bytes": memory, "device": 0,
-                         "pid": 1, "tid": 1, "rank": rank})  # fmt: skip
-            rows.append({"ts_ns": now - 1, "name": "[memory]", "kind": "memory", "bytes": -memory, "device": 0,
-                         "pid": 1, "tid": 1, "rank": rank})  # fmt: skip
+            rows.append(
+                {
+                    "ts_ns": begun + 2,
+                    "name": "[memory]",
+                    "kind": "memory",
+                    "bytes": memory,
+                    "device": 0,
+                    "pid": 1,
+                    "tid": 1,
+                    "rank": rank,
+                }
+            )
+            rows.append(
+                {
+                    "ts_ns": now - 1,
+                    "name": "[memory]",
+                    "kind": "memory",
+                    "bytes": -memory,
+                    "device": 0,
+                    "pid": 1,
+                    "tid": 1,
+                    "rank": rank,
+                }
+            )
         now += idle_ns
         if named_steps:
-            rows.append({"ts_ns": begun, "dur_ns": now - begun, "name": f"step {step}", "kind": "step", "step": step,
-                         "pid": 1, "tid": 1, "rank": rank})  # fmt: skip
+            rows.append(
+                {
+                    "ts_ns": begun,
+                    "dur_ns": now - begun,
+                    "name": f"step {step}",
+                    "kind": "step",
+                    "step": step,
+                    "pid": 1,
+                    "tid": 1,
+                    "rank": rank,
+                }
+            )
     return rows
 
 

@@ -31,8 +31,11 @@ def s3_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         missing("moto[server] and s3fs are not installed")
     with subprocess.Popen(
         [sys.executable, "-c", _SERVER],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as server:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         try:

@@ -55,13 +55,40 @@ def steps(tables: tuple[ReportTable, ...]) -> list[ReportTable]:
 
 
 CELLS = (
-    "kernel.total", "device.kernel_time", "device.busy_time", "device.utilization", "overview.kernel.total",
-    "overview.kernel.union", "overview.kernel.share", "memory_manipulation.total", "kernel.ratio", "kernel.calls",
-    "overview.total", "overview.union", "kernel.p50", "api.total", "device.span", "operator.total", "operator.self",
-    "operator.device_total", "operator.device_self", "operator.device_ratio", "user_defined.self", "user_defined.total",
-    "breakdown.compute", "breakdown.exposed_copies", "breakdown.idle", "breakdown.overlap_share", "breakdown.span",
-    "steps.total", "steps.busy_time", "steps.busy", "steps.p95", "model.ProfileStep.total", "model.Forward.ratio",
-)  # fmt: skip
+    "kernel.total",
+    "device.kernel_time",
+    "device.busy_time",
+    "device.utilization",
+    "overview.kernel.total",
+    "overview.kernel.union",
+    "overview.kernel.share",
+    "memory_manipulation.total",
+    "kernel.ratio",
+    "kernel.calls",
+    "overview.total",
+    "overview.union",
+    "kernel.p50",
+    "api.total",
+    "device.span",
+    "operator.total",
+    "operator.self",
+    "operator.device_total",
+    "operator.device_self",
+    "operator.device_ratio",
+    "user_defined.self",
+    "user_defined.total",
+    "breakdown.compute",
+    "breakdown.exposed_copies",
+    "breakdown.idle",
+    "breakdown.overlap_share",
+    "breakdown.span",
+    "steps.total",
+    "steps.busy_time",
+    "steps.busy",
+    "steps.p95",
+    "model.ProfileStep.total",
+    "model.Forward.ratio",
+)
 
 
 @given(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(SAMPLES))

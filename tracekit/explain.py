@@ -53,11 +53,16 @@ def explain(trace: Trace, left: str, right: str) -> Report:
     Raises: UsageError for a cell that does not exist or has no definition.
     """
     a, b = _cell(trace, left), _cell(trace, right)
-    cells = ReportTable("cells", "The cells", (
-        Column("cell", "Cell", Unit.TEXT, [a.address, b.address]),
-        Column("value", "Value", a.unit, [a.value, b.value]) if a.unit == b.unit
-        else Column("value", "Value", Unit.TEXT, [_plain(a), _plain(b)]),
-    ))  # fmt: skip
+    cells = ReportTable(
+        "cells",
+        "The cells",
+        (
+            Column("cell", "Cell", Unit.TEXT, [a.address, b.address]),
+            Column("value", "Value", a.unit, [a.value, b.value])
+            if a.unit == b.unit
+            else Column("value", "Value", Unit.TEXT, [_plain(a), _plain(b)]),
+        ),
+    )
     tables, notes = [cells], [f"{cell.address}: {cell.quantity.words}" for cell in (a, b)]
     names = (left, right)
     for words, x, y in _pairs(a.quantity, b.quantity):
@@ -218,11 +223,15 @@ def _tables(
     lines.append((names[1], _total(b, b.measure)))
     name = words or "steps"
     tables = [
-        ReportTable(name, title, (
-            Column("step", "Step", Unit.TEXT, [text for text, _ in lines]),
-            Column("time", "Time", Unit.NS, [ns for _, ns in lines]),
-        ))
-    ]  # fmt: skip
+        ReportTable(
+            name,
+            title,
+            (
+                Column("step", "Step", Unit.TEXT, [text for text, _ in lines]),
+                Column("time", "Time", Unit.NS, [ns for _, ns in lines]),
+            ),
+        )
+    ]
     for number, step in enumerate((step for step in steps if step.ranges), 1):
         found = _largest(trace, step)
         starts, durations, events, names_, others = (list(values) for values in zip(*found, strict=True))

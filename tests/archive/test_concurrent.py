@@ -38,8 +38,11 @@ def sources(folder: Path, count: int) -> Path:
 def adding(root: Path, folder: Path, first: int, last: int) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", _ADDS, str(root), str(folder), str(first), str(last)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from batch_trees import Here, content, put, tree
@@ -16,11 +17,14 @@ from viewers import chromium_page
 from tracekit import archive, batch
 from tracekit.errors import InputError, UsageError
 
+Done = tuple[Path, Path, batch.BatchResult]
+"""A tree, OUT, and the outcome of the batch."""
+
 
 @pytest.fixture(autouse=True)
 def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "processes" not in request.keywords:
-        monkeypatch.setattr(batch, "Local", Here)
+        monkeypatch.setattr(batch, "LocalEngine", Here)
 
 
 def index(out: Path) -> dict[str, Any]:
@@ -29,20 +33,20 @@ def index(out: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, batch.Batch]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("batch")
     root = tree(folder / "tree", 8)
     return root, folder / "out", batch.run([root], folder / "out", jobs=2)
 
 
-def copied(done: tuple[Path, Path, batch.Batch], folder: Path) -> tuple[Path, Path]:
+def copied(done: Done, folder: Path) -> tuple[Path, Path]:
     """The tree at its own place, with a copy of what the batch left: what follows may change both... of the copy."""
     out = folder / "out"
     shutil.copytree(done[1], out)
     return done[0], out
 
 
-def test_every_file_of_the_tree_is_part_of_a_run_or_named_as_none(done: tuple[Path, Path, batch.Batch]) -> None:
+def test_every_file_of_the_tree_is_part_of_a_run_or_named_as_none(done: Done) -> None:
     root, out, made = done
     listed = index(out)
     found = {f"{run['inside']}/{each['path']}" for run in listed["runs"] for each in run["sources"]}
@@ -53,7 +57,9 @@ def test_every_file_of_the_tree_is_part_of_a_run_or_named_as_none(done: tuple[Pa
     assert made.others == sum(len(run["others"]) for run in listed["runs"]) + 1
 
 
-def test_a_broken_run_stands_with_its_reasons_and_the_others_are_done(done: tuple[Path, Path, batch.Batch]) -> None:
+def test_a_broken_run_is_listed_with_its_reasons_and_the_others_are_done(
+    done: Done,
+) -> None:
     _, out, made = done
     assert not made.is_whole
     [(name, reasons)] = made.failed
@@ -68,7 +74,7 @@ def test_a_broken_run_stands_with_its_reasons_and_the_others_are_done(done: tupl
 
 
 def test_the_figures_are_those_of_the_report_and_the_archive_holds_every_run(
-    done: tuple[Path, Path, batch.Batch],
+    done: Done,
 ) -> None:
     _, out, _ = done
     runs = {run["run"]: run for run in index(out)["runs"]}
@@ -86,7 +92,7 @@ def test_the_figures_are_those_of_the_report_and_the_archive_holds_every_run(
     assert runs["theano/2026-01-01"]["figures"]["span"] is None
 
 
-def test_pages_share_their_assets_and_every_link_leads_to_a_file(done: tuple[Path, Path, batch.Batch]) -> None:
+def test_pages_share_their_assets_and_every_link_leads_to_a_file(done: Done) -> None:
     _, out, _ = done
     reports = sorted(out.glob("runs/*/report.html"))
     assert len(reports) == 7
@@ -100,15 +106,36 @@ def test_pages_share_their_assets_and_every_link_leads_to_a_file(done: tuple[Pat
     assert max(page.stat().st_size for page in reports) < 500_000
 
 
+def test_each_archived_run_has_a_link_to_its_file_in_the_archive(done: Done) -> None:
+    _, out, _ = done
+    page = (out / "index.html").read_text(encoding="utf-8")
+    links = [unquote(link) for link in re.findall(r'href="([^"]+)">parquet<', page)]
+    expected = [Path(entry.path).relative_to(out).as_posix() for entry in archive.entries(out / "archive")]
+    assert len(links) == 7
+    assert sorted(links) == sorted(expected)
+    rows = re.findall(r"<tr>.*?</tr>", page.partition('id="runs"')[2], re.S)
+    runs = {name: row for row in rows for name in re.findall(r'report\.html">([^<]+)<', row)}
+    for entry in archive.entries(out / "archive"):
+        assert f"/{quote(entry.id)}-" in runs[entry.run]  # each in the row of its own run
+
+
+def test_a_run_in_an_archive_outside_of_out_has_no_link_to_it(tmp_path: Path) -> None:
+    put(tmp_path / "tree" / "job" / "rank0.jsonl", sample("recorder-log/rank0.jsonl").read_bytes())
+    batch.run([tmp_path / "tree"], tmp_path / "out", archive=tmp_path / "kept")
+    assert len(archive.entries(tmp_path / "kept")) == 1
+    assert not (tmp_path / "out" / "archive").exists()
+    assert ">parquet<" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
 def test_a_second_batch_does_nothing_and_changes_nothing(
-    done: tuple[Path, Path, batch.Batch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, out = copied(done, tmp_path)
     before = content(out)
-    monkeypatch.setattr(batch, "Local", lambda jobs: None)  # nobody to work
+    monkeypatch.setattr(batch, "LocalEngine", lambda jobs: None)  # nobody to work
     again = batch.run([root], out, jobs=2)
     assert (again.done, again.unchanged) == ({}, 8)
-    assert [name for name, _ in again.failed] == ["nvprof/2026-01-02"]  # told again: the exit code stays 3
+    assert [name for name, _ in again.failed] == ["nvprof/2026-01-02"]  # named again: the exit code stays 3
     assert content(out) == before
 
 
@@ -136,7 +163,7 @@ def test_a_lost_or_torn_result_and_other_options_are_done_again(tmp_path: Path) 
     next(out.glob("runs/kineto*/report.html")).unlink()
     next(out.glob("runs/nvprof*/result.json")).write_bytes(b'{"form": 1, "tor')
     next(out.glob("archive/events/*/run=recorder*/*.parquet")).write_bytes(b"")
-    assert batch.run([root], out, jobs=1).done == {"lost": 2, "new": 1}
+    assert batch.run([root], out, jobs=1).done == {"new": 1, "output missing": 2}
     assert content(out) == before
     made = batch.run([root], out, jobs=1, to=["chrome"])
     assert made.done == {"options": 3}
@@ -162,12 +189,13 @@ def test_the_row_of_a_cut_trace_says_how_many_records_were_dropped(tmp_path: Pat
     assert made.dropped == (("cut", 1),)
     listed = index(tmp_path / "out")
     assert {run["run"]: (run["status"], run["dropped"]) for run in listed["runs"]} == {
-        "whole": ("ok", 0), "cut": ("ok", 1)
-    }  # fmt: skip
+        "whole": ("ok", 0),
+        "cut": ("ok", 1),
+    }
     assert listed["counts"]["dropped"] == 1
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Records dropped" in page
-    assert "1 dropped, of 1 run" in page
+    assert "1 dropped, in 1 run" in page
     again = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
     assert (again.done, again.dropped) == ({}, made.dropped)
 
@@ -196,7 +224,7 @@ def test_files_of_one_folder_are_one_run_and_a_bad_one_is_named(tmp_path: Path) 
     assert run["events"] == sum(x.events_out for x in archive.entries(tmp_path / "out" / "archive")[0].ledgers)
 
 
-def test_a_pattern_names_the_runs_and_what_it_leaves_out_is_told(tmp_path: Path) -> None:
+def test_a_pattern_names_the_runs_and_files_outside_of_it_are_listed(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     for rank in (0, 1):
         put(root / "jobs" / "a" / f"node{rank}" / "log.jsonl", sample(f"recorder-log/rank{rank}.jsonl").read_bytes())
@@ -266,7 +294,7 @@ def test_names_of_files_that_are_no_text_or_markup_do_no_harm(tmp_path: Path) ->
 
 @pytest.mark.viewer
 @pytest.mark.parametrize("width", [1300, 420])
-def test_the_page_opens_without_error_request_or_overflow(done: tuple[Path, Path, batch.Batch], width: int) -> None:
+def test_the_page_opens_without_error_request_or_overflow(done: Done, width: int) -> None:
     seen = chromium_page(done[1] / "index.html", width=width, script=_LOOK)
     assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)
     assert seen.value["rows"] == 8
@@ -283,7 +311,7 @@ _LOOK = """(() => {
 
 
 @pytest.mark.viewer
-def test_a_report_draws_its_timeline_by_the_shared_scripts(done: tuple[Path, Path, batch.Batch]) -> None:
+def test_a_report_draws_its_timeline_by_the_shared_scripts(done: Done) -> None:
     page = next(done[1].glob("runs/kineto*/report.html"))
     seen = chromium_page(page, script="[Bokeh.documents.length, document.querySelectorAll('thead button').length > 0]")
     assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
@@ -292,10 +320,10 @@ def test_a_report_draws_its_timeline_by_the_shared_scripts(done: tuple[Path, Pat
 
 def test_progress_tells_every_run_and_its_bytes(tmp_path: Path) -> None:
     root = tree(tmp_path / "tree", 3)
-    told: list[batch.Progress] = []
-    batch.run([root], tmp_path / "out", progress=told.append)
-    assert [(now.done, now.of) for now in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert told[-1].bytes_done == told[-1].bytes_of > 0
+    calls: list[batch.Progress] = []
+    batch.run([root], tmp_path / "out", progress=calls.append)
+    assert [(now.done, now.total) for now in calls] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert calls[-1].bytes_done == calls[-1].bytes_total > 0
 
 
 def test_a_file_that_was_a_profile_and_is_none_any_more_fails_its_run(tmp_path: Path) -> None:

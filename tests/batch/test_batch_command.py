@@ -18,7 +18,7 @@ from tracekit.cli import app
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "Local", Here)
+    monkeypatch.setattr(batch, "LocalEngine", Here)
 
 
 def run(*words: object, code: int = 0) -> Result:
@@ -32,11 +32,11 @@ def job(root: Path, name: str = "run42", cut: int = 0) -> Path:
     return put(root / name / "rank0.jsonl", data[: len(data) - cut])
 
 
-def test_lost_records_are_told_and_are_no_failure(tmp_path: Path) -> None:
+def test_dropped_records_are_a_note_and_not_a_failure(tmp_path: Path) -> None:
     job(tmp_path / "tree", cut=40)
     said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
-    assert "note: 1 record dropped, of 1 run; the page says how many of which\n" in said
-    assert "0 failed, 0 in part" in said
+    assert "note: 1 record dropped in 1 run; the page lists them by run\n" in said
+    assert "0 failed, 0 partial" in said
 
 
 def test_a_link_to_a_run_of_the_tree_is_a_note_and_the_run_counts_once(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_a_link_to_a_run_of_the_tree_is_a_note_and_the_run_counts_once(tmp_path:
     for _ in range(2):
         said = run(root, "-o", tmp_path / "out").stderr
         assert f"note: {root}/latest: a link to a folder that is read under its real name\n" in said
-        assert "1 runs: " in said
+        assert "1 run: " in said
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "1 passed over" in page
+    assert "1 skipped on purpose" in page
 
 
 def test_a_link_to_a_folder_of_another_root_is_a_note_too(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_link_to_a_folder_that_is_not_looked_into_is_still_an_error(tmp_path: 
     job(tmp_path / place, "run43")
     (tmp_path / "tree" / "latest").symlink_to(tmp_path / place / "run43")
     said = run(tmp_path / "tree", "-o", tmp_path / "out", code=3).stderr
-    assert "latest: a link to a folder is not followed" in said
+    assert "latest: a link to a folder was not followed" in said
 
 
 def test_a_link_to_results_of_a_batch_is_a_note(tmp_path: Path) -> None:
@@ -109,7 +109,10 @@ def test_forgetting_the_last_run_is_no_failure(tmp_path: Path) -> None:
     run(tmp_path / "tree", "-o", tmp_path / "out")
     file.unlink()
     run(tmp_path / "tree", "-o", tmp_path / "out", code=1)
-    assert "forgot 1 runs" in run(tmp_path / "tree", "-o", tmp_path / "out", "--forget").stderr
+    assert (
+        "removed the results of 1 run whose files are gone"
+        in run(tmp_path / "tree", "-o", tmp_path / "out", "--forget").stderr
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -120,5 +123,5 @@ def test_a_pipe_and_a_socket_are_named_and_not_read(tmp_path: Path, monkeypatch:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("control")
         said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
-    assert f"note: {folder}/live.json: a pipe is not read\n" in said
-    assert f"note: {folder}/control: a socket is not read\n" in said
+    assert f"note: {folder}/live.json: a pipe was not read\n" in said
+    assert f"note: {folder}/control: a socket was not read\n" in said

@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     folder = tmp_path_factory.mktemp("whole")
     root = tree(folder / "tree", 12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "Local", Here)
+        patch.setattr(batch, "LocalEngine", Here)
         batch.run([root], folder / "out")
     return root, content(folder / "out")
 
@@ -51,8 +51,13 @@ def test_a_killed_worker_of_a_cluster_changes_nothing(whole: tuple[Path, dict[st
     script.write_text(_KILL_ONE, encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, str(script), str(root), str(tmp_path / "out")],
-        capture_output=True, text=True, encoding="utf-8", cwd=ROOT, timeout=240, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        timeout=240,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     said = json.loads(ran.stdout.splitlines()[-1])
     assert said == {"done": {"new": 12}, "failed": ["nvprof/2026-01-02"], "died": True}
@@ -67,9 +72,7 @@ def test_a_scheduler_of_another_process_is_reached_by_its_address(
     dask = [sys.executable, "-m", "dask"]
 
     def begun(*words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*dask, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
-        )  # fmt: skip
+        return subprocess.Popen([*dask, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
 
     scheduler = begun(
         "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)

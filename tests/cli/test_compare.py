@@ -53,10 +53,18 @@ def test_what_cannot_be_decided_fails_when_strict() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["a.json"], ["a", "b", "c"], [], ["a", "b", "--fail-on", "speed > 3%"], ["a", "b", "--format", "pdf"],
-     ["a", "b", "--min-effect", "x"], ["a", "b", "--min-effect", "3ms"], ["a", "b", "--unit", "h"],
-     ["--history", "a", "--fail-on", "step.p50 > 3%"]],
-)  # fmt: skip
+    [
+        ["a.json"],
+        ["a", "b", "c"],
+        [],
+        ["a", "b", "--fail-on", "speed > 3%"],
+        ["a", "b", "--format", "pdf"],
+        ["a", "b", "--min-effect", "x"],
+        ["a", "b", "--min-effect", "3ms"],
+        ["a", "b", "--unit", "h"],
+        ["--history", "a", "--fail-on", "step.p50 > 3%"],
+    ],
+)
 def test_wrong_usage_is_exit_code_2_with_a_hint(words: list[str]) -> None:
     assert "hint: " in run(*words, code=2).stderr
 

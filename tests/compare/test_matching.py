@@ -7,7 +7,7 @@ from compare_runs import LAYERS, Launch, steps, trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.compare._match import Group, match
+from tracekit.compare._match import NameGroup, match
 from tracekit.compare._profile import Profile, profile_of
 from tracekit.compare._signature import bare_name
 
@@ -45,8 +45,10 @@ def test_a_renamed_kernel_is_found_by_its_place_and_operator() -> None:
 
 def test_a_renamed_kernel_is_found_where_everything_was_renamed() -> None:
     """No neighbour has kept its name: operator, shape and class are all that is left."""
-    layers = [(operator, f"v2::{kernel.replace('_', '')}_{i}", ns, grid) for i, (operator, kernel, ns, grid) in
-              enumerate(LAYERS)]  # fmt: skip
+    layers = [
+        (operator, f"v2::{kernel.replace('_', '')}_{i}", ns, grid)
+        for i, (operator, kernel, ns, grid) in enumerate(LAYERS)
+    ]
     found = matched(profile(*LAYERS), profile(*layers))
     assert found["renamed"][0] == {layer[1] for layer in LAYERS}
     assert set(found) == {"renamed"}
@@ -56,8 +58,9 @@ def test_template_arguments_and_numbers_are_no_part_of_a_name() -> None:
     base = profile(MM, ("aten::x", "void my::thing<float, 4>(float*)", 50_000, 7), SOFTMAX)
     new = profile(MM, ("aten::x", "void my::thing<__half, 8>(__half*)", 30_000, 9), SOFTMAX)
     assert matched(base, new)["renamed"] == (
-        {"void my::thing<float, 4>(float*)"}, {"void my::thing<__half, 8>(__half*)"},
-    )  # fmt: skip
+        {"void my::thing<float, 4>(float*)"},
+        {"void my::thing<__half, 8>(__half*)"},
+    )
 
 
 def test_fused_kernels_are_held_against_the_one_that_took_their_place() -> None:
@@ -92,17 +95,18 @@ def test_two_that_fit_equally_well_are_not_guessed_at() -> None:
 
 def test_copies_of_two_tools_are_matched_by_their_kind() -> None:
     base = [("memcpy", "[CUDA memcpy HtoD]"), ("memcpy", "[CUDA memcpy DtoH]"), ("memset", "[CUDA memset]")]
-    new = [("memcpy", "Memcpy HtoD (Pageable -> Device)"), ("memcpy", "Memcpy HtoD (Pinned -> Device)"),
-           ("memset", "Memset (Device)")]  # fmt: skip
+    new = [
+        ("memcpy", "Memcpy HtoD (Pageable -> Device)"),
+        ("memcpy", "Memcpy HtoD (Pinned -> Device)"),
+        ("memset", "Memset (Device)"),
+    ]
     groups = {g.base[0][1]: g for g in match(base, new, {}, {}, (), ()) if g.base}
     assert groups["[CUDA memcpy HtoD]"].how == "split"
-    assert groups["[CUDA memset]"] == Group((base[2],), (new[2],), "renamed", "kind of copy")
+    assert groups["[CUDA memset]"] == NameGroup((base[2],), (new[2],), "renamed", "kind of copy")
     assert groups["[CUDA memcpy DtoH]"].how == "gone"
 
 
-NAMES = st.lists(
-    st.tuples(st.sampled_from(("kernel", "memcpy")), st.sampled_from("abcdefgh")), max_size=30
-)  # fmt: skip
+NAMES = st.lists(st.tuples(st.sampled_from(("kernel", "memcpy")), st.sampled_from("abcdefgh")), max_size=30)
 
 
 @given(NAMES, NAMES)
@@ -117,8 +121,15 @@ def test_every_name_is_in_one_group_and_groups_do_not_depend_on_the_order(
 
 @pytest.mark.parametrize(
     ("name", "bare"),
-    [("void f<int, g<4>>(int)", "f"), ("ampere_sgemm_128x64_nn", "ampere_sgemm_nn"), ("triton_red_fused_sum_3",
-     "triton_red_fused_sum"), ("", ""), ("123", "123"), ("<", "<"), ("((((", "((((")],
-)  # fmt: skip
+    [
+        ("void f<int, g<4>>(int)", "f"),
+        ("ampere_sgemm_128x64_nn", "ampere_sgemm_nn"),
+        ("triton_red_fused_sum_3", "triton_red_fused_sum"),
+        ("", ""),
+        ("123", "123"),
+        ("<", "<"),
+        ("((((", "(((("),
+    ],
+)
 def test_bare_names(name: str, bare: str) -> None:
     assert bare_name(name) == bare

@@ -47,15 +47,31 @@ def runs(draw: st.DrawFn) -> list[Row]:
             start = draw(st.integers(0, 200))
             known = draw(st.booleans())
             rows.append(
-                {"ts_ns": start, "dur_ns": draw(st.integers(0, 50)), "kind": draw(work),
-                 "name": draw(st.sampled_from(("a", "b", "c", None))), "pid": 1, "rank": rank,
-                 "device": draw(st.integers(0, 1)), "stream": draw(st.integers(7, 8)),
-                 "correlation": 100 * (rank or 0) + number if known else None}
-            )  # fmt: skip
+                {
+                    "ts_ns": start,
+                    "dur_ns": draw(st.integers(0, 50)),
+                    "kind": draw(work),
+                    "name": draw(st.sampled_from(("a", "b", "c", None))),
+                    "pid": 1,
+                    "rank": rank,
+                    "device": draw(st.integers(0, 1)),
+                    "stream": draw(st.integers(7, 8)),
+                    "correlation": 100 * (rank or 0) + number if known else None,
+                }
+            )
             if known:
-                rows.append({"ts_ns": max(0, start - draw(st.integers(0, 30))), "dur_ns": 1, "kind": "runtime",
-                             "name": "l", "pid": 1, "tid": 1, "rank": rank,
-                             "correlation": 100 * (rank or 0) + number})  # fmt: skip
+                rows.append(
+                    {
+                        "ts_ns": max(0, start - draw(st.integers(0, 30))),
+                        "dur_ns": 1,
+                        "kind": "runtime",
+                        "name": "l",
+                        "pid": 1,
+                        "tid": 1,
+                        "rank": rank,
+                        "correlation": 100 * (rank or 0) + number,
+                    }
+                )
     return rows
 
 

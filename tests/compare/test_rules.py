@@ -34,10 +34,26 @@ def test_the_grammar(text: str, metric: str, op: str, threshold: float, relative
 
 @pytest.mark.parametrize(
     "text",
-    ["", "step.p50", "step.p50 > ", "step.p51 > 3%", "> 3%", "step.p50 == 3%", "step.p50 > 3 parsecs", "step.p50 > 3",
-     "step.p50 > 3MiB", "memory.peak > 3ms", "kernel.calls > 3us", 'kernel["x"].speed > 3%', 'gpu["x"].avg > 3%',
-     "step.p50 > nan%", "step.p50 > 1e400%", "kernel.calls > 1e400", "step.p50 > 1e999999%"],
-)  # fmt: skip
+    [
+        "",
+        "step.p50",
+        "step.p50 > ",
+        "step.p51 > 3%",
+        "> 3%",
+        "step.p50 == 3%",
+        "step.p50 > 3 parsecs",
+        "step.p50 > 3",
+        "step.p50 > 3MiB",
+        "memory.peak > 3ms",
+        "kernel.calls > 3us",
+        'kernel["x"].speed > 3%',
+        'gpu["x"].avg > 3%',
+        "step.p50 > nan%",
+        "step.p50 > 1e400%",
+        "kernel.calls > 1e400",
+        "step.p50 > 1e999999%",
+    ],
+)
 def test_what_is_no_rule_is_an_error_with_a_hint(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_rule(text)

@@ -13,7 +13,7 @@ from support import sample
 
 from tracekit import archive, compare, pipeline
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED
-from tracekit.compare._inputs import Found, once
+from tracekit.compare._inputs import RunInput, once
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.inputs import Failure
 from tracekit.report import Report, ReportTable
@@ -205,8 +205,10 @@ def test_words_that_name_nothing_are_errors(base: str, new: str, tmp_path: Path)
 
 def fill(root: Path, levels: list[float], *, tag: str = "branch", noise: float = 0.003) -> None:
     for number, level in enumerate(levels):
-        path = write(root.parent / "made" / f"{root.name}{number}.parquet",
-                     steps(8, factor=level * (1 + noise * (number * 7 % 5 - 2) + 1e-5 * number)))  # fmt: skip
+        path = write(
+            root.parent / "made" / f"{root.name}{number}.parquet",
+            steps(8, factor=level * (1 + noise * (number * 7 % 5 - 2) + 1e-5 * number)),
+        )
         archive.add(root, path, run="nightly", date=f"2026-01-{number + 1:02}", tags={tag: "main"})
 
 
@@ -262,9 +264,9 @@ def test_of_an_entry_that_stands_twice_the_file_that_tracekit_wrote_is_read(tmp_
     root = tmp_path / "archive"
     fill(root, [1.0] * 2)
     entry, other = archive.entries(root)
-    foreign = Found("foreign", ("foreign",), entry=replace(entry, as_written=False))
-    own = Found("own", ("own",), entry=entry)
-    rest = [Found("other", ("other",), entry=other), Found("file", ("file",)), Found("file", ("file",))]
+    foreign = RunInput("foreign", ("foreign",), entry=replace(entry, as_written=False))
+    own = RunInput("own", ("own",), entry=entry)
+    rest = [RunInput("other", ("other",), entry=other), RunInput("file", ("file",)), RunInput("file", ("file",))]
     for runs in ([foreign, *rest, own], [own, *rest, foreign]):
         kept, notes = once(runs)
         assert [run.label for run in kept] == ["own", "other", "file", "file"]

@@ -95,8 +95,10 @@ def test_6_copies_by_direction() -> None:
     for row in asked(6, GPU):
         mine = frame[frame["copy_kind"] == row["copy_kind"]]
         assert (row["copies"], row["total_bytes"], row["total_ns"]) == (
-            len(mine), mine["bytes"].sum(), mine["dur_ns"].sum(),
-        )  # fmt: skip
+            len(mine),
+            mine["bytes"].sum(),
+            mine["dur_ns"].sum(),
+        )
 
 
 def test_7_every_launched_kernel_has_its_wait() -> None:

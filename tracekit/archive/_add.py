@@ -106,12 +106,22 @@ class _Wish:
 
 
 def add(
-    root: str | Path, inputs: PathLike | Sequence[PathLike], *, run: str = "", tags: Mapping[str, str] | None = None,
-    date: str | Date | None = None, format: str = "", selection: Selection = ALL, strict: bool = False,
-    demangle: bool = True, options: Mapping[str, str] | None = None, force: bool = False,
-    failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
+    root: str | Path,
+    inputs: PathLike | Sequence[PathLike],
+    *,
+    run: str = "",
+    tags: Mapping[str, str] | None = None,
+    date: str | Date | None = None,
+    format: str = "",
+    selection: Selection = ALL,
+    strict: bool = False,
+    demangle: bool = True,
+    options: Mapping[str, str] | None = None,
+    force: bool = False,
+    failures: list[Failure] | None = None,
+    progress: Callable[[float], None] | None = None,
     workspace: Path | None = None,
-) -> Added:  # fmt: skip
+) -> Added:
     """Archive inputs as one run, side by side, and return where. Memory does not grow with the input.
 
     root: a folder, which is made, or a URL that fsspec knows. run: its name; without it the label of the first input,
@@ -154,9 +164,19 @@ def add(
         while True:
             bad: list[Failure] = []
             done = pipeline.convert(
-                [_word(item) for item in items], part, to="parquet", format=format, selection=selection, strict=strict,
-                demangle=demangle, options=options, failures=bad, progress=progress, label=text, force=True,
-            )  # fmt: skip
+                [_word(item) for item in items],
+                part,
+                to="parquet",
+                format=format,
+                selection=selection,
+                strict=strict,
+                demangle=demangle,
+                options=options,
+                failures=bad,
+                progress=progress,
+                label=text,
+                force=True,
+            )
             found += bad
             if not bad:
                 break
@@ -182,10 +202,19 @@ def add(
             if stored.name != name:
                 store.delete(stored.name)
     return Added(
-        path=f"{store.root}/{name}", id=label.id, new=not replaced, changed=bool(replaced), run=label.run,
-        date=label.date, date_from=label.date_from, tags=label.tags, events=done.written.events,
-        totals=done.written.totals, bytes=size, ledgers=done.ledgers,
-    )  # fmt: skip
+        path=f"{store.root}/{name}",
+        id=label.id,
+        new=not replaced,
+        changed=bool(replaced),
+        run=label.run,
+        date=label.date,
+        date_from=label.date_from,
+        tags=label.tags,
+        events=done.written.events,
+        totals=done.written.totals,
+        bytes=size,
+        ledgers=done.ledgers,
+    )
 
 
 def _word(item: Input) -> str:
@@ -303,6 +332,16 @@ def _nothing_lost(done: pipeline.Conversion, part: Path) -> None:
 
 def _unchanged(old: Entry) -> Added:
     return Added(
-        path=old.path, id=old.id, new=False, changed=False, run=old.run, date=old.date, date_from=old.date_from,
-        tags=old.tags, events=old.events, totals=old.totals, bytes=old.bytes, ledgers=old.ledgers,
-    )  # fmt: skip
+        path=old.path,
+        id=old.id,
+        new=False,
+        changed=False,
+        run=old.run,
+        date=old.date,
+        date_from=old.date_from,
+        tags=old.tags,
+        events=old.events,
+        totals=old.totals,
+        bytes=old.bytes,
+        ledgers=old.ledgers,
+    )

@@ -73,12 +73,22 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         """Return the public form, as `tracekit archive list|show --format json` prints it."""
         return {
-            "id": self.id, "path": self.path, "run": self.run, "date": self.date.isoformat(),
-            "date_from": self.date_from, "tags": dict(self.tags), "events": self.events, "totals": self.totals,
-            "bytes": self.bytes, "schema": self.schema, "tracekit": self.version, "origin_ns": self.origin_ns,
-            "facts": dict(self.facts), "sources": [source.to_json() for source in self.sources],
+            "id": self.id,
+            "path": self.path,
+            "run": self.run,
+            "date": self.date.isoformat(),
+            "date_from": self.date_from,
+            "tags": dict(self.tags),
+            "events": self.events,
+            "totals": self.totals,
+            "bytes": self.bytes,
+            "schema": self.schema,
+            "tracekit": self.version,
+            "origin_ns": self.origin_ns,
+            "facts": dict(self.facts),
+            "sources": [source.to_json() for source in self.sources],
             "ledgers": [ledger.to_json() for ledger in self.ledgers],
-        }  # fmt: skip
+        }
 
 
 def identity(fingerprints: Sequence[str], run: str, reading: str) -> str:
@@ -159,15 +169,26 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
         run = Run.from_json(json.loads(texts["tracekit.run"]))
         ledgers = tuple(map(Ledger.from_json, json.loads(texts["tracekit.ledger"])))
         return Entry(
-            id=str(label["id"]), path=path, name=name, run=str(label["run"]), date=date.fromisoformat(label["date"]),
-            date_from=str(label["date_from"]), tags={str(k): str(v) for k, v in dict(label["tags"]).items()},
-            events=sum(ledger.events_out for ledger in ledgers), totals=sum(ledger.totals_out for ledger in ledgers),
-            bytes=size, facts=_facts(run), fingerprints=tuple(str(s.sha256) for s in run.sources),
-            sources=tuple(run.sources), ledgers=ledgers, origin_ns=run.origin_ns,
-            table=texts["tracekit.table"].decode(), schema=int(texts["tracekit.schema"]),
+            id=str(label["id"]),
+            path=path,
+            name=name,
+            run=str(label["run"]),
+            date=date.fromisoformat(label["date"]),
+            date_from=str(label["date_from"]),
+            tags={str(k): str(v) for k, v in dict(label["tags"]).items()},
+            events=sum(ledger.events_out for ledger in ledgers),
+            totals=sum(ledger.totals_out for ledger in ledgers),
+            bytes=size,
+            facts=_facts(run),
+            fingerprints=tuple(str(s.sha256) for s in run.sources),
+            sources=tuple(run.sources),
+            ledgers=ledgers,
+            origin_ns=run.origin_ns,
+            table=texts["tracekit.table"].decode(),
+            schema=int(texts["tracekit.schema"]),
             version=texts["tracekit.version"].decode(),
             as_written=int(json.loads(texts["tracekit.check"])["data_bytes"]) == size - 8 - footer.serialized_size,
-        )  # fmt: skip
+        )
     except _BAD as err:
         raise ParseError(path, "footer", f"its facts cannot be read ({_short(err)})", hint=VERIFY) from err
 

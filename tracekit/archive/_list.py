@@ -23,9 +23,14 @@ REMOTE_READERS = 16
 
 
 def entries(
-    root: str | Path, *, tag: str | Sequence[str] = (), since: str | date | None = None,
-    until: str | date | None = None, run: str | None = None, failures: list[Failure] | None = None,
-) -> list[Entry]:  # fmt: skip
+    root: str | Path,
+    *,
+    tag: str | Sequence[str] = (),
+    since: str | date | None = None,
+    until: str | date | None = None,
+    run: str | None = None,
+    failures: list[Failure] | None = None,
+) -> list[Entry]:
     """Return what is archived, oldest first: by date, then run, then id. Footers alone are read.
 
     tag: "KEY" or "KEY=VALUE"; all of several must be there. since, until: dates, both included. run: its whole name.

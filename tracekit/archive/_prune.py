@@ -34,10 +34,16 @@ class Pruned:
 
 
 def prune(
-    root: str | Path, *, before: Date | None = None, max_bytes: int | None = None, tag: str | Sequence[str] = (),
-    run: str | None = None, keep: str | Sequence[str] = (), dry_run: bool = False,
+    root: str | Path,
+    *,
+    before: Date | None = None,
+    max_bytes: int | None = None,
+    tag: str | Sequence[str] = (),
+    run: str | None = None,
+    keep: str | Sequence[str] = (),
+    dry_run: bool = False,
     failures: list[Failure] | None = None,
-) -> Pruned:  # fmt: skip
+) -> Pruned:
     """Remove entries and return which; with `dry_run` nothing is removed.
 
     tag, run: only such entries are looked at. before: those whose date is earlier go. max_bytes: then the oldest of
@@ -53,9 +59,10 @@ def prune(
     found = entries(root, failures=failures)
     wanted, kept = ([t] if isinstance(t, str) else list(t) for t in (tag, keep))
     able = [
-        e for e in found
+        e
+        for e in found
         if all(e.matches(t) for t in wanted) and run in (None, e.run) and not any(e.matches(t) for t in kept)
-    ]  # fmt: skip
+    ]
     gone = able if max_bytes is None and before is None else []
     if before is not None:
         gone = [entry for entry in able if entry.date < before]
@@ -74,6 +81,8 @@ def prune(
         for name in [entry.name for entry in gone] + [stored.name for stored in leftovers]:
             store.delete(name)
     return Pruned(
-        tuple(gone), len(found) - len(gone), sum(e.bytes for e in found) - sum(e.bytes for e in gone),
+        tuple(gone),
+        len(found) - len(gone),
+        sum(e.bytes for e in found) - sum(e.bytes for e in gone),
         tuple(stored.path for stored in leftovers),
-    )  # fmt: skip
+    )

@@ -72,10 +72,13 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
             Problem(other.path, "twice", f"the same sources under the same run as {same[0].path}") for other in same[1:]
         ]
     return Verification(
-        files=len(good), events=sum(e.events for e in good), totals=sum(e.totals for e in good),
-        bytes=sum(e.bytes for e in good), problems=tuple(sorted(problems, key=lambda p: (p.path, p.code))),
+        files=len(good),
+        events=sum(e.events for e in good),
+        totals=sum(e.totals for e in good),
+        bytes=sum(e.bytes for e in good),
+        problems=tuple(sorted(problems, key=lambda p: (p.path, p.code))),
         leftovers=tuple(leftovers),
-    )  # fmt: skip
+    )
 
 
 def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
@@ -129,10 +132,11 @@ def _counted(entry: Entry, seen: dict[str, Any]) -> Entry | Problem:
     rows = seen["events"], seen["totals"]
     if rows != (entry.events, entry.totals):
         return Problem(
-            entry.path, "wrong-ledger",
+            entry.path,
+            "wrong-ledger",
             f"it holds {rows[0]:,} events and {rows[1]:,} totals; "
             f"its ledgers tell of {entry.events:,} and {entry.totals:,}",
-        )  # fmt: skip
+        )
     read = Ledger.from_json(seen["ledger"])
     if read.notes or read.dropped:
         return Problem(entry.path, "wrong-ledger", "; ".join(str(note) for note in read.notes.values()))

@@ -1,10 +1,10 @@
-"""Batch: every run below some roots is archived and reported, what is unchanged is left alone. `docs/batch.md` guides.
+"""Archive and report every run below some roots; unchanged runs keep their results. Guide: `docs/batch.md`.
 
     done = batch.run(["/data/profiles"], "out", jobs=4)
 
-The plan (`plan.py`) says what is new; workers (`local.py`, `dask.py`) do it by one function (`_work.py`), each run in a
-folder of its own that is put in its place whole; `index.py` makes the page over all that lies in OUT. What stands
-there follows from the runs alone: no clock, no order, no count of processes shows in it.
+The plan (`plan.py`) lists what is new. Workers (`local.py`, `dask.py`) call one function (`_work.py`), which makes each
+run in a folder of its own; the finished folder is renamed into place. `index.py` makes the page over all of OUT. The
+outputs depend on the runs alone: neither on the clock, nor on the order of work, nor on the number of processes.
 """
 
 from __future__ import annotations
@@ -18,39 +18,51 @@ from pathlib import Path
 
 from tracekit.batch import index
 from tracekit.batch._claims import Owner
-from tracekit.batch._scan import Scan, absolute_roots, scan, settle
-from tracekit.batch._store import FORM, RESULT, Out, Result, json_text, key_of, write_text
-from tracekit.batch._work import Outcome, lost
-from tracekit.batch.dask import Cluster
-from tracekit.batch.local import Engine, Local
-from tracekit.batch.plan import Planned, Task, Wanted, planned, reason_of, touched_result
+from tracekit.batch._scan import RootScan, absolute_roots, scan, settle_links
+from tracekit.batch._store import (
+    FORM_VERSION,
+    RESULT_NAME,
+    OutputFolder,
+    PathReason,
+    Result,
+    RootJson,
+    json_text,
+    key_of,
+    write_text,
+)
+from tracekit.batch._work import Outcome, lost_outcome
+from tracekit.batch.dask import DaskEngine
+from tracekit.batch.local import Engine, LocalEngine
+from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
 from tracekit.errors import OutputError, UsageError
 from tracekit.pipeline import writer_for
 
-__all__ = ["Batch", "Progress", "run"]
+__all__ = ["BatchResult", "Progress", "run"]
 
 POLL_S = 0.3
-"""Between two looks at runs that another batch is doing."""
+"""Time between two looks at runs that another batch is doing."""
+ProgressCall = Callable[["Progress"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a batch is: runs done of those to do, and their bytes."""
+    """How far a batch is: runs done of the runs to do, and the bytes of their files."""
 
     done: int
-    of: int
+    total: int
     bytes_done: int
-    bytes_of: int
+    bytes_total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What a batch did. Counts are of runs found below the roots of this batch.
+class BatchResult:
+    """The outcome of a batch. Counts are of the runs found below the roots of this batch.
 
-    done: made anew, by why ("new", "changed", "version", "options", "lost", "retry", "forced"). failed, partial: every
-    run that has a reason standing, with its reasons, old ones too. problems: places that could not be looked into.
-    dropped: each run that lost records of its files, with how many; such a run is whole all the same.
-    notes: places that were passed over, and why: no run is lost by them. empty: roots in which there is no run.
+    done: runs by the reason for doing them, as in `plan.PlannedRun` ("new", "changed", "version", ...).
+    failed, partial: every run with that status and its reasons, from earlier batches too. problems: places that could
+    not be scanned. others: files of no known format. dropped: runs with dropped records, and how many; such a run still
+    has all its results. notes: places skipped on purpose, and why. empty: roots without a run. cleared: dead batches
+    whose unfinished work was removed. forgotten: results removed because their files are gone.
     """
 
     out: Path
@@ -70,71 +82,91 @@ class Batch:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether every run has all its results."""
+        """Return whether every run has all its results."""
         return not (self.failed or self.partial or self.problems)
 
 
 def run(
-    roots: Sequence[str | Path], out: str | Path, *, jobs: int = 0, dask: str = "", run_pattern: str = "",
-    archive: str | Path | None = None, to: Sequence[str] = (), strict: bool = False, force: bool = False,
-    forget: bool = False, progress: Callable[[Progress], None] | None = None,
-) -> Batch:  # fmt: skip
-    """Do what is to be done for every run below the roots, and write the page over all of OUT.
+    roots: Sequence[str | Path],
+    out: str | Path,
+    *,
+    jobs: int = 0,
+    dask: str = "",
+    run_pattern: str = "",
+    archive: str | Path | None = None,
+    to: Sequence[str] = (),
+    strict: bool = False,
+    force: bool = False,
+    forget: bool = False,
+    progress: ProgressCall | None = None,
+) -> BatchResult:
+    """Do every new or changed run below the roots, and write the page over all of OUT.
 
-    jobs: processes, 0 for one a CPU. dask: the address of a scheduler instead. run_pattern: a glob relative to each
-    root, whose matches are the runs. archive: a folder or URL instead of OUT/archive, "" for none. to: more targets of
-    `convert`, beside the report. force: do the unchanged too. forget: remove results whose files are gone.
-    A bad run costs itself alone. Raises: TracekitError where nothing can be done. Ctrl-C leaves what is done.
+    jobs: processes; 0 is one for each CPU. dask: the address of a scheduler to use instead. run_pattern: a glob
+    relative to each root; its matches are the runs. archive: a folder or URL instead of OUT/archive; "" is none.
+    to: targets of `convert` to write beside the report. force: do unchanged runs too. forget: remove results whose
+    files are gone. A bad run fails alone. Ctrl-C keeps what is done.
+
+    Raises: TracekitError where nothing can be done.
     """
     for name in to:
         writer_for("", name)
     if jobs < 0:
         raise UsageError(f"--jobs {jobs}: not a number of processes", hint="--jobs 4; 0 takes one for each CPU")
-    places = absolute_roots(roots)
-    place = Out(Path(os.path.abspath(out)))  # noqa: PTH100 - links stay as the user wrote them
-    for root in places:
-        if Path(root) == place.path:
+    root_paths = absolute_roots(roots)
+    output = OutputFolder(Path(os.path.abspath(out)))  # noqa: PTH100 - links stay as the user wrote them
+    for root in root_paths:
+        if Path(root) == output.path:
             raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
-    where = _archive_place(archive, place)
-    wanted = Wanted(where, tuple(sorted(set(to))), strict)
-    engine: Engine = Cluster(dask) if dask else Local(jobs or _cpus())
-    place.make()
-    with Owner(place.work) as owner:
+    archive_place = _archive_place(archive, output)
+    options = RunOptions(archive_place, tuple(sorted(set(to))), strict)
+    engine: Engine = DaskEngine(dask) if dask else LocalEngine(jobs or _cpus())
+    output.make()
+    with Owner(output.work) as owner:
         cleared = len(owner.clear())
-        index.write_assets(place)
-        barred = [place.path] + ([Path(where)] if where and "://" not in where else [])
-        scans = [scan(root, pattern=run_pattern, without=barred) for root in places]
-        settle(scans)
-        plans = list(planned(scans, place.results(), place, wanted, force=force))
-        for found in scans:
-            _write_root(place, found, run_pattern, plans)
-        _take_over_times(place, plans, owner)
-        done = _do([p for p in plans if p.why], place, owner, wanted, engine, progress)
+        index.write_assets(output)
+        barred = [output.path] + ([Path(archive_place)] if archive_place and "://" not in archive_place else [])
+        scans = [scan(root, pattern=run_pattern, without=barred) for root in root_paths]
+        settle_links(scans)
+        plans = list(plan_runs(scans, output.results(), output, options, force=force))
+        for each in scans:
+            _write_root(output, each, run_pattern, plans)
+        _update_times(output, plans, owner)
+        work = _BatchWork(output, owner, options, [plan for plan in plans if plan.why], progress)
+        done = work.run(engine)
         with owner.hold("index"):
-            forgotten = index.forget(place, owner.folder, all_gone=forget)
-            index.write(place)
-        results = place.results()
-    told = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]
+            forgotten = index.forget(output, owner.folder, all_gone=forget)
+            index.write(output)
+        results = output.results()
+    named = [(plan.name, results[plan.key]) for plan in plans if plan.key in results]
     profiles = sum(len(plan.files) for plan in plans)
-    return Batch(
-        out=place.path, runs=len(plans), unchanged=sum(not plan.why for plan in plans), done=done,
-        failed=_with_status(told, "failed"), partial=_with_status(told, "partial"),
+    files = sum(len(c.files) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans)
+    dropped = [(name, sum(result["records"]["dropped"].values())) for name, result in named]
+    return BatchResult(
+        out=output.path,
+        runs=len(plans),
+        unchanged=sum(not plan.why for plan in plans),
+        done=done,
+        failed=_with_status(named, "failed"),
+        partial=_with_status(named, "partial"),
         problems=tuple(problem for each in scans for problem in each.problems),
-        others=sum(len(c.marks) for s in scans for c in s.candidates) + sum(len(s.outside) for s in scans) - profiles,
-        cleared=cleared, forgotten=forgotten, page=place.path / "index.html",
-        dropped=tuple((name, lost) for name, result in told if (lost := sum(result["records"]["dropped"].values()))),
+        others=files - profiles,
+        cleared=cleared,
+        forgotten=forgotten,
+        page=output.path / "index.html",
+        dropped=tuple((name, count) for name, count in dropped if count),
         notes=tuple(note for each in scans for note in each.notes),
-        empty=tuple(root for root in places if all(plan.candidate.root != root for plan in plans)),
-    )  # fmt: skip
+        empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
+    )
 
 
-def _with_status(told: Sequence[tuple[str, Result]], status: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((name, index.reasons_of(result)) for name, result in told if result["status"] == status)
+def _with_status(named: Sequence[tuple[str, Result]], status: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((name, index.reasons_of(result)) for name, result in named if result["status"] == status)
 
 
-def _archive_place(archive: str | Path | None, place: Out) -> str:
+def _archive_place(archive: str | Path | None, output: OutputFolder) -> str:
     if archive is None:
-        return str(place.path / "archive")
+        return str(output.path / "archive")
     text = str(archive)
     if not text or "://" in text:
         return text.rstrip("/")
@@ -147,102 +179,113 @@ def _cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _write_root(place: Out, found: Scan, pattern: str, plans: Sequence[Planned]) -> None:
-    """Write down what the look into a root found: what is a run, and every file that is part of none."""
+def _write_root(output: OutputFolder, found: RootScan, pattern: str, plans: Sequence[PlannedRun]) -> None:
+    """Write what the scan of a root found: its runs, and every file that belongs to none."""
     mine = [plan for plan in plans if plan.candidate.root == found.root]
     runs = {plan.candidate.inside for plan in mine}
     unknown = [
-        f"{candidate.inside}/{mark.path}" if candidate.inside != "." else mark.path
-        for candidate in found.candidates if candidate.inside not in runs
-        for mark in candidate.marks
-    ]  # fmt: skip
-    facts = {
-        "form": FORM, "root": found.root, "run_pattern": pattern, "runs": sorted(plan.key for plan in mine),
-        "outside": [_text(name) for name in sorted(found.outside)],
-        "unknown": [_text(name) for name in sorted(unknown)],
-        "problems": [{"path": _text(path), "reason": reason} for path, reason in sorted(found.problems)],
-        "notes": [{"path": _text(path), "reason": reason} for path, reason in sorted(found.notes)],
-    }  # fmt: skip
-    write_text(place.roots / f"{key_of(found.root, '.')}.json", json_text(facts))
+        f"{candidate.inside}/{file.path}" if candidate.inside != "." else file.path
+        for candidate in found.candidates
+        if candidate.inside not in runs
+        for file in candidate.files
+    ]
+    root = RootJson(
+        form=FORM_VERSION,
+        root=found.root,
+        run_pattern=pattern,
+        runs=sorted(plan.key for plan in mine),
+        outside=[_valid_text(name) for name in sorted(found.outside)],
+        unknown=[_valid_text(name) for name in sorted(unknown)],
+        problems=[PathReason(path=_valid_text(path), reason=reason) for path, reason in sorted(found.problems)],
+        notes=[PathReason(path=_valid_text(path), reason=reason) for path, reason in sorted(found.notes)],
+    )
+    write_text(output.roots / f"{key_of(found.root, '.')}.json", json_text(root))
 
 
-def _text(name: str) -> str:
+def _valid_text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _take_over_times(place: Out, plans: Sequence[Planned], owner: Owner) -> None:
-    """Let the results of runs that were only touched have the new times: next time no content need be read."""
+def _update_times(output: OutputFolder, plans: Sequence[PlannedRun], owner: Owner) -> None:
+    """Write the new times of touched files into their results, so that the next batch need not hash them."""
     for plan in plans:
         if plan.touched and not plan.why and owner.claim(plan.key):
-            old = place.result(plan.key)
+            old = output.result(plan.key)
             if old is not None:
-                write_text(place.runs / plan.key / RESULT, json_text(touched_result(old, plan.files, plan.others)))
+                result = touched_result(old, plan.files, plan.others)
+                write_text(output.runs / plan.key / RESULT_NAME, json_text(result))
             owner.release(plan.key)
 
 
-def _do(
-    plans: Sequence[Planned], place: Out, owner: Owner, wanted: Wanted, engine: Engine,
-    progress: Callable[[Progress], None] | None,
-) -> dict[str, int]:  # fmt: skip
-    """Have the work done, and put each result in its place as it comes. Return how many, by why."""
-    if not plans:
-        return {}
-    by_key = {plan.key: plan for plan in plans}
-    sizes = {plan.key: sum(mark.size for mark in plan.files) for plan in plans}
-    waiting = deque(plans)
-    elsewhere: deque[Planned] = deque()
-    done: Counter[str] = Counter()
-    told = Progress(0, len(plans), 0, sum(sizes.values()))
+class _BatchWork:
+    """The runs that one batch has to do. Runs claimed by another batch wait until that one is done or dead."""
 
-    if progress is not None:
-        progress(told)
+    def __init__(
+        self,
+        output: OutputFolder,
+        owner: Owner,
+        options: RunOptions,
+        plans: Sequence[PlannedRun],
+        progress: ProgressCall | None,
+    ) -> None:
+        self._output, self._owner, self._options = output, owner, options
+        self._plans = {plan.key: plan for plan in plans}
+        self._waiting = deque(plans)
+        self._elsewhere: deque[PlannedRun] = deque()
+        self._done: Counter[str] = Counter()
+        self._report = progress or (lambda _: None)
+        self._progress = Progress(0, len(plans), 0, sum(map(_size, plans)))
 
-    def tell(key: str) -> None:
-        nonlocal told
-        told = replace(told, done=told.done + 1, bytes_done=told.bytes_done + sizes[key])
-        if progress is not None:
-            progress(told)
+    def run(self, engine: Engine) -> dict[str, int]:
+        """Do all runs, and move each result to its place as it comes. Return counts by reason."""
+        if not self._plans:
+            return {}
+        self._report(self._progress)
+        with engine:
+            while True:
+                for outcome in engine.run(self._tasks(), _lost):
+                    self._commit(outcome)
+                    self._count(self._plans[outcome.key], self._plans[outcome.key].why)
+                if not self._elsewhere:
+                    return dict(sorted(self._done.items()))
+                time.sleep(POLL_S)
+                self._waiting, self._elsewhere = self._elsewhere, deque()
 
-    def ours(plan: Planned) -> Task | None:
-        """Return the task of a run that we have claimed, None when another batch has just done it."""
-        then = place.result(plan.key)
-        fresh = False
-        if then is not None and plan.why not in ("forced", "retry"):
-            why, _ = reason_of(plan, then, place, wanted)
-            fresh = not why
-        if fresh:
-            owner.release(plan.key)
-            done["by another batch"] += 1
-            tell(plan.key)
-            return None
-        return plan.task(place, owner.folder, wanted)
+    def _tasks(self) -> Iterator[Task]:
+        while self._waiting:
+            plan = self._waiting.popleft()
+            if not self._owner.claim(plan.key):
+                self._elsewhere.append(plan)
+            elif self._was_done_elsewhere(plan):
+                self._owner.release(plan.key)
+                self._count(plan, "by another batch")
+            else:
+                yield plan.task(self._output, self._owner.folder, self._options)
 
-    def tasks() -> Iterator[Task]:
-        while waiting:
-            plan = waiting.popleft()
-            if not owner.claim(plan.key):
-                elsewhere.append(plan)
-            elif (task := ours(plan)) is not None:
-                yield task
+    def _was_done_elsewhere(self, plan: PlannedRun) -> bool:
+        """Return whether another batch has finished a claimed run since it was planned."""
+        result = self._output.result(plan.key)
+        if result is None or plan.why in ("forced", "retry"):
+            return False
+        why, _ = reason_of(plan, result, self._output, self._options)
+        return not why
 
-    with engine:
-        while True:
-            for outcome in engine.run(tasks(), _lost):
-                _commit(outcome, place, owner)
-                done[by_key[outcome.key].why] += 1
-                tell(outcome.key)
-            if not elsewhere:
-                return dict(sorted(done.items()))
-            time.sleep(POLL_S)
-            waiting, elsewhere = elsewhere, deque()
+    def _commit(self, outcome: Outcome) -> None:
+        if not outcome.made:
+            raise OutputError(outcome.error, hint="finished runs are kept; fix this and start the batch again")
+        self._output.commit(Path(outcome.made), outcome.key, self._owner.folder)
+        self._owner.release(outcome.key)
+
+    def _count(self, plan: PlannedRun, why: str) -> None:
+        self._done[why] += 1
+        now = self._progress
+        self._progress = replace(now, done=now.done + 1, bytes_done=now.bytes_done + _size(plan))
+        self._report(self._progress)
 
 
-def _commit(outcome: Outcome, place: Out, owner: Owner) -> None:
-    if not outcome.made:
-        raise OutputError(outcome.error, hint="what is done stays; start the batch again when that is mended")
-    place.commit(Path(outcome.made), outcome.key, owner.folder)
-    owner.release(outcome.key)
+def _size(plan: PlannedRun) -> int:
+    return sum(file.size for file in plan.files)
 
 
 def _lost(task: Task, reason: str) -> Outcome:
-    return lost(task, Path(task.work, f"lost-{task.key}"), reason)
+    return lost_outcome(task, Path(task.work, f"lost-{task.key}"), reason)

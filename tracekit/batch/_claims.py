@@ -74,9 +74,10 @@ class Owner:
     def clear(self) -> list[str]:
         """Remove what dead batches left, and return their names. What the living have stays."""
         dead = [
-            path for path in sorted(self._work.iterdir())
+            path
+            for path in sorted(self._work.iterdir())
             if path.is_dir() and _NAME.fullmatch(path.name) and not self._lives(path.name)
-        ]  # fmt: skip
+        ]
         for path in dead:
             _remove(path)
         for claim in sorted(self._work.glob(f"*{_CLAIM}")):

@@ -1,4 +1,4 @@
-"""Finding runs below roots: which files belong to which run, and what each file looks like from outside."""
+"""The scan of a root: the files of each run, with sizes and times, not their contents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tracekit.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A file as the file system shows it. path: relative to the run's folder, with /. mtime_ns: Unix time."""
+class FileState:
+    """A file by its directory entry. path: relative to the run's folder, with /. mtime_ns: Unix time."""
 
     path: str
     size: int
@@ -22,24 +22,24 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A folder, or one file, that may be a run. folder: absolute; inside: its name relative to the root, with /.
+    """A folder or file that may be a run. folder: absolute; inside: its name relative to the root, with /.
 
-    marks: every visible regular file that would belong to it, by name.
+    files: every visible regular file of it, by name.
     """
 
     root: str
     inside: str
     folder: str
-    marks: tuple[Mark, ...]
+    files: tuple[FileState, ...]
 
 
 @dataclass(slots=True)
-class Scan:
-    """What lies below one root. outside: files that --run-pattern names as no run's.
+class RootScan:
+    """The contents of one root. outside: files outside of --run-pattern.
 
-    problems: (path, reason) of what may hold runs and was not looked into; notes: of what was passed over and holds
-    none. links: to folders, until `settle` has said which of the two they are. walked: the folders looked into, by
-    device and inode. barred: the real places of results of batches, which were not.
+    problems: (path, reason) of places that may hold runs and could not be scanned. notes: of places that were skipped
+    and hold no run of their own. links: links to folders; `settle_links` turns each into a note or a problem. scanned:
+    folders by device and inode. barred: the real paths of results of batches, which are not scanned.
     """
 
     root: str
@@ -48,15 +48,15 @@ class Scan:
     problems: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
-    walked: set[tuple[int, int]] = field(default_factory=set)
+    scanned: set[tuple[int, int]] = field(default_factory=set)
     barred: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A file of a folder. identity: device and inode of what a link leads to."""
+class _FolderFile:
+    """A file of a folder. identity: device and inode, of the target if it is a link."""
 
-    mark: Mark
+    state: FileState
     identity: tuple[int, int]
     is_link: bool
 
@@ -64,13 +64,13 @@ class _Seen:
 def absolute_roots(roots: Sequence[str | Path]) -> list[str]:
     """Return the roots as absolute paths, each once. Raises: UsageError, InputError."""
     if not roots:
-        raise UsageError("no root is named", hint="name a folder of runs")
+        raise UsageError("no ROOT was given", hint="name a folder of runs")
     found: list[str] = []
     for root in map(str, roots):
         if not root.strip():
             raise UsageError("a root has an empty name", hint="is a variable of the shell unset?")
         if not Path(root).is_dir():
-            reason = "is no folder" if Path(root).exists() else "no such folder"
+            reason = "not a folder" if Path(root).exists() else "no such folder"
             raise InputError(f"{root}: {reason}", hint="a root is a folder that holds runs")
         path = os.path.abspath(root)  # noqa: PTH100 - resolving links would change the name that the user knows
         if path not in found:
@@ -78,74 +78,76 @@ def absolute_roots(roots: Sequence[str | Path]) -> list[str]:
     for path in found:
         for other in found:
             if path != other and Path(path).is_relative_to(other):
-                raise UsageError(f"{path} lies in {other}", hint="name one of them: a run belongs to one root")
+                raise UsageError(f"{path} is inside {other}", hint="name one of them: a run belongs to one root")
     return found
 
 
-def scan(root: str, *, pattern: str = "", without: Sequence[Path] = ()) -> Scan:
-    """Look through a root. pattern: a glob relative to it, each match (a folder or file) is one run; "" makes every
-    folder with files a candidate. without: folders that are not looked into (our own output).
+def scan(root: str, *, pattern: str = "", without: Sequence[Path] = ()) -> RootScan:
+    """Scan a root. pattern: a glob relative to it; each match, a folder or a file, is one run. "" makes every folder
+    with files a candidate. without: folders to skip (our own output).
     """
-    out = Scan(root, barred=[os.path.realpath(folder) for folder in without])
+    out = RootScan(root, barred=[os.path.realpath(folder) for folder in without])
     barred = {key for folder in without if (key := _identity(folder)) is not None}
     folders = {folder: files for folder, files in _walk(root, barred, out) if files}
     if not pattern:
         for folder, files in folders.items():
             home = os.path.join(root, folder)  # noqa: PTH118
-            out.candidates.append(Candidate(root, folder or ".", home, _once(home, files, out)))
+            out.candidates.append(Candidate(root, folder or ".", home, _without_repeats(home, files, out)))
         return out
-    heads = _matches(root, pattern)
-    grouped: dict[str, list[_Seen]] = {}
+    run_names = _matches(root, pattern)
+    grouped: dict[str, list[_FolderFile]] = {}
     for folder, files in folders.items():
         for file in files:
-            mark = file.mark
-            name = f"{folder}/{mark.path}" if folder else mark.path
-            head = next((h for h in _heads_of(name) if h in heads), None)
-            if head is None:
+            name = f"{folder}/{file.state.path}" if folder else file.state.path
+            run = next((each for each in _possible_runs(name) if each in run_names), None)
+            if run is None:
                 out.outside.append(name)
                 continue
-            below = name.rpartition("/")[2] if head == name else name[len(head) + 1 :] if head != "." else name
-            grouped.setdefault(head, []).append(replace(file, mark=replace(mark, path=below)))
-    for head, files in sorted(grouped.items()):
-        path = Path(root, head)
+            below = name.rpartition("/")[2] if run == name else name[len(run) + 1 :] if run != "." else name
+            grouped.setdefault(run, []).append(replace(file, state=replace(file.state, path=below)))
+    for run, files in sorted(grouped.items()):
+        path = Path(root, run)
         home = str(path if path.is_dir() else path.parent)
-        marks = _once(home, sorted(files, key=lambda file: file.mark.path), out)
-        out.candidates.append(Candidate(root, head, home, marks))
+        states = _without_repeats(home, sorted(files, key=lambda file: file.state.path), out)
+        out.candidates.append(Candidate(root, run, home, states))
     return out
 
 
-def settle(scans: Sequence[Scan]) -> None:
-    """Tell what each link to a folder is, once all roots are walked: a note where the folder was looked into under its
-    real name (its runs count once), or is the results of a batch; else a problem, since it may hold runs.
+def settle_links(scans: Sequence[RootScan]) -> None:
+    """Turn each link to a folder into a note or a problem, after all roots were scanned.
+
+    A note: the folder was scanned under its real name (its runs count once), or it holds results of a batch. Any other
+    link is a problem, since its folder may hold runs.
     """
-    walked = {key for scan in scans for key in scan.walked}
+    scanned = {key for scan in scans for key in scan.scanned}
     barred = {Path(path) for scan in scans for path in scan.barred}
     for scan in scans:
         for link in scan.links:
-            if _identity(Path(link)) in walked:
+            if _identity(Path(link)) in scanned:
                 scan.notes.append((link, "a link to a folder that is read under its real name"))
             elif any(Path(os.path.realpath(link)).is_relative_to(path) for path in barred):
-                scan.notes.append((link, "a link to results of a batch is not followed"))
+                scan.notes.append((link, "a link to results of a batch was not followed"))
             else:
-                scan.problems.append((link, "a link to a folder is not followed"))
+                scan.problems.append((link, "a link to a folder was not followed"))
         scan.links.clear()
 
 
-def _once(folder: str, files: Sequence[_Seen], out: Scan) -> tuple[Mark, ...]:
-    """Return the marks of one run without links to files that it has already: these would count twice."""
-    have = {file.identity for file in files if not file.is_link}
-    marks: list[Mark] = []
+def _without_repeats(folder: str, files: Sequence[_FolderFile], out: RootScan) -> tuple[FileState, ...]:
+    """Return the files of one run without links to its own files, which would count twice."""
+    present = {file.identity for file in files if not file.is_link}
+    states: list[FileState] = []
     for file in files:
-        if file.is_link and file.identity in have:
-            out.notes.append((os.path.join(folder, file.mark.path), "a link to a file of the same run"))  # noqa: PTH118
+        if file.is_link and file.identity in present:
+            path = os.path.join(folder, file.state.path)  # noqa: PTH118
+            out.notes.append((path, "a link to a file of the same run"))
             continue
-        have.add(file.identity)
-        marks.append(file.mark)
-    return tuple(marks)
+        present.add(file.identity)
+        states.append(file.state)
+    return tuple(states)
 
 
-def _heads_of(name: str) -> Iterator[str]:
-    """Give the names that could make a file part of a run, outermost first."""
+def _possible_runs(name: str) -> Iterator[str]:
+    """Yield the names of runs that a file could belong to, outermost first."""
     yield "."
     parts = name.split("/")
     for count in range(1, len(parts) + 1):
@@ -161,17 +163,17 @@ def _matches(root: str, pattern: str) -> set[str]:
         raise UsageError(f"--run-pattern {pattern}: not a pattern ({err})", hint="such as 'nightly/*'") from err
 
 
-def _walk(root: str, barred: set[tuple[int, int]], out: Scan) -> Iterator[tuple[str, list[_Seen]]]:
-    """Give each folder below a root, relative to it ("" is the root itself), with its regular files, by name."""
+def _walk(root: str, barred: set[tuple[int, int]], out: RootScan) -> Iterator[tuple[str, list[_FolderFile]]]:
+    """Yield each folder below a root, relative to it ("" is the root itself), with its regular files, by name."""
 
-    def refused(err: OSError) -> None:
+    def note_problem(err: OSError) -> None:
         out.problems.append((str(err.filename), err.strerror or str(err)))
 
-    for folder, inner, names in os.walk(root, onerror=refused):
+    for folder, inner, names in os.walk(root, onerror=note_problem):
         if (here := _identity(Path(folder))) is not None:
-            out.walked.add(here)
-        inner[:] = sorted(name for name in inner if _is_looked_into(Path(folder, name), barred, out))
-        files: list[_Seen] = []
+            out.scanned.add(here)
+        inner[:] = sorted(name for name in inner if _is_scanned(Path(folder, name), barred, out))
+        files: list[_FolderFile] = []
         for name in sorted(names):
             if name.startswith("."):
                 continue
@@ -183,19 +185,19 @@ def _walk(root: str, barred: set[tuple[int, int]], out: Scan) -> Iterator[tuple[
                 out.problems.append((str(path), err.strerror or str(err)))
                 continue
             if stat.S_ISREG(facts.st_mode):
-                mark = Mark(name, facts.st_size, facts.st_mtime_ns)
-                files.append(_Seen(mark, (facts.st_dev, facts.st_ino), is_link))
+                state = FileState(name, facts.st_size, facts.st_mtime_ns)
+                files.append(_FolderFile(state, (facts.st_dev, facts.st_ino), is_link))
             else:
-                out.notes.append((str(path), f"{_kind(facts.st_mode)} is not read"))
+                out.notes.append((str(path), f"{_kind_of_file(facts.st_mode)} was not read"))
         inside = Path(folder).relative_to(root).as_posix()
         yield "" if inside == "." else inside, files
 
 
-def _is_looked_into(path: Path, barred: set[tuple[int, int]], out: Scan) -> bool:
-    """Tell whether a folder is walked through; a link to one that might be is written down."""
+def _is_scanned(path: Path, barred: set[tuple[int, int]], out: RootScan) -> bool:
+    """Return whether to scan a folder. A link to one is recorded in `out.links`."""
     if path.name.startswith(".") or _identity(path) in barred:
         return False
-    if _is_out(path):
+    if _is_batch_output(path):
         out.barred.append(os.path.realpath(path))
         return False
     if path.is_symlink():
@@ -204,14 +206,14 @@ def _is_looked_into(path: Path, barred: set[tuple[int, int]], out: Scan) -> bool
     return True
 
 
-def _kind(mode: int) -> str:
+def _kind_of_file(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
-def _is_out(path: Path) -> bool:
-    """Tell whether a folder is the OUT of some batch: its archive would give every run a second time."""
+def _is_batch_output(path: Path) -> bool:
+    """Return whether a folder is the OUT of a batch: its archive holds every run a second time."""
     return all((path / part).is_dir() for part in ("assets", "roots", "runs")) and (path / "index.json").is_file()
 
 

@@ -1,12 +1,12 @@
-"""OUT: one folder a run with its result.json, written whole or not at all; what stood there is moved away first.
+"""OUT: one folder for each run, with its result.json. A folder is replaced as a whole, by renames.
 
 OUT/index.html  index.json          the page over all runs, and the same for programs
 OUT/assets/                         style and scripts that all pages share
-OUT/runs/KEY/result.json            the commit mark: a run's folder with it is complete
-OUT/runs/KEY/report.html ...        what was made of the run
-OUT/roots/KEY.json                  what the last look into a root found
-OUT/archive/                        the archive, unless another is named
-OUT/.work/                          what living batches are about; gone when none is
+OUT/runs/KEY/result.json            the commit mark: a run's folder that has it is complete
+OUT/runs/KEY/report.html ...        the outputs of the run
+OUT/roots/KEY.json                  what the last scan of a root found
+OUT/archive/                        the archive, unless another one is named
+OUT/.work/                          locks and unfinished folders of running batches; removed with the last of them
 """
 
 from __future__ import annotations
@@ -15,22 +15,133 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeVar
+
+import msgspec
 
 from tracekit.errors import OutputError
 from tracekit.writers.base import new_file
 
-FORM = 1
+FORM_VERSION = 1
 """Version of result.json, of the files of roots and of index.json."""
-RESULT = "result.json"
-Result = Mapping[str, Any]
+RESULT_NAME = "result.json"
+Number = int | float | None
+
+
+class FileJson(TypedDict):
+    """A file beside the profiles. path: relative to the run's folder. mtime_ns: Unix time."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class SourceJson(FileJson):
+    """A profile of the run. format: "" and read: False where it could not be read."""
+
+    sha256: str
+    format: str
+    read: bool
+
+
+class OptionsJson(TypedDict):
+    """The options that decide what a run's outputs are."""
+
+    archive: str
+    to: list[str]
+    strict: bool
+
+
+class ReasonJson(TypedDict):
+    """Why a run, or one of its files, failed. file: "" for the run as a whole."""
+
+    file: str
+    reason: str
+
+
+class RecordsJson(TypedDict):
+    """Sums over the ledgers of a run: read = kept + merged + facts + filtered + ignored + dropped."""
+
+    read: int
+    kept: int
+    merged: int
+    facts: int
+    filtered: int
+    ignored: int
+    dropped: dict[str, int]
+
+
+class OutputJson(TypedDict):
+    """A file in the run's folder."""
+
+    path: str
+    bytes: int
+
+
+class ArchivedJson(TypedDict):
+    """The run's file in the archive. name: relative to the archive."""
+
+    id: str
+    name: str
+    bytes: int
+
+
+class Result(TypedDict):
+    """The documented object of result.json (docs/batch.md)."""
+
+    form: int
+    tracekit: str
+    tool: str
+    options: OptionsJson
+    run: str
+    key: str
+    root: str
+    inside: str
+    status: str
+    again: bool
+    reasons: list[ReasonJson]
+    date: str
+    date_from: str
+    start_ns: int | None
+    facts: dict[str, str]
+    figures: dict[str, Number]
+    events: int
+    totals: int
+    records: RecordsJson
+    notes: list[str]
+    sources: list[SourceJson]
+    others: list[FileJson]
+    outputs: list[OutputJson]
+    archive: ArchivedJson | None
+
+
+class PathReason(TypedDict):
+    """A place below a root, and why it was not read."""
+
+    path: str
+    reason: str
+
+
+class RootJson(TypedDict):
+    """What the last scan of a root found. runs: the keys of its runs."""
+
+    form: int
+    root: str
+    run_pattern: str
+    runs: list[str]
+    outside: list[str]
+    unknown: list[str]
+    problems: list[PathReason]
+    notes: list[PathReason]
+
+
+_Form = TypeVar("_Form", Result, RootJson)
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
+class OutputFolder:
     """The folder of the results."""
 
     path: Path
@@ -42,12 +153,12 @@ class Out:
 
     @property
     def roots(self) -> Path:
-        """Return the folder of what was found below each root."""
+        """Return the folder of the scans, a file for each root."""
         return self.path / "roots"
 
     @property
     def work(self) -> Path:
-        """Return the folder of what is being made."""
+        """Return the folder of locks and unfinished results."""
         return self.path / ".work"
 
     def make(self) -> None:
@@ -59,7 +170,7 @@ class Out:
             raise OutputError(f"{self.path}: cannot be written ({err.strerror or err})") from err
 
     def results(self) -> dict[str, Result]:
-        """Return every complete result by key, in order of keys."""
+        """Return every complete result by key, sorted."""
         found = {}
         for folder in sorted(self.runs.iterdir()) if self.runs.is_dir() else ():
             if not folder.name.startswith(".") and (result := self.result(folder.name)) is not None:
@@ -67,24 +178,24 @@ class Out:
         return found
 
     def result(self, key: str) -> Result | None:
-        """Return the result of a run; None when there is none that is complete and of this form."""
-        return read_json(self.runs / key / RESULT)
+        """Return the result of a run; None where there is no complete one of this form."""
+        return read_json(self.runs / key / RESULT_NAME, Result)
 
     def commit(self, made: Path, key: str, trash: Path) -> None:
-        """Give a finished folder its place; what stood there goes to `trash` first, a folder of the same file system.
+        """Move a finished folder to its place. The previous one goes to `trash` first, on the same file system.
 
-        A kill between the two leaves no result, and the run is done again.
+        A kill between the two moves leaves no result: the next batch does the run again. Raises: OutputError.
         """
         target = self.runs / key
-        for number in range(1000):
-            aside = trash / f"old-{key}-{number}"
+        for attempt in range(1000):
+            aside = trash / f"old-{key}-{attempt}"
             try:
                 if target.exists():
                     target.rename(aside)
                 made.rename(target)
             except OSError as err:
-                # Another batch may have put its own there between the two steps: once more.
-                if made.exists() and (aside.exists() or target.exists()) and number < 100:
+                # Another batch may have moved its own folder there between the two steps: try again.
+                if made.exists() and (aside.exists() or target.exists()) and attempt < 100:
                     continue
                 raise OutputError(f"{target}: cannot be written ({err.strerror or err})") from err
             finally:
@@ -112,13 +223,14 @@ def key_of(root: str, inside: str) -> str:
     return f"{readable or 'run'}-{digest}"
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object of this form; None for anything else (a file torn by a power cut is as good as none)."""
+def read_json(path: Path, form: type[_Form]) -> _Form | None:
+    """Return a JSON object of this form; None for a missing, torn or foreign file."""
     try:
-        found = json.loads(path.read_bytes())
+        # Not msgspec's own parser: it refuses the lone surrogates of file names that are no text.
+        found = msgspec.convert(json.loads(path.read_bytes()), form)
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found.get("form") == FORM else None
+    return found if found["form"] == FORM_VERSION else None
 
 
 def json_text(value: object) -> str:
@@ -127,7 +239,7 @@ def json_text(value: object) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all; one that has this text already is left as it is."""
+    """Write a whole file by one rename. A file that has this text already keeps its time of change."""
     data = text.encode("utf-8", "replace")
     try:
         if path.read_bytes() == data:

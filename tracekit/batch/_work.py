@@ -1,4 +1,4 @@
-"""One run, from its files to a folder that is ready to be put in its place. A worker calls it, here or far away."""
+"""One run, from its files to a finished folder. Workers call `work`, on this machine or another one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tracekit import archive, pipeline
 from tracekit._version import __version__
 from tracekit.batch._figures import figures_of
-from tracekit.batch._scan import Mark
-from tracekit.batch._store import FORM, RESULT, json_text
-from tracekit.batch.plan import Task, mark_json, sha256_of, tool_digest
+from tracekit.batch._scan import FileState
+from tracekit.batch._store import FORM_VERSION, RESULT_NAME, ArchivedJson, RecordsJson, Result, SourceJson, json_text
+from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
     AllInputsError,
     InputError,
@@ -34,16 +33,22 @@ from tracekit.report import Report
 from tracekit.trace import Ledger, Trace
 
 ASSETS = "../../assets"
-"""From a run's folder to what all pages share."""
-_SUFFIXES = {
-    "chrome": ".json.gz", "jsonl": ".jsonl.gz", "csv": ".csv.gz", "parquet": ".parquet", "cuda-kvp": ".kvp",
-    "cuda-csv": ".cuda.csv", "fluid-pb": ".prof", "paddle-pb": ".paddle_trace.pb",
-}  # fmt: skip
+"""Path from a run's folder to the assets that all pages share."""
+_SUFFIX_OF_TARGET = {
+    "chrome": ".json.gz",
+    "jsonl": ".jsonl.gz",
+    "csv": ".csv.gz",
+    "parquet": ".parquet",
+    "cuda-kvp": ".kvp",
+    "cuda-csv": ".cuda.csv",
+    "fluid-pb": ".prof",
+    "paddle-pb": ".paddle_trace.pb",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker hands back. made: the folder, "" when it could not even make one; then `error` says why."""
+    """The answer of a worker. made: the finished folder; "" if it could not make one, with the reason in `error`."""
 
     key: str
     made: str
@@ -52,8 +57,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Made:
-    """What became of a run. reasons: (file, what went wrong); file is "" for the run as a whole."""
+class _RunState:
+    """The state of a run. reasons: (file, reason); file is "" for the run as a whole. again: the next batch retries."""
 
     trace: Trace | None = None
     entry: archive.Entry | None = None
@@ -64,10 +69,11 @@ class _Made:
 
 
 def work(task: Task) -> Outcome:
-    """Do one run in a new folder below `task.work`. Whatever happens to a run stands in its result: this never raises
-    for a bad input, and what a machine spoilt is marked to be done again.
+    """Do one run in a new folder below `task.work`. A failure is part of the result: this function raises nothing.
+
+    A failure of the machine, unlike one of the input files, marks the run for a retry by the next batch.
     """
-    if (error := stranger(task.work, task.version, task.tool)) is not None:
+    if (error := worker_mismatch(task.work, task.version, task.tool)) is not None:
         return Outcome(task.key, "", "failed", error)
     _allow_many_files(len(task.files))
     try:
@@ -79,181 +85,180 @@ def work(task: Task) -> Outcome:
 
 
 def _allow_many_files(count: int) -> None:
-    """Raise the soft limit of open files where a run has many: all its files are open at once."""
+    """Raise the soft limit of open files for a run of many files: all of them are open at once."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * count + 256
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    needed = 2 * count + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
         with contextlib.suppress(OSError, ValueError):
-            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, soft), hard))
+            limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, soft), hard))
 
 
-def stranger(work_folder: str, version: str, tool: str) -> str | None:
-    """Return why a worker cannot work for a batch: another tracekit, another file system. None when it can."""
+def worker_mismatch(work_folder: str, version: str, tool: str) -> str | None:
+    """Return why a worker cannot work for a batch (another tracekit or file system); None if it can."""
     if (version, tool) != (__version__, tool_digest()):
         return f"the worker on {socket.gethostname()} has another tracekit ({__version__}, the batch has {version})"
     if not Path(work_folder).is_dir():
-        return f"the worker on {socket.gethostname()} does not see {work_folder}: OUT must lie on a shared file system"
+        return f"the worker on {socket.gethostname()} does not see {work_folder}: OUT must be on a shared file system"
     return None
 
 
 def _done(task: Task, made: Path) -> Outcome:
-    outcome = _Made()
-    task = replace(task, files=tuple(_present(Path(task.folder, mark.path), mark) for mark in task.files))
-    marks = [sha256_of(Path(task.folder, mark.path)) for mark in task.files]
+    state = _RunState()
+    task = replace(task, files=tuple(_current(Path(task.folder, file.path), file) for file in task.files))
+    digests = [sha256_of(Path(task.folder, file.path)) for file in task.files]
     try:
-        _make(task, made, outcome)
+        _make(task, made, state)
     except AllInputsError as err:
-        outcome.reasons += [("", str(each)) for each in err.errors if not _named(each, outcome)]
+        state.reasons += [("", str(each)) for each in err.errors if not _is_listed(each, state)]
     except TracekitError as err:
-        outcome.again = isinstance(err, (OutputError, MissingExtraError, SchemaError)) or _is_gone(err)
-        outcome.reasons += _each_reason(task, outcome, err)
+        state.again = isinstance(err, (OutputError, MissingExtraError, SchemaError)) or _is_gone(err)
+        state.reasons += _reasons_of(task, state, err)
     except MemoryError:
-        outcome.reasons.append(("", "out of memory"))
-        outcome.again = True
+        state.reasons.append(("", "out of memory"))
+        state.again = True
     except OSError as err:
-        outcome.reasons.append(("", f"{err.filename or 'the system'}: {err.strerror or err}"))
-        outcome.again = True
-    except Exception as err:  # noqa: BLE001 - a bug of ours costs this run its result, with the reason, not the batch
-        outcome.reasons.append(("", f"tracekit failed: {type(err).__name__}: {err}"))
-        outcome.again = True
-    changed = _changed_meanwhile(task, marks)
+        state.reasons.append(("", f"{err.filename or 'the system'}: {err.strerror or err}"))
+        state.again = True
+    except Exception as err:  # noqa: BLE001 - a bug of ours fails this run, with the reason, and not the batch
+        state.reasons.append(("", f"tracekit failed: {type(err).__name__}: {err}"))
+        state.again = True
+    changed = _changed_meanwhile(task, digests)
     if changed:
-        outcome.again = True
-        outcome.reasons += [(path, "changed while it was read") for path in changed]
-    if outcome.report is None:
+        state.again = True
+        state.reasons += [(path, "changed while it was read") for path in changed]
+    if state.report is None:
         for path in made.iterdir():
             path.unlink()
-    result = _result(task, made, outcome, marks)
-    (made / RESULT).write_text(json_text(result), encoding="ascii")
+    result = _result(task, made, state, digests)
+    (made / RESULT_NAME).write_text(json_text(result), encoding="ascii")
     return Outcome(task.key, str(made), result["status"])
 
 
-def _each_reason(task: Task, outcome: _Made, err: TracekitError) -> list[tuple[str, str]]:
-    """Return the reason of a run that failed, or of each of its files where several were tried and none is named."""
+def _reasons_of(task: Task, state: _RunState, err: TracekitError) -> list[tuple[str, str]]:
+    """Return the reason of each file that cannot be read, or else the error of the whole run."""
     failures: list[Failure] = []
-    if len(task.files) > 1 and not outcome.again and not outcome.reasons:
+    if len(task.files) > 1 and not state.again and not state.reasons:
         with contextlib.suppress(TracekitError):
-            _read([str(Path(task.folder, mark.path)) for mark in task.files], task, failures)
-    inside_of = {str(Path(task.folder, mark.path)): mark.path for mark in task.files}
-    return [(inside_of.get(f.name, f.name), str(f.error)) for f in failures] or [("", str(err))]
+            _read([str(Path(task.folder, file.path)) for file in task.files], task, failures)
+    relative = {str(Path(task.folder, file.path)): file.path for file in task.files}
+    return [(relative.get(f.name, f.name), str(f.error)) for f in failures] or [("", str(err))]
 
 
-def _named(error: TracekitError, outcome: _Made) -> bool:
-    return any(text == str(error) for _, text in outcome.reasons)
+def _is_listed(error: TracekitError, state: _RunState) -> bool:
+    return any(text == str(error) for _, text in state.reasons)
 
 
 def _is_gone(err: TracekitError) -> bool:
     return isinstance(err, InputError) and isinstance(err.__cause__, OSError)
 
 
-def _present(path: Path, mark: Mark) -> Mark:
-    """Return the mark as it is now: the plan may be hours old."""
+def _current(path: Path, file: FileState) -> FileState:
+    """Return the file's present size and time: the plan may be hours old."""
     try:
         facts = path.stat()
     except OSError:
-        return mark
-    return replace(mark, size=facts.st_size, mtime_ns=facts.st_mtime_ns)
+        return file
+    return replace(file, size=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 
-def _changed_meanwhile(task: Task, marks: Sequence[str]) -> list[str]:
+def _changed_meanwhile(task: Task, digests: Sequence[str]) -> list[str]:
     changed = []
-    for mark, sha256 in zip(task.files, marks, strict=True):
-        path = Path(task.folder, mark.path)
+    for file, sha256 in zip(task.files, digests, strict=True):
+        path = Path(task.folder, file.path)
         try:
             facts = path.stat()
         except OSError:
-            changed.append(mark.path)
+            changed.append(file.path)
             continue
-        same = (facts.st_size, facts.st_mtime_ns) == (mark.size, mark.mtime_ns)
+        same = (facts.st_size, facts.st_mtime_ns) == (file.size, file.mtime_ns)
         if not same or (not sha256 and os.access(path, os.R_OK)):
-            changed.append(mark.path)
+            changed.append(file.path)
     return changed
 
 
-def _make(task: Task, made: Path, outcome: _Made) -> None:
-    """Archive, report, convert. Files that cannot be read are named and left out, as long as one can."""
-    paths = [str(Path(task.folder, mark.path)) for mark in task.files]
+def _make(task: Task, made: Path, state: _RunState) -> None:
+    """Archive, report, convert. Files that cannot be read become reasons, as long as one file can be read."""
+    paths = [str(Path(task.folder, file.path)) for file in task.files]
     failures: list[Failure] = []
     source: str | list[str]
     try:
-        if task.wanted.archive:
-            inside = task.wanted.archive == str(Path(task.out, "archive"))
+        if task.options.archive:
+            inside = task.options.archive == str(Path(task.out, "archive"))
             added = archive.add(
-                task.wanted.archive, paths, run=task.name, strict=task.wanted.strict, failures=failures,
+                task.options.archive,
+                paths,
+                run=task.name,
+                strict=task.options.strict,
+                failures=failures,
                 workspace=made.parent if inside else None,
-            )  # fmt: skip
-            outcome.entry = archive.entry_at(added.path)
+            )
+            state.entry = archive.entry_at(added.path)
             source = added.path
             trace = pipeline.read(source)
         else:
             trace, source = _read(paths, task, failures)
     finally:
-        inside_of = {path: mark.path for path, mark in zip(paths, task.files, strict=True)}
+        relative = {path: file.path for path, file in zip(paths, task.files, strict=True)}
         for failure in failures:
-            outcome.reasons.append((inside_of.get(failure.name, failure.name), str(failure.error)))
-            outcome.again |= _is_gone(failure.error)
-    outcome.trace = trace
+            state.reasons.append((relative.get(failure.name, failure.name), str(failure.error)))
+            state.again |= _is_gone(failure.error)
+    state.trace = trace
     report = replace(pipeline.report(trace), title=task.name)
     page = pipeline.render(report, "html", RenderOptions(assets=ASSETS))
     (made / "report.html").write_bytes(page.encode("utf-8", "replace"))
-    for name in task.wanted.to:
-        target = made / f"trace{_SUFFIXES.get(name) or '.' + name}"
+    for name in task.options.to:
+        target = made / f"trace{_SUFFIX_OF_TARGET.get(name) or '.' + name}"
         try:
             done = pipeline.convert(source, target, to=name)
         except UsageError as err:  # totals alone have no timeline
-            outcome.notes.append(f"{name}: {str(err).replace(f'{source} ', 'the run ')}")
+            state.notes.append(f"{name}: {str(err).replace(f'{source} ', 'the run ')}")
             continue
-        outcome.notes += [
-            f"{name}: {n:,} rows left out: {reason}" for reason, n in sorted(done.written.left_out.items())
-        ]
-    outcome.report = report
+        state.notes += [f"{name}: {n:,} rows not written: {why}" for why, n in sorted(done.written.left_out.items())]
+    state.report = report
 
 
 def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace, list[str]]:
-    """Return the trace of the files that can be read to their end, and which they are."""
+    """Return the trace of the files that can be read completely, and their paths."""
     good = list(paths)
     while True:
         bad: list[Failure] = []
-        trace = pipeline.read(good, strict=task.wanted.strict, failures=bad)
+        trace = pipeline.read(good, strict=task.options.strict, failures=bad)
         failures += bad
         if not bad:
             return trace, good
-        lost = {failure.name for failure in bad}
-        good = [path for path in good if path not in lost]
+        failed = {failure.name for failure in bad}
+        good = [path for path in good if path not in failed]
         if not good:
             raise AllInputsError(failure.error for failure in bad)
 
 
-def _result(task: Task, made: Path, outcome: _Made, marks: Sequence[str]) -> dict[str, Any]:
-    """Return the documented JSON object of a run. It holds nothing that another run of the same bytes would not."""
-    trace, report = outcome.trace, outcome.report
-    failed = {path for path, _ in outcome.reasons if path}
+def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) -> Result:
+    """Return the result of a run. The same bytes always give the same result."""
+    trace, report = state.trace, state.report
+    failed = {path for path, _ in state.reasons if path}
     formats = {s.path: s.format for s in trace.run.sources} if trace else {}
     ledgers = trace.ledgers if trace else ()
     good = report is not None
-    status = "failed" if not good else "partial" if outcome.reasons else "ok"
-    date, date_from = _date(task, outcome) if good else (_file_date(task), "file")
-    outputs = [
-        {"path": path.name, "bytes": path.stat().st_size} for path in sorted(made.iterdir()) if path.name != RESULT
-    ]
-    entry = outcome.entry if good else None
+    status = "failed" if not good else "partial" if state.reasons else "ok"
+    date, date_from = _date(task, state) if good else (_file_date(task), "file")
+    outputs = [path for path in sorted(made.iterdir()) if path.name != RESULT_NAME]
     return {
-        "form": FORM,
+        "form": FORM_VERSION,
         "tracekit": __version__,
         "tool": task.tool,
-        "options": task.wanted.to_json(Path(task.out)),
+        "options": task.options.to_json(Path(task.out)),
         "run": task.name,
         "key": task.key,
         "root": task.root,
         "inside": task.inside,
         "status": status,
-        "again": outcome.again,
-        "reasons": [{"file": path, "reason": _lasting(text, made, task)} for path, text in outcome.reasons],
+        "again": state.again,
+        "reasons": [{"file": path, "reason": _without_work_folder(text, made, task)} for path, text in state.reasons],
         "date": date,
         "date_from": date_from,
         "start_ns": _start(trace) if good else None,
@@ -262,43 +267,52 @@ def _result(task: Task, made: Path, outcome: _Made, marks: Sequence[str]) -> dic
         "events": trace.events.num_rows if trace else 0,
         "totals": trace.totals.num_rows if trace else 0,
         "records": _records(ledgers),
-        "notes": [*(report.notes if report else ()), *outcome.notes],
+        "notes": [*(report.notes if report else ()), *state.notes],
         "sources": [
-            {
-                **mark_json(mark), "sha256": sha256, "format": formats.get(str(Path(task.folder, mark.path)), ""),
-                "read": good and mark.path not in failed,
-            }
-            for mark, sha256 in zip(task.files, marks, strict=True)
+            SourceJson(
+                **file_state_json(file),
+                sha256=sha256,
+                format=formats.get(str(Path(task.folder, file.path)), ""),
+                read=good and file.path not in failed,
+            )
+            for file, sha256 in zip(task.files, digests, strict=True)
         ],
-        "others": list(map(mark_json, task.others)),
-        "outputs": outputs,
-        "archive": {"id": entry.id, "name": entry.path[len(task.wanted.archive) :].lstrip("/"), "bytes": entry.bytes}
-        if entry
-        else None,
-    }  # fmt: skip
+        "others": list(map(file_state_json, task.others)),
+        "outputs": [{"path": path.name, "bytes": path.stat().st_size} for path in outputs],
+        "archive": _archived(state.entry, task.options.archive) if state.entry and good else None,
+    }
 
 
-def _lasting(text: str, made: Path, task: Task) -> str:
-    """Return a reason without the folders of this one batch."""
+def _archived(entry: archive.Entry, root: str) -> ArchivedJson:
+    return {"id": entry.id, "name": entry.path[len(root) :].lstrip("/"), "bytes": entry.bytes}
+
+
+def _without_work_folder(text: str, made: Path, task: Task) -> str:
+    """Return a reason without the paths of this batch's unfinished folders."""
     return text.replace(f"{made}/", "").replace(f"{task.work}/", "")
 
 
-def _records(ledgers: Sequence[Ledger]) -> dict[str, Any]:
-    """Return the sum of the ledgers: of each record read, what became of it."""
+def _records(ledgers: Sequence[Ledger]) -> RecordsJson:
     dropped: dict[str, int] = {}
     for ledger in ledgers:
         for code, count in ledger.dropped.items():
             dropped[code] = dropped.get(code, 0) + count
-    sums = {name: sum(getattr(x, name) for x in ledgers) for name in ("read", "kept", "merged", "facts", "filtered")}
-    ignored = sum(sum(x.ignored.values()) for x in ledgers)
-    return {**sums, "ignored": ignored, "dropped": dict(sorted(dropped.items()))}
+    return {
+        "read": sum(ledger.read for ledger in ledgers),
+        "kept": sum(ledger.kept for ledger in ledgers),
+        "merged": sum(ledger.merged for ledger in ledgers),
+        "facts": sum(ledger.facts for ledger in ledgers),
+        "filtered": sum(ledger.filtered for ledger in ledgers),
+        "ignored": sum(sum(ledger.ignored.values()) for ledger in ledgers),
+        "dropped": dict(sorted(dropped.items())),
+    }
 
 
-def _date(task: Task, outcome: _Made) -> tuple[str, str]:
-    """Return the day of a run and whence it is known, by the archive's own rule."""
-    if outcome.entry is not None:
-        return outcome.entry.date.isoformat(), outcome.entry.date_from
-    trace = outcome.trace
+def _date(task: Task, state: _RunState) -> tuple[str, str]:
+    """Return the day of a run and its source ("trace", "file" or "given"), by the archive's rule."""
+    if state.entry is not None:
+        return state.entry.date.isoformat(), state.entry.date_from
+    trace = state.trace
     if trace is not None:
         first = trace.events.column("ts_ns")[0].as_py() if trace.events.num_rows else None
         if (day := archive.clock_date(trace.run, first)) is not None:
@@ -307,7 +321,7 @@ def _date(task: Task, outcome: _Made) -> tuple[str, str]:
 
 
 def _file_date(task: Task) -> str:
-    return datetime.fromtimestamp(min(mark.mtime_ns for mark in task.files) // 10**9, UTC).date().isoformat()
+    return datetime.fromtimestamp(min(file.mtime_ns for file in task.files) // 10**9, UTC).date().isoformat()
 
 
 def _start(trace: Trace | None) -> int | None:
@@ -319,13 +333,13 @@ def _start(trace: Trace | None) -> int | None:
     return trace.run.origin_ns + int(first)
 
 
-def lost(task: Task, made: Path, reason: str) -> Outcome:
-    """Return the outcome of a run whose worker did not come back; it is made here, and done again by the next batch."""
+def lost_outcome(task: Task, made: Path, reason: str) -> Outcome:
+    """Return the outcome of a run whose worker died. The next batch does the run again."""
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    outcome = _Made(reasons=[("", reason)], again=True)
-    result = _result(task, made, outcome, [""] * len(task.files))
-    (made / RESULT).write_text(json_text(result), encoding="ascii")
+    state = _RunState(reasons=[("", reason)], again=True)
+    result = _result(task, made, state, [""] * len(task.files))
+    (made / RESULT_NAME).write_text(json_text(result), encoding="ascii")
     return Outcome(task.key, str(made), "failed")
 
 

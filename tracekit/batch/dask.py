@@ -1,29 +1,30 @@
-"""A Dask cluster, wherever it runs: the same tasks by the same function. OUT and the roots must be shared file systems.
+"""A Dask cluster as the engine of a batch. OUT and the roots must be on shared file systems.
 
-A worker that dies loses its runs to other workers; the cluster gives up on a run that took `allowed-failures` workers
-with it (its own setting; 3 where nothing else is said).
+When a worker dies, Dask gives its runs to other workers. It gives up on a run that killed `allowed-failures` workers
+(Dask's own setting; 3 by default).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
-from tracekit.batch._work import Outcome, stranger, work
-from tracekit.batch.local import DIED, Lost
+from tracekit.batch._work import Outcome, work, worker_mismatch
+from tracekit.batch.local import DIED, LostTask
 from tracekit.batch.plan import Task
 from tracekit.errors import InputError, MissingExtraError, OutputError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
-AHEAD = 2
-"""Tasks sent for each thread of the cluster: one that runs, one that waits beside it."""
+TASKS_PER_THREAD = 2
+"""Tasks sent for each thread of the cluster: one runs, one waits beside it."""
 CONNECT_S = 20
 
 
-class Cluster:
-    """The cluster whose scheduler listens at an address, such as tcp://10.0.0.1:8786."""
+class DaskEngine:
+    """The cluster whose scheduler has this address, such as tcp://10.0.0.1:8786."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -49,24 +50,19 @@ class Cluster:
             self._client.close()
             self._client = None
 
-    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
-        """Do all tasks; see `local.Engine`. Raises: OutputError for workers that cannot, or a lost scheduler."""
+    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
+        """Do all tasks; see `local.Engine`. Raises: OutputError for unusable workers or a lost scheduler."""
         client = self._client
         if client is None:
             raise OutputError("the cluster is not open")
-        running: dict[Any, Task] = {}
-        asked = False
-        more = True
+        running: dict[Future, Task] = {}
+        is_checked = False
         while True:
-            while more and len(running) < self._room(client):
-                task = next(tasks, None)
-                if task is None:
-                    more = False
-                    break
-                if not asked:
-                    self._ask(client, task)
-                    asked = True
-                name = f"tracekit-{task.work.rpartition('.')[2]}-{task.key}"
+            while len(running) < self._capacity(client) and (task := next(tasks, None)) is not None:
+                if not is_checked:
+                    self._check_workers(client, task)
+                    is_checked = True
+                name = f"tracekit-{Path(task.work).name}-{task.key}"
                 running[client.submit(work, task, key=name, pure=False)] = task
             if not running:
                 return
@@ -77,30 +73,31 @@ class Cluster:
                 yield self._outcome(future, task, lost)
                 future.release()
 
-    def _room(self, client: Client) -> int:
+    def _capacity(self, client: Client) -> int:
         threads: int = sum(client.nthreads().values())
-        return max(AHEAD * threads, 2)
+        return max(TASKS_PER_THREAD * threads, 2)
 
-    def _ask(self, client: Client, task: Task) -> None:
-        """Ask the workers that are there whether they can; those that come later say it run by run."""
-        said = client.run(stranger, task.work, task.version, task.tool, on_error="return")
-        for answer in said.values():
+    def _check_workers(self, client: Client, task: Task) -> None:
+        """Raise OutputError if a present worker cannot do the task. Workers that come later check it themselves."""
+        answers = client.run(worker_mismatch, task.work, task.version, task.tool, on_error="return")
+        for answer in answers.values():
             if answer is not None:
                 raise OutputError(
                     f"--dask {self._address}: {answer}", hint="all workers need this tracekit, and OUT at the same path"
                 )
 
-    def _outcome(self, future: Any, task: Task, lost: Lost) -> Outcome:
+    def _outcome(self, future: Future, task: Task, lost: LostTask) -> Outcome:
         if future.status == "finished":
-            found: Outcome = future.result()
-            return found
+            outcome: Outcome = future.result()
+            return outcome
         if future.status == "error":
             error = future.exception()
             if isinstance(error, self._distributed.KilledWorker):
                 return lost(task, DIED)
-            return lost(task, f"the cluster failed on it: {type(error).__name__}: {_first_line(error)}")
+            return lost(task, f"the cluster failed on this run: {type(error).__name__}: {_first_line(error)}")
         raise OutputError(
-            f"--dask {self._address}: the scheduler is gone", hint="what is done stays; start it again, then this batch"
+            f"--dask {self._address}: the scheduler is gone",
+            hint="finished runs are kept; start the scheduler and this batch again",
         )
 
 

@@ -1,7 +1,7 @@
-"""Processes of this machine. Each has one run at a time, so that a process that dies costs its own run and no other.
+"""Processes of this machine as the engine of a batch. A process that dies fails its own run and no other.
 
-A worker is a `ProcessPoolExecutor` of one process, started afresh (spawn): what died is known without guessing, and is
-tried once more in a new process. A worker whose batch is gone ends at once: it holds the other end of a pipe.
+A worker is a `ProcessPoolExecutor` of one fresh process (spawn) with one run at a time: it is certain which run killed
+it. That run is tried once more in a new process. A worker whose batch is gone ends at once: it waits on a pipe.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tracekit.batch._work import Outcome, work
 from tracekit.batch.plan import Task
 
 DIED = "the worker process died twice on this run (killed, out of memory, or a crash of a library)"
-Lost = Callable[[Task, str], Outcome]
+LostTask = Callable[[Task, str], Outcome]
 
 
 class Engine(Protocol):
-    """Who does the tasks. `run` takes tasks when it has room for them, and gives each outcome as it comes."""
+    """The workers of a batch. `run` takes a task when a worker is free, and yields each outcome as it comes."""
 
     def __enter__(self) -> Self:
         """Start."""
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once, whatever is being done."""
+        """Stop at once, without waiting for running tasks."""
 
-    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
-        """Do all tasks. lost: makes the outcome of a task that did not come back."""
+    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
+        """Do all tasks. lost: makes the outcome of a task whose worker died."""
 
 
-class Local:
-    """`jobs` processes of this machine."""
+class LocalEngine:
+    """Workers that are processes of this machine."""
 
     def __init__(self, jobs: int) -> None:
         self._idle = [_Slot() for _ in range(max(jobs, 1))]
@@ -52,7 +52,7 @@ class Local:
         for slot in self._slots:
             slot.stop()
 
-    def run(self, tasks: Iterator[Task], lost: Lost) -> Iterator[Outcome]:
+    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
         """Do all tasks; see `Engine`."""
         running: dict[Future[Outcome], tuple[_Slot, Task, int]] = {}
         while True:
@@ -77,7 +77,7 @@ class Local:
 
 
 class _Slot:
-    """One process, started when it has something to do, and again after it died."""
+    """One process, started for its first task and again after it died."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -87,7 +87,7 @@ class _Slot:
         with _no_interrupt():
             try:
                 return self._started().submit(work, task)
-            except BrokenProcessPool:  # died while it had nothing to do
+            except BrokenProcessPool:  # died while it was idle
                 self.stop()
                 return self._started().submit(work, task)
 
@@ -99,7 +99,7 @@ class _Slot:
         return self._pool
 
     def stop(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process, also in the middle of a task."""
         pool, leash, self._pool, self._leash = self._pool, self._leash, None, None
         if leash is not None:
             leash[1].close()
@@ -109,7 +109,7 @@ class _Slot:
 
 
 def _begin(leash: Connection) -> None:
-    """Make a fresh process a worker: Ctrl-C is the batch's business, and without the batch there is nothing to do."""
+    """Prepare a worker: the batch handles Ctrl-C, and the worker ends with the batch."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -124,11 +124,11 @@ def _begin(leash: Connection) -> None:
 
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back while a process starts: it inherits this, and says nothing about an interrupt of its own."""
+    """Block SIGINT while a process starts. It inherits that, and prints no traceback of its own on Ctrl-C."""
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    resource_tracker.ensure_running()  # when that starts, it unblocks SIGINT again: before us, then
+    resource_tracker.ensure_running()  # first, since its start unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

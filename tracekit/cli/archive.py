@@ -66,9 +66,17 @@ def add(
     failures: list[Failure] = []
     with progress(f"archiving {reading.inputs[0]}") as update:
         done = archives.add(
-            root, reading.inputs, run=run, tags=_tags(tag), date=date or None, force=force, demangle=reading.demangle,
-            failures=failures, progress=update, **reading.words(),
-        )  # fmt: skip
+            root,
+            reading.inputs,
+            run=run,
+            tags=_tags(tag),
+            date=date or None,
+            force=force,
+            demangle=reading.demangle,
+            failures=failures,
+            progress=update,
+            **reading.words(),
+        )
     rows = [f"{n:,} {what}" for n, what in ((done.events, "events"), (done.totals, "totals")) if n]
     word = "added" if done.new else "changed" if done.changed else "is there already:"
     say(f"{word} {done.path}: {' and '.join(rows) or 'no events'}, {done.bytes:,} bytes")
@@ -105,9 +113,7 @@ def list_(
     from tracekit import archive as archives
 
     failures: list[Failure] = []
-    found = archives.entries(
-        root, tag=tag or (), since=since or None, until=until or None, run=run, failures=failures
-    )  # fmt: skip
+    found = archives.entries(root, tag=tag or (), since=since or None, until=until or None, run=run, failures=failures)
     if format_ == "json":
         _print_json([entry.to_json() for entry in found])
     else:
@@ -146,7 +152,8 @@ def _listing(found: Sequence[Entry]) -> ReportTable:
     size = sum(entry.bytes for entry in found)
     title = f"{_count(len(found), 'run')}, {format_bytes(size)}"
     return ReportTable(
-        "entries", title,
+        "entries",
+        title,
         (
             Column("id", "id", Unit.ID, [entry.id[:SHORT_ID] for entry in found]),
             Column("date", "date", Unit.ID, [entry.date.isoformat() for entry in found]),
@@ -158,7 +165,7 @@ def _listing(found: Sequence[Entry]) -> ReportTable:
             Column("sources", "sources", Unit.COUNT, [len(entry.sources) for entry in found], 2),
             Column("formats", "formats", Unit.TEXT, [" ".join(entry.facts["formats"]) for entry in found], 2),
         ),
-    )  # fmt: skip
+    )
 
 
 @example("tracekit archive show profiles 3f9a6b0c")
@@ -174,12 +181,18 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
         return
     lines = [entry.path]
     facts: list[tuple[str, object]] = [
-        ("id", entry.id), ("run", entry.run), ("date", f"{entry.date} (from: {entry.date_from})"),
-        ("tags", " ".join(_texts(entry.tags))), ("events", f"{entry.events:,}"), ("totals", f"{entry.totals:,}"),
-        ("bytes", f"{entry.bytes:,}"), ("schema", entry.schema), ("tracekit", entry.version),
+        ("id", entry.id),
+        ("run", entry.run),
+        ("date", f"{entry.date} (from: {entry.date_from})"),
+        ("tags", " ".join(_texts(entry.tags))),
+        ("events", f"{entry.events:,}"),
+        ("totals", f"{entry.totals:,}"),
+        ("bytes", f"{entry.bytes:,}"),
+        ("schema", entry.schema),
+        ("tracekit", entry.version),
         *((k, v) for k, v in entry.facts.items() if isinstance(v, (str, int, float))),
         ("devices", ", ".join(entry.facts["devices"])),
-    ]  # fmt: skip
+    ]
     lines += [f"  {key:<16} {str(value)[:400]}" for key, value in facts if str(value)]
     for source in entry.sources:
         label = f"{source.label} = " if source.label else ""
@@ -236,9 +249,15 @@ def prune(
     most = _size(max_size) if max_size else None
     failures: list[Failure] = []
     done = archives.prune(
-        root, before=before, max_bytes=most, tag=tag or (), run=run,
-        keep=keep or (), dry_run=dry_run, failures=failures,
-    )  # fmt: skip
+        root,
+        before=before,
+        max_bytes=most,
+        tag=tag or (),
+        run=run,
+        keep=keep or (),
+        dry_run=dry_run,
+        failures=failures,
+    )
     word = "would remove" if dry_run else "removed"
     for entry in done.removed:
         print(printable(f"{word} {entry.date} {entry.id[:SHORT_ID]} {entry.run}: {entry.bytes:,} bytes, {entry.path}"))
@@ -293,6 +312,11 @@ def export(
 
 
 for _name, _command in (
-    ("add", add), ("list", list_), ("show", show), ("verify", verify), ("prune", prune), ("export", export),
-):  # fmt: skip
+    ("add", add),
+    ("list", list_),
+    ("show", show),
+    ("verify", verify),
+    ("prune", prune),
+    ("export", export),
+):
     archive.command(name=_name, epilog=getattr(_command, "example", None))(guarded(_command))

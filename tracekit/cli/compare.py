@@ -79,9 +79,16 @@ def compare(
     failures: list[Failure] = []
     with progress("comparing") as update:
         found = comparing.compare(
-            first, second, rules=fail_on or (), limits=limits, history=history, format=reader, one_run=one_run,
-            failures=failures, progress=update,
-        )  # fmt: skip
+            first,
+            second,
+            rules=fail_on or (),
+            limits=limits,
+            history=history,
+            format=reader,
+            one_run=one_run,
+            failures=failures,
+            progress=update,
+        )
     if top is None:
         top = _TOP if form in ("text", "markdown") else 0
     report = comparing.report_of(found, top=top)

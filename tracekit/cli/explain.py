@@ -35,9 +35,12 @@ def explain(
     failures: list[Failure] = []
     with progress(f"reading {inputs[0]}") as update:
         trace = pipeline.read(
-            inputs, demangle=reading.demangle, failures=failures, progress=update,
+            inputs,
+            demangle=reading.demangle,
+            failures=failures,
+            progress=update,
             **replace(reading, inputs=inputs).words(),
-        )  # fmt: skip
+        )
     made = explained(trace, left, right)
     sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
     finish(failures)

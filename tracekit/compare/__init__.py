@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from tracekit.analysis.series import ChangePoint, change_points
 from tracekit.compare._history import History, history_of
-from tracekit.compare._inputs import Found, How, find_runs, load, once
-from tracekit.compare._match import Group, match
+from tracekit.compare._inputs import LoadOptions, RunInput, find_runs, load, once
+from tracekit.compare._match import NameGroup, match
 from tracekit.compare._measure import (
     FASTER,
     LEAST_VALUES,
@@ -28,7 +28,7 @@ from tracekit.compare._measure import (
 )
 from tracekit.compare._profile import Profile
 from tracekit.compare._report import Comparison, report_of
-from tracekit.compare._rules import MET, VIOLATED, Checked, Rule, check, parse_rule
+from tracekit.compare._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.errors import UsageError
 from tracekit.inputs import Failure
 from tracekit.schema import Kind
@@ -45,12 +45,12 @@ __all__ = [
     "VIOLATED",
     "Change",
     "ChangePoint",
-    "Checked",
+    "CheckedRule",
     "Comparison",
-    "Group",
+    "GateRule",
     "History",
     "Limits",
-    "Rule",
+    "NameGroup",
     "change_points",
     "compare",
     "parse_rule",
@@ -61,15 +61,22 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     profiles: list[Profile]
-    runs: list[Found]
+    runs: list[RunInput]
     notes: list[str]
 
 
 def compare(
-    base: str | Sequence[str], new: str | Sequence[str] = (), *, rules: Sequence[str | Rule] = (),
-    limits: Limits | None = None, history: bool = False, format: str = "", one_run: bool = False,
-    failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
-) -> Comparison:  # fmt: skip
+    base: str | Sequence[str],
+    new: str | Sequence[str] = (),
+    *,
+    rules: Sequence[str | GateRule] = (),
+    limits: Limits | None = None,
+    history: bool = False,
+    format: str = "",
+    one_run: bool = False,
+    failures: list[Failure] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Comparison:
     """Return the comparison of two sides, each named by words as `tracekit compare` takes them.
 
     rules: gates, as texts or parsed. history: the base is a series in order of time, looked at for change points; the
@@ -84,7 +91,7 @@ def compare(
         raise UsageError(
             "--fail-on needs NEW: a rule is about a change", hint="tracekit compare BASE NEW --fail-on RULE"
         )
-    sought = [once(find_runs(side, How(format, one_run)) if side else []) for side in words]
+    sought = [once(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
     found = [runs for runs, _ in sought]
     twice = {run.entry.id for run in found[1] if run.entry}
     if len(words[0]) == 1 and any(run.entry and run.entry.id not in twice for run in found[0]):
@@ -100,7 +107,7 @@ def compare(
             if progress is not None:
                 progress((before + share * count) / total)
 
-        loaded = _Loaded(*load(runs, How(format, one_run, failures, told))) if runs else _Loaded([], [], [])
+        loaded = _Loaded(*load(runs, LoadOptions(format, one_run, failures, told))) if runs else _Loaded([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
     past = None
@@ -115,7 +122,7 @@ def compare(
     return replace(_compared(sides, parsed, limits or Limits(), past), names=names)
 
 
-def _compared(sides: list[_Loaded], rules: list[Rule], limits: Limits, past: History | None) -> Comparison:
+def _compared(sides: list[_Loaded], rules: list[GateRule], limits: Limits, past: History | None) -> Comparison:
     base, new = (tuple(side.profiles) for side in sides)
     by_step = all(run.step_count for run in (*base, *new))
     names = [{key for run in runs for key in (run.steady if by_step else run.whole)} for runs in (base, new)]

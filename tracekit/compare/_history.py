@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.series import ChangePoint, change_points
-from tracekit.compare._inputs import Found
+from tracekit.compare._inputs import RunInput
 from tracekit.compare._measure import Metric, of_run, parse_metric
 from tracekit.compare._profile import Profile
 from tracekit.report import Cell, Column, ReportTable, Section, Series
@@ -37,7 +37,7 @@ class History:
         return self.points[-1][0] if self.points else 0
 
 
-def history_of(profiles: Sequence[Profile], runs: Sequence[Found]) -> History:
+def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History:
     """Return the history of step times; of traces without steps that of device work, else of operators."""
     wanted = "step.mean"
     if not any(run.step_count for run in profiles):
@@ -76,9 +76,12 @@ def section_of(history: History) -> Section:
     if not any(history.dates):
         del columns[1]
     series = Series(
-        f"{history.metric.text} by run", Unit.NS, list(history.labels), list(history.values),
+        f"{history.metric.text} by run",
+        Unit.NS,
+        list(history.labels),
+        list(history.values),
         marks=tuple((place, "change point") for place in marks),
-    )  # fmt: skip
+    )
     notes = []
     for place, point in history.points:
         notes.append(

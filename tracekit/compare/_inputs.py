@@ -27,8 +27,8 @@ _PORT = re.compile(r"\d+(/|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How to read. format: a reader's name, "" for the guess. progress: told the share done."""
+class LoadOptions:
+    """LoadOptions to read. format: a reader's name, "" for the guess. progress: told the share done."""
 
     format: str = ""
     one_run: bool = False
@@ -37,7 +37,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunInput:
     """One run: its name for people, and its inputs. folder: the folder whose child it is, "" for none."""
 
     label: str
@@ -46,9 +46,9 @@ class Found:
     entry: Entry | None = None
 
 
-def find_runs(words: Sequence[str], how: How) -> list[Found]:
+def find_runs(words: Sequence[str], how: LoadOptions) -> list[RunInput]:
     """Return the runs that words name. Raises: TracekitError."""
-    found: list[Found] = []
+    found: list[RunInput] = []
     for word in words:
         found += _of_word(word, how)
     if not found:
@@ -56,14 +56,14 @@ def find_runs(words: Sequence[str], how: How) -> list[Found]:
     return found
 
 
-def once(runs: Sequence[Found]) -> tuple[list[Found], list[str]]:
+def once(runs: Sequence[RunInput]) -> tuple[list[RunInput], list[str]]:
     """Return the runs of a side with each archived run once, in order, and a note on those that stood there again.
 
     Two adds at the same moment may leave two files of one id, which `archive verify` calls "twice", and two words may
     name one entry. Its rows are the same: counted as two repeats they would make the spread of runs look smaller than
     it is. A file that is as tracekit wrote it goes before one that another program wrote anew.
     """
-    kept: list[Found] = []
+    kept: list[RunInput] = []
     place: dict[str, int] = {}
     again: list[str] = []
     for run in runs:
@@ -85,7 +85,7 @@ def once(runs: Sequence[Found]) -> tuple[list[Found], list[str]]:
     return kept, [f"{entries} found twice, counted once: {shown}"]
 
 
-def _of_word(word: str, how: How) -> list[Found]:
+def _of_word(word: str, how: LoadOptions) -> list[RunInput]:
     path = Path(word)
     if not word.strip():
         raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
@@ -99,25 +99,25 @@ def _of_word(word: str, how: How) -> list[Found]:
     if "://" in word:
         is_file = "." in word.rpartition("/")[2]
         entries = archive.entries(word) if not is_file and archive.is_archive(word) else []
-        return [_of_entry(entry) for entry in entries] or [Found(word, (word,))]
+        return [_of_entry(entry) for entry in entries] or [RunInput(word, (word,))]
     if any(c in word for c in "*?["):
         names = sorted(n for n in glob.glob(word, recursive=True) if not Path(n).name.startswith("."))  # noqa: PTH207
         if not names:
             raise InputError(f"{word}: no file matches", hint="is the pattern right?")
         return [
-            Found(name, tuple(item.name for item in expand(name))) if Path(name).is_dir() else _of_file(name)
+            RunInput(name, tuple(item.name for item in expand(name))) if Path(name).is_dir() else _of_file(name)
             for name in names
         ]
-    return [Found(word, (word,))]
+    return [RunInput(word, (word,))]
 
 
-def _of_file(word: str) -> Found:
+def _of_file(word: str) -> RunInput:
     entry = archive.entry_at(word)
-    return Found(word, (word,)) if entry is None else _of_entry(entry)
+    return RunInput(word, (word,)) if entry is None else _of_entry(entry)
 
 
-def _of_entry(entry: Entry) -> Found:
-    return Found(f"{entry.run} {entry.date.isoformat()} {entry.id[:8]}", (entry.path,), entry=entry)
+def _of_entry(entry: Entry) -> RunInput:
+    return RunInput(f"{entry.run} {entry.date.isoformat()} {entry.id[:8]}", (entry.path,), entry=entry)
 
 
 def archive_words(word: str) -> list[Entry] | None:
@@ -155,27 +155,27 @@ def select(root: str, selector: str) -> list[Entry]:
         ) from err
 
 
-def _of_folder(word: str, how: How) -> list[Found]:
+def _of_folder(word: str, how: LoadOptions) -> list[RunInput]:
     if archive.is_archive(word):
         return [_of_entry(entry) for entry in archive.entries(word)]
     names = [item.name for item in expand(word)]
     if how.one_run:
-        return [Found(word, tuple(names))]
+        return [RunInput(word, tuple(names))]
     children: dict[str, list[str]] = {}
     for name in names:
         children.setdefault(Path(name).relative_to(word).parts[0], []).append(name)
     if len(children) == 1:
-        return [Found(word, tuple(names))]
-    return [Found(str(Path(word) / child), tuple(files), folder=word) for child, files in sorted(children.items())]
+        return [RunInput(word, tuple(names))]
+    return [RunInput(str(Path(word) / child), tuple(files), folder=word) for child, files in sorted(children.items())]
 
 
-def load(runs: Sequence[Found], how: How) -> tuple[list[Profile], list[Found], list[str]]:
+def load(runs: Sequence[RunInput], how: LoadOptions) -> tuple[list[Profile], list[RunInput], list[str]]:
     """Return the profile of each run that can be read, the runs themselves, and notes on what folders were taken for.
 
     Raises: TracekitError for a single run that cannot be read, AllInputsError where none can.
     """
     failures: list[Failure] = []
-    read: list[tuple[Found, Profile]] = []
+    read: list[tuple[RunInput, Profile]] = []
     for number, run in enumerate(runs):
         try:
             read.append((run, _profile(run, how)))
@@ -191,13 +191,13 @@ def load(runs: Sequence[Found], how: How) -> tuple[list[Profile], list[Found], l
         raise failures[0].error
     if how.failures is not None:
         how.failures.extend(failures)
-    out: list[tuple[Found, Profile]] = []
+    out: list[tuple[RunInput, Profile]] = []
     notes: list[str] = []
     for folder in dict.fromkeys(run.folder for run, _ in read):
         mine = [(run, profile) for run, profile in read if run.folder == folder]
         if folder and len(mine) > 1:
             if _are_ranks([profile for _, profile in mine]):
-                whole = Found(folder, tuple(name for run, _ in mine for name in run.inputs))
+                whole = RunInput(folder, tuple(name for run, _ in mine for name in run.inputs))
                 mine = [(whole, _profile(whole, how))]
                 notes.append(f"{folder}: one run, since each file in it is of other ranks")
             else:
@@ -206,7 +206,7 @@ def load(runs: Sequence[Found], how: How) -> tuple[list[Profile], list[Found], l
     return [profile for _, profile in out], [run for run, _ in out], notes
 
 
-def _profile(run: Found, how: How) -> Profile:
+def _profile(run: RunInput, how: LoadOptions) -> Profile:
     trace = pipeline.read(list(run.inputs), format=how.format, columns=COLUMNS)
     return profile_of(trace, run.label)
 

@@ -31,7 +31,7 @@ _LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NameGroup:
     """Names of the base and of the new side that are held against each other.
 
     how: "same", "renamed", "fused", "split", "replaced", "new" or "gone". why: the facts that agree.
@@ -65,13 +65,17 @@ Places = dict[tuple[Key | None, Key | None], Counter[tuple[Key, ...]]]
 
 
 def match(
-    base: Iterable[Key], new: Iterable[Key], signed_base: Side, signed_new: Side, order_base: Sequences,
+    base: Iterable[Key],
+    new: Iterable[Key],
+    signed_base: Side,
+    signed_new: Side,
+    order_base: Sequences,
     order_new: Sequences,
-) -> list[Group]:  # fmt: skip
+) -> list[NameGroup]:
     """Return the groups, each name of either side in one. signed: of the names whose signature is known."""
     left, right = sorted(set(base)), sorted(set(new))
     both = set(left) & set(right)
-    groups = [Group((key,), (key,), "same") for key in left if key in both]
+    groups = [NameGroup((key,), (key,), "same") for key in left if key in both]
     gone, fresh = set(left) - both, set(right) - both
     for found in _copies(gone, fresh):
         groups.append(found)
@@ -85,19 +89,19 @@ def match(
         groups.append(found)
         gone -= set(found.base)
         fresh -= set(found.new)
-    groups += [Group((key,), (), "gone") for key in sorted(gone)]
-    groups += [Group((), (key,), "new") for key in sorted(fresh)]
+    groups += [NameGroup((key,), (), "gone") for key in sorted(gone)]
+    groups += [NameGroup((), (key,), "new") for key in sorted(fresh)]
     return groups
 
 
-def _copies(gone: set[Key], fresh: set[Key]) -> list[Group]:
+def _copies(gone: set[Key], fresh: set[Key]) -> list[NameGroup]:
     """Return copies that both sides have under names of their own tool, by kind of copy; memsets too."""
     found = []
     for kind, way in sorted({(key[0], way) for key in gone for way in _way(*key)}):
         was = frozenset(key for key in gone if key[0] == kind and way in _way(*key))
         now = frozenset(key for key in fresh if key[0] == kind and way in _way(*key))
         if now:
-            found.append(Group(tuple(sorted(was)), tuple(sorted(now)), _how(was, now), "kind of copy"))
+            found.append(NameGroup(tuple(sorted(was)), tuple(sorted(now)), _how(was, now), "kind of copy"))
     return found
 
 
@@ -108,7 +112,7 @@ def _way(kind: str, name: str) -> list[str]:
 
 def _by_place(
     gone: set[Key], fresh: set[Key], both: set[Key], signed: tuple[Side, Side], orders: tuple[Sequences, Sequences]
-) -> list[Group]:
+) -> list[NameGroup]:
     if not gone or not fresh:
         return []
     old, now = _places(orders[0], gone, both), _places(orders[1], fresh, both)
@@ -126,7 +130,9 @@ def _by_place(
         why = _agree(was_set, now_set, *signed)
         if why:
             taken |= was_set | now_set
-            found.append(Group(tuple(sorted(was_set)), tuple(sorted(now_set)), _how(was_set, now_set), f"place, {why}"))
+            found.append(
+                NameGroup(tuple(sorted(was_set)), tuple(sorted(now_set)), _how(was_set, now_set), f"place, {why}")
+            )
     return found
 
 
@@ -209,7 +215,7 @@ def _agree(base: frozenset[Key], new: frozenset[Key], signed_base: Side, signed_
     return ", ".join(facts)
 
 
-def _by_signature(gone: set[Key], fresh: set[Key], signed_base: Side, signed_new: Side) -> list[Group]:
+def _by_signature(gone: set[Key], fresh: set[Key], signed_base: Side, signed_new: Side) -> list[NameGroup]:
     scored: dict[tuple[Key, Key], tuple[int, str]] = {}
     # Names are looked up by a fact that they must share, so that thousands of new names are no thousands squared.
     by_fact: dict[object, list[Key]] = {}
@@ -234,7 +240,7 @@ def _by_signature(gone: set[Key], fresh: set[Key], signed_base: Side, signed_new
     found = []
     for (key, other), (total, why) in sorted(scored.items()):
         if all(max(side) == total and side.count(total) == 1 for side in (of_base[key], of_new[other])):
-            found.append(Group((key,), (other,), "renamed", why))
+            found.append(NameGroup((key,), (other,), "renamed", why))
     return found
 
 

@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 
 from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
-from tracekit.compare._match import Group
+from tracekit.compare._match import NameGroup
 from tracekit.compare._profile import F64, Amount, Key, Profile
 from tracekit.errors import UsageError
 from tracekit.units import Unit
@@ -104,7 +104,7 @@ class Sides:
 
     base: tuple[Profile, ...]
     new: tuple[Profile, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[NameGroup, ...]
     by_step: bool
 
     @property
@@ -192,9 +192,15 @@ def _measured(
     why = f"{few} of base and {len(known[1])} of new, and nothing within them that repeats: more runs are needed"
     if point and ratio is not None:
         return Change(
-            metric, *at, ratio, ratio, ratio, "runs", (len(known[0]), len(known[1])),
+            metric,
+            *at,
+            ratio,
+            ratio,
+            ratio,
+            "runs",
+            (len(known[0]), len(known[1])),
             verdict(metric, ratio, ratio, ratio, limits),
-        )  # fmt: skip
+        )
     return Change(metric, *at, ratio, why=why)
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 from typing import TypeVar
 
-from tracekit.compare._match import Group
+from tracekit.compare._match import NameGroup
 from tracekit.compare._measure import Sides, weights
 from tracekit.compare._profile import Profile
 
@@ -21,11 +21,11 @@ Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChangePart:
     """One group of names. base, new: ns, a step or a run. group: None for the rest."""
 
     label: str
-    group: Group | None
+    group: NameGroup | None
     base: int
     new: int
 
@@ -36,10 +36,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ChangeParts:
     """rows: largest difference first, the rest last. base, new: what they add up to."""
 
-    rows: tuple[Part, ...]
+    rows: tuple[ChangePart, ...]
     base: int
     new: int
 
@@ -61,9 +61,11 @@ def rounded(parts: Sequence[Fraction]) -> list[int]:
 
 
 def split(
-    sides: Sides, groups: Sequence[Group], ns: Callable[[Profile], Mapping[tuple[str, str], int]],
+    sides: Sides,
+    groups: Sequence[NameGroup],
+    ns: Callable[[Profile], Mapping[tuple[str, str], int]],
     rest: tuple[str, Callable[[Profile], int]] | None = None,
-) -> Parts:  # fmt: skip
+) -> ChangeParts:
     """Return the parts by group. ns: the integer ns of each name of a run. rest: a label, and its ns."""
     columns: list[list[int]] = []
     for runs, names in (
@@ -79,8 +81,8 @@ def split(
             if rest is not None:
                 exact[-1] += weight * rest[1](run)
         columns.append(rounded(exact))
-    rows = [Part(group.label, group, base, new) for group, base, new in zip(groups, *columns, strict=False)]
+    rows = [ChangePart(group.label, group, base, new) for group, base, new in zip(groups, *columns, strict=False)]
     rows.sort(key=lambda part: (-abs(part.difference), -part.base, part.label))
     if rest is not None:
-        rows.append(Part(rest[0], None, columns[0][-1], columns[1][-1]))
-    return Parts(tuple(rows), sum(columns[0]), sum(columns[1]))
+        rows.append(ChangePart(rest[0], None, columns[0][-1], columns[1][-1]))
+    return ChangeParts(tuple(rows), sum(columns[0]), sum(columns[1]))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tracekit import pipeline
 from tracekit.compare._signature import Signature, signatures
-from tracekit.compare._work import NO_NAME, Work, find_work
+from tracekit.compare._work import NO_NAME, DeviceWork, find_work
 from tracekit.report import Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Trace
@@ -32,9 +32,23 @@ Key = tuple[str, str]
 """Kind and name of device work."""
 
 COLUMNS = pipeline.columns_of(["steps", "operator", "api", "memory"]) | {
-    "name", "kind", "source", "rank", "pid", "tid", "device", "context", "stream", "correlation",
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
-}  # fmt: skip
+    "name",
+    "kind",
+    "source",
+    "rank",
+    "pid",
+    "tid",
+    "device",
+    "context",
+    "stream",
+    "correlation",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+}
 _HOST = ViewOptions(op_detail=False)
 _ELSEWHERE = DEVICE_WORK | API_CALLS | {Kind.SYNC}
 
@@ -144,7 +158,7 @@ def _by_place(steps: StepTimes, values: F64, places: int) -> F64:
     return kept.reshape(-1, places).mean(axis=0) if places else kept
 
 
-def _amounts(work: Work, wanted: Any, charged: Any, counted: Any = None) -> dict[Key, Amount]:
+def _amounts(work: DeviceWork, wanted: Any, charged: Any, counted: Any = None) -> dict[Key, Amount]:
     counted = wanted if counted is None else counted
     n = len(work.keys)
     calls = np.bincount(work.key[counted], minlength=n).tolist()
@@ -155,7 +169,7 @@ def _amounts(work: Work, wanted: Any, charged: Any, counted: Any = None) -> dict
     return {key: Amount(c, t, x) for key, c, t, x in rows if c or x}
 
 
-def _by_step(work: Work, counts: Sequence[int], *, shared: bool) -> ByStep:
+def _by_step(work: DeviceWork, counts: Sequence[int], *, shared: bool) -> ByStep:
     """shared: places are the same steps of all ranks, and amounts the mean over them."""
     at = np.flatnonzero(work.place >= 0)
     if not at.size:

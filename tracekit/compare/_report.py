@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tracekit._version import __version__
 from tracekit.compare import _parts
 from tracekit.compare._history import History, section_of
-from tracekit.compare._match import Group
+from tracekit.compare._match import NameGroup
 from tracekit.compare._measure import (
     LEVEL,
     METRICS,
@@ -20,9 +20,9 @@ from tracekit.compare._measure import (
     measure_names,
     weights,
 )
-from tracekit.compare._parts import Part, Parts
+from tracekit.compare._parts import ChangePart, ChangeParts
 from tracekit.compare._profile import Amount, Profile
-from tracekit.compare._rules import Checked, describe, percent
+from tracekit.compare._rules import CheckedRule, describe, percent
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.units import Unit, format_span
 
@@ -46,7 +46,7 @@ class Comparison:
     sides: Sides | None
     changes: tuple[Change, ...]
     main: Change | None
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedRule, ...]
     history: History | None
     notes: tuple[str, ...]
     limits: Limits = Limits()  # noqa: RUF009 - frozen
@@ -140,7 +140,7 @@ def _verdict_section(of: Comparison, sides: Sides) -> Section:
     return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
 
 
-def _rules(checked: Sequence[Checked]) -> ReportTable:
+def _rules(checked: Sequence[CheckedRule]) -> ReportTable:
     columns = (
         Column("rule", "Rule", Unit.TEXT, [each.rule.text for each in checked], 0),
         Column("state", "State", Unit.TEXT, [each.state for each in checked], 0),
@@ -153,8 +153,10 @@ def _rules(checked: Sequence[Checked]) -> ReportTable:
 def _metrics(of: Comparison) -> Section:
     tables, lacking = [], []
     for unit, name, title in (
-        (Unit.NS, "metrics", "Times"), (Unit.BYTES, "memory", "Memory"), (Unit.COUNT, "counts", "Counts")
-    ):  # fmt: skip
+        (Unit.NS, "metrics", "Times"),
+        (Unit.BYTES, "memory", "Memory"),
+        (Unit.COUNT, "counts", "Counts"),
+    ):
         chosen = [c for c in of.changes if c.metric.unit is unit]
         lacking += [c.metric.text for c in chosen if c.base is None and c.new is None]
         chosen = [c for c in chosen if c.base is not None or c.new is not None]
@@ -208,18 +210,20 @@ def _change_columns(changes: Sequence[Change | None]) -> tuple[Column, ...]:
     )
 
 
-def _cut(parts: Parts, top: int) -> tuple[list[Part], int]:
+def _cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
     """Return the rows to show, those left out added up in one, and how many these are."""
     named = [part for part in parts.rows if part.group is not None]
     rest = [part for part in parts.rows if part.group is None]
     if not top or len(named) <= top:
         return [*named, *rest], 0
     out = named[top:]
-    others = Part(f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out))
+    others = ChangePart(
+        f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
+    )
     return [*named[:top], others, *rest], len(out)
 
 
-def _part_columns(parts: Sequence[Part], whole: Parts) -> tuple[Column, ...]:
+def _part_columns(parts: Sequence[ChangePart], whole: ChangeParts) -> tuple[Column, ...]:
     change = whole.new - whole.base
     return (
         Column("name", "Name", Unit.TEXT, [part.label for part in parts], 0),
@@ -227,12 +231,13 @@ def _part_columns(parts: Sequence[Part], whole: Parts) -> tuple[Column, ...]:
         Column("base", "Base", Unit.NS, [part.base for part in parts], 0),
         Column("new", "New", Unit.NS, [part.new for part in parts], 0),
         Column("difference", "Difference", Unit.NS, [part.difference for part in parts], 0),
-        Column("share", "Of the change", Unit.RATIO,
-               [part.difference / change if change else None for part in parts], 3),
-    )  # fmt: skip
+        Column(
+            "share", "Of the change", Unit.RATIO, [part.difference / change if change else None for part in parts], 3
+        ),
+    )
 
 
-def _adds_up(what: str, whole: Parts) -> str:
+def _adds_up(what: str, whole: ChangeParts) -> str:
     difference = whole.new - whole.base
     sign = "+" if difference > 0 else ""
     ratio = f" ({percent(whole.new / whole.base - 1)})" if whole.base > 0 else ""
@@ -242,15 +247,17 @@ def _adds_up(what: str, whole: Parts) -> str:
     )
 
 
-def step_parts(sides: Sides) -> Parts:
+def step_parts(sides: Sides) -> ChangeParts:
     """Return the parts of the mean step: device work by name, and the time without any."""
     return _parts.split(
-        sides, sides.groups, lambda run: {key: amount.charged for key, amount in run.steady.items()},
+        sides,
+        sides.groups,
+        lambda run: {key: amount.charged for key, amount in run.steady.items()},
         (IDLE, lambda run: run.step_total - sum(amount.charged for amount in run.steady.values())),
-    )  # fmt: skip
+    )
 
 
-def device_parts(sides: Sides) -> Parts:
+def device_parts(sides: Sides) -> ChangeParts:
     """Return the parts of the device time of a step, or of a run: by name."""
     return _parts.split(
         sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
@@ -272,18 +279,23 @@ def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section
     whole = device_parts(sides)
     rows, _ = _cut(whole, top)
     large = [
-        part for part in whole.rows
-        if part.group and part.group.base and part.group.new
-        and (part.base >= LEAST_SHARE * whole.base or part.new >= LEAST_SHARE * whole.new) and part.base
-    ]  # fmt: skip
+        part
+        for part in whole.rows
+        if part.group
+        and part.group.base
+        and part.group.new
+        and (part.base >= LEAST_SHARE * whole.base or part.new >= LEAST_SHARE * whole.new)
+        and part.base
+    ]
     # Each name is a question of its own: together they may be wrong as seldom as one (Bonferroni).
     level = 1 - (1 - LEVEL) / max(1, len(large))
     found = {
         part.group: measure_names(
             sides, _TOTAL, frozenset(part.group.base), frozenset(part.group.new), limits, level=level
         )
-        for part in large if part.group is not None
-    }  # fmt: skip
+        for part in large
+        if part.group is not None
+    }
     changes = [found.get(part.group) if part.group else None for part in rows]
     calls = [_calls(sides, part.group) for part in rows]
     first, second, *others = _part_columns(rows, whole)
@@ -303,7 +315,7 @@ def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section
     return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
 
 
-def _calls(sides: Sides, group: Group | None) -> tuple[float | None, float | None]:
+def _calls(sides: Sides, group: NameGroup | None) -> tuple[float | None, float | None]:
     if group is None:
         return None, None
     out = []
@@ -318,12 +330,12 @@ def _calls(sides: Sides, group: Group | None) -> tuple[float | None, float | Non
     return out[0], out[1]
 
 
-def _named_groups(base: set[str], new: set[str], kind: str) -> list[Group]:
+def _named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
     groups = []
     for name in sorted(base | new):
         key = (kind, name)
         how = "same" if name in base and name in new else "gone" if name in base else "new"
-        groups.append(Group((key,) if name in base else (), (key,) if name in new else (), how))
+        groups.append(NameGroup((key,) if name in base else (), (key,) if name in new else (), how))
     return groups
 
 
@@ -362,7 +374,7 @@ def _total_sections(sides: Sides, top: int) -> list[Section]:
     return [Section("compare", "Tables of the profiler", tuple(tables), notes=tuple(notes))]
 
 
-def _matches(groups: Sequence[Group]) -> Section:
+def _matches(groups: Sequence[NameGroup]) -> Section:
     columns = (
         Column("match", "Match", Unit.TEXT, [group.how for group in groups], 0),
         Column("base", "Base", Unit.TEXT, [" + ".join(n for _, n in group.base) or None for group in groups], 0),
@@ -380,9 +392,19 @@ def _runs(sides: Sides) -> Section:
         Column("format", "Format", Unit.TEXT, [", ".join(run.formats) for _, run in runs], 4),
         Column("steps", "Steps", Unit.COUNT, [run.step_count for _, run in runs], 1),
         Column("warm_up", "Warm-up", Unit.COUNT, [run.warm_up for _, run in runs], 2),
-        Column("step", "Mean step", Unit.NS,
-               [round(run.step_total / run.step_count) if run.step_count else None for _, run in runs], 1),
-        Column("device", "Device time, whole run", Unit.NS,
-               [sum(a.total for a in run.whole.values()) if run.whole else None for _, run in runs], 2),
-    )  # fmt: skip
+        Column(
+            "step",
+            "Mean step",
+            Unit.NS,
+            [round(run.step_total / run.step_count) if run.step_count else None for _, run in runs],
+            1,
+        ),
+        Column(
+            "device",
+            "Device time, whole run",
+            Unit.NS,
+            [sum(a.total for a in run.whole.values()) if run.whole else None for _, run in runs],
+            2,
+        ),
+    )
     return Section("compare", "Runs", (ReportTable("runs", "Runs", columns),))

@@ -24,7 +24,7 @@ _RULE = re.compile(r'(?P<metric>.*\S)\s*(?P<op>>=|<=|>|<)\s*(?P<threshold>[^<>="
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GateRule:
     """One rule. threshold: a ratio (0.03) where relative, else ns, bytes or a count."""
 
     text: str
@@ -35,16 +35,16 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRule:
     """What became of a rule: state "violated", "met" or "not enough data", with a sentence."""
 
-    rule: Rule
+    rule: GateRule
     state: str
     text: str
     change: Change
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> GateRule:
     """Return the rule of a text. Raises: UsageError, with the grammar or the list of metrics."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
@@ -59,13 +59,13 @@ def parse_rule(text: str) -> Rule:
         if not math.isfinite(float(number)):
             raise ValueError("beyond what a number can hold: nothing would ever violate it")
         if unit == "%":
-            return Rule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
+            return GateRule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
         if metric.unit is Unit.NS and unit in TIME_EXPONENT:
-            return Rule(text.strip(), metric, found["op"], to_ns(number, unit), relative=False)
+            return GateRule(text.strip(), metric, found["op"], to_ns(number, unit), relative=False)
         if metric.unit is Unit.BYTES and binary in BYTE_FACTOR:
-            return Rule(text.strip(), metric, found["op"], to_bytes(number, binary), relative=False)
+            return GateRule(text.strip(), metric, found["op"], to_bytes(number, binary), relative=False)
         if metric.unit is Unit.COUNT and not unit:
-            return Rule(text.strip(), metric, found["op"], float(number), relative=False)
+            return GateRule(text.strip(), metric, found["op"], float(number), relative=False)
     except ValueError:
         pass
     units = {Unit.NS: "ns, us, ms or s", Unit.BYTES: "B, KiB, MiB or GiB", Unit.COUNT: "a plain number"}
@@ -74,19 +74,19 @@ def parse_rule(text: str) -> Rule:
     )
 
 
-def check(rule: Rule, sides: Sides, limits: Limits) -> Checked:
+def check(rule: GateRule, sides: Sides, limits: Limits) -> CheckedRule:
     """Return what becomes of a rule."""
     change = measure(sides, rule.metric, limits)
     return judge_rule(rule, change)
 
 
-def judge_rule(rule: Rule, change: Change) -> Checked:
+def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     """Return what becomes of a rule with this change."""
     if change.ratio is None or change.base is None or change.new is None:
-        return Checked(rule, UNKNOWN, change.why or "nothing to compare", change)
+        return CheckedRule(rule, UNKNOWN, change.why or "nothing to compare", change)
     said = describe(change)
     if change.low is None or change.high is None:
-        return Checked(rule, UNKNOWN, f"{said}; {change.why}", change)
+        return CheckedRule(rule, UNKNOWN, f"{said}; {change.why}", change)
     scale = 1.0 if rule.relative else change.base
     value, low, high = ((x * scale) for x in (change.ratio, change.low, change.high))
     if not rule.relative:
@@ -95,13 +95,13 @@ def judge_rule(rule: Rule, change: Change) -> Checked:
     sign = 1 if up else -1
     beyond = sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
     if not beyond:
-        return Checked(rule, MET, said, change)
+        return CheckedRule(rule, MET, said, change)
     nearest = low if up else high
     floor = min(0.0, sign * rule.threshold)
     proven = sign * nearest > floor or (change.low == change.high == change.ratio)
     if proven:
-        return Checked(rule, VIOLATED, said, change)
-    return Checked(rule, UNKNOWN, f"{said}: it might be no change", change)
+        return CheckedRule(rule, VIOLATED, said, change)
+    return CheckedRule(rule, UNKNOWN, f"{said}: it might be no change", change)
 
 
 def percent(ratio: float) -> str:

@@ -12,15 +12,41 @@ import pyarrow as pa
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import KernelClass, classify
-from tracekit.compare._work import NO_NAME, Work, codes_of, host_kinds, kind_mask
+from tracekit.compare._work import NO_NAME, DeviceWork, codes_of, host_kinds, kind_mask
 from tracekit.trace import Trace, text_codes
 
 _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _WORD = re.compile(r"[a-z]{3,}")
 _DULL = frozenset(
-    {"void", "float", "double", "half", "int", "const", "kernel", "triton", "poi", "red", "per", "fused", "native",
-     "cuda", "device", "std", "array", "char", "bool", "long", "unsigned", "ampere", "volta", "sm", "hopper", "turing"}
-)  # fmt: skip
+    {
+        "void",
+        "float",
+        "double",
+        "half",
+        "int",
+        "const",
+        "kernel",
+        "triton",
+        "poi",
+        "red",
+        "per",
+        "fused",
+        "native",
+        "cuda",
+        "device",
+        "std",
+        "array",
+        "char",
+        "bool",
+        "long",
+        "unsigned",
+        "ampere",
+        "volta",
+        "sm",
+        "hopper",
+        "turing",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +92,7 @@ def _most(codes: I64, values: I64, count: int) -> I64:
     return found
 
 
-def signatures(trace: Trace, work: Work) -> Mapping[tuple[str, str], Signature]:
+def signatures(trace: Trace, work: DeviceWork) -> Mapping[tuple[str, str], Signature]:
     """Return the signature of each name of device work."""
     if not work.rows.size:
         return {}
@@ -81,14 +107,15 @@ def signatures(trace: Trace, work: Work) -> Mapping[tuple[str, str], Signature]:
     return found
 
 
-def _operators(trace: Trace, work: Work) -> list[str]:
+def _operators(trace: Trace, work: DeviceWork) -> list[str]:
     """Return for each name the innermost range on the thread of the launch, of most of its calls."""
     events = trace.events
     known = work.launch >= 0
     ranges = np.flatnonzero(
-        kind_mask(trace, host_kinds()) & events.column("dur_ns").is_valid().to_numpy()
+        kind_mask(trace, host_kinds())
+        & events.column("dur_ns").is_valid().to_numpy()
         & events.column("tid").is_valid().to_numpy()
-    )  # fmt: skip
+    )
     out = [""] * len(work.keys)
     if not known.any() or not ranges.size:
         return out
@@ -105,7 +132,7 @@ def _operators(trace: Trace, work: Work) -> list[str]:
     return [names[code] if code >= 0 else "" for code in best.tolist()]
 
 
-def _shapes(trace: Trace, work: Work) -> list[tuple[int | None, ...]]:
+def _shapes(trace: Trace, work: DeviceWork) -> list[tuple[int | None, ...]]:
     code = codes_of(trace, work.rows, _SHAPE)
     known = trace.events.column("grid_x").is_valid().to_numpy()[work.rows]
     best = _most(work.key[known], code[known], len(work.keys))

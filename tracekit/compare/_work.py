@@ -23,7 +23,7 @@ NO_NAME = "(no name)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class DeviceWork:
     """m pieces of device work, in order of start.
 
     rows: rows of EVENTS. key: place in `keys` (kind, name). durations: ns. launch: row of EVENTS that launched it, -1.
@@ -61,7 +61,7 @@ def kind_mask(trace: Trace, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def find_work(trace: Trace, steps: StepTimes) -> Work:
+def find_work(trace: Trace, steps: StepTimes) -> DeviceWork:
     """Return the device work that has a duration."""
     events = trace.events
     timed = events.column("dur_ns").is_valid().to_numpy()
@@ -92,11 +92,19 @@ def find_work(trace: Trace, steps: StepTimes) -> Work:
         charged[own] = _charges(starts[rows[own]], starts[rows[own]] + durations[own], first, length)
     device = codes_of(trace, rows, ("source", "rank", "pid", "device"))
     union = union_length_by(device, int(device.max(initial=-1)) + 1, starts[rows], starts[rows] + durations)
-    return Work(
-        rows, keys, key, durations, launch, place[rows], rank[rows], charged,
-        codes_of(trace, rows, ("source", "rank", "pid", "device", "context", "stream")), np.flatnonzero(place >= 0),
+    return DeviceWork(
+        rows,
+        keys,
+        key,
+        durations,
+        launch,
+        place[rows],
+        rank[rows],
+        charged,
+        codes_of(trace, rows, ("source", "rank", "pid", "device", "context", "stream")),
+        np.flatnonzero(place >= 0),
         sum(union.tolist()),
-    )  # fmt: skip
+    )
 
 
 def _keys(trace: Trace, rows: I64) -> tuple[tuple[tuple[str, str], ...], I64]:

@@ -38,10 +38,16 @@ class Answer:
 
 @contextmanager
 def ask(
-    inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", strict: bool = False, demangle: bool = True,
-    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
+    inputs: PathLike | Sequence[PathLike],
+    sql: str,
+    *,
+    format: str = "",
+    strict: bool = False,
+    demangle: bool = True,
+    options: Mapping[str, str] | None = None,
+    failures: list[Failure] | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Iterator[Answer]:  # fmt: skip
+) -> Iterator[Answer]:
     """Give the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
 
     Archived files are read where they lie, only the columns and row groups that the query needs; other inputs are
@@ -50,19 +56,34 @@ def ask(
     Raises: UsageError for what is no SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
-    with tables(
-        inputs, totals=_TOTALS.search(sql) is not None, format=format, strict=strict, demangle=demangle,
-        options=options, failures=failures, progress=progress,
-    ) as (events, totals, ledgers), answered(events, totals, sql) as reader:  # fmt: skip
+    with (
+        tables(
+            inputs,
+            totals=_TOTALS.search(sql) is not None,
+            format=format,
+            strict=strict,
+            demangle=demangle,
+            options=options,
+            failures=failures,
+            progress=progress,
+        ) as (events, totals, ledgers),
+        answered(events, totals, sql) as reader,
+    ):
         yield Answer(plain(reader), ledgers)
 
 
 def query(
-    inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", strict: bool = False, demangle: bool = True,
-    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
-) -> pa.Table:  # fmt: skip
+    inputs: PathLike | Sequence[PathLike],
+    sql: str,
+    *,
+    format: str = "",
+    strict: bool = False,
+    demangle: bool = True,
+    options: Mapping[str, str] | None = None,
+    failures: list[Failure] | None = None,
+) -> pa.Table:
     """Return the whole answer as a table; the words as in `ask`. Raises: TracekitError."""
     with ask(
         inputs, sql, format=format, strict=strict, demangle=demangle, options=options, failures=failures
-    ) as answer:  # fmt: skip
+    ) as answer:
         return answer.reader.read_all()

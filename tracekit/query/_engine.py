@@ -146,9 +146,14 @@ def _told(err: Exception, duckdb: Any) -> TracekitError:
     if isinstance(err, duckdb.PermissionException):
         return UsageError(f"the query may read its inputs alone: {text}", hint="give the file as an INPUT")
     wrong = (
-        duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException,
-        duckdb.InvalidInputException, duckdb.NotImplementedException, duckdb.InvalidTypeException,
-    )  # fmt: skip
+        duckdb.ParserException,
+        duckdb.BinderException,
+        duckdb.CatalogException,
+        duckdb.SyntaxException,
+        duckdb.InvalidInputException,
+        duckdb.NotImplementedException,
+        duckdb.InvalidTypeException,
+    )
     if isinstance(err, wrong):
         return UsageError(f"the query: {text}", hint=hint or "docs/queries.md lists the columns and shows examples")
     return TracekitError(f"the query: {text}", hint=hint)

@@ -35,9 +35,16 @@ _FORMAT = ds.ParquetFileFormat(
 
 @contextmanager
 def tables(
-    inputs: PathLike | Sequence[PathLike], *, totals: bool, format: str, strict: bool, demangle: bool,
-    options: Mapping[str, str] | None, failures: list[Failure] | None, progress: Callable[[float], None] | None,
-) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...]]]:  # fmt: skip
+    inputs: PathLike | Sequence[PathLike],
+    *,
+    totals: bool,
+    format: str,
+    strict: bool,
+    demangle: bool,
+    options: Mapping[str, str] | None,
+    failures: list[Failure] | None,
+    progress: Callable[[float], None] | None,
+) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...]]]:
     """Give EVENTS as a dataset, TOTALS as a table (an empty one unless asked for), and the ledgers of what was read.
 
     Raises: TracekitError.
@@ -63,9 +70,16 @@ def tables(
         if others:
             path = str(Path(folder) / "others.parquet")
             done = pipeline.convert(
-                others, path, to="parquet", format=format, strict=strict, demangle=demangle, options=options,
-                failures=bad, progress=progress,
-            )  # fmt: skip
+                others,
+                path,
+                to="parquet",
+                format=format,
+                strict=strict,
+                demangle=demangle,
+                options=options,
+                failures=bad,
+                progress=progress,
+            )
             ledgers += done.ledgers
             if done.written.events or not done.written.totals:
                 fragments.append(_fragment(path, None))
