@@ -10,13 +10,13 @@ from support import ROOT
 
 PACKAGE = ROOT / "tracekit"
 
-# Names of array types for every part; pyarrow's types and narrow calls for every part above the first floor.
-SHARED = {"arrays", "arrow"}
+# Array types for every part; narrow calls of pyarrow and members of `args` for every part above the first floor.
+SHARED = {"arrays", "arrow", "args"}
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
     "errors": set(), "units": set(), "_version": set(), "analysis": {"arrays"}, "recorder": set(), "messages": set(),
-    "arrays": set(), "arrow": {"arrays"},
+    "arrays": set(), "arrow": {"arrays"}, "args": {"arrays", "arrow"},
     "schema": {"errors", "units"},
     "report": {"errors", "units"},
     "trace": {"schema", "errors"},
