@@ -1,8 +1,10 @@
-# make demo, make test: both set everything up in .venv and need only make, Python >= 3.11 and pip.
+# make demo, make test: both set up what they need in .venv, with only make, Python >= 3.11 and pip.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
+# Two steps: what a user needs is enough for the demo, the tools of development come on top of it.
+USER := $(VENV)/.installed-user
 # In CI nothing may be skipped, so what only some tests need (torch) is installed there too.
 ifeq ($(CI),true)
 GROUPS := --group dev --group ci
@@ -14,14 +16,18 @@ endif
 
 .PHONY: demo test check bench fuzz clean
 
-$(STAMP): pyproject.toml
+$(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $(USER)
+
+$(STAMP): $(USER)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . $(GROUPS)
+	$(BIN)/python -m pip install --quiet $(GROUPS)
 	touch $(STAMP)
 
-demo: $(STAMP)   ## run the main job on sample traces and say where the report is
+demo: $(USER)   ## run the main job on sample traces and say where the report is
 	$(BIN)/tracekit demo -o demo-out --force
 
 test: $(STAMP)   ## set up, then run every test

@@ -1,15 +1,20 @@
-"""What tests share: where real files and our samples lie, and comparing with goldens."""
+"""What tests share: where real files and samples are, running the command, waiting."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "sample_traces"
 GOLDENS = Path(__file__).resolve().parent / "goldens"
+LONG_S = 300
+"""How long a test waits for what must happen: no test fails because the machine is busy."""
 
 
 def corpus_root() -> Path:
@@ -35,3 +40,17 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"in CI nothing may be skipped: {what}")
     pytest.skip(what)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return as soon as the condition holds."""
+    end = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < end, f"it did not happen within {LONG_S} s"
+        time.sleep(0.01)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a running process has used, its own part alone."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system

@@ -81,7 +81,7 @@ def test_the_commands_of_the_pages_print_what_they_show(session: list[tuple[str,
             env=env,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stdout

@@ -12,7 +12,7 @@ HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "bokeh", "typer", "rich", "goog
 
 def loaded_after(statement: str) -> set[str]:
     code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     return set(done.stdout.split("\n"))
 
 

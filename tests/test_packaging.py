@@ -35,7 +35,7 @@ def test_demo_runs_from_the_unpacked_wheel(wheel: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = subprocess.run(
         [sys.executable, "-P", "-m", "tracekit", "demo", "-o", str(out)],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "nvprof-csv.html" in done.stderr

@@ -6,12 +6,12 @@ import gzip
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import viewers
+from support import wait_until
 from viewers import chromium_page, one_browser, perfetto
 
 pytestmark = pytest.mark.viewer
@@ -211,11 +211,7 @@ def test_no_browser_process_is_left_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(viewers._DevTools, "wait_quiet", looking)
     chromium_page(page(tmp_path, PAGE), settle=0.1)
     assert len(family) >= 3  # the browser, and at least a zygote and a renderer
-    for _ in range(50):  # a child needs a moment to see that the browser is gone
-        if not family & processes().keys():
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still running: {sorted(family & processes().keys())}")
+    wait_until(lambda: not family & processes().keys())  # a child needs a moment to see that the browser is gone
 
 
 def test_pages_that_share_a_browser_share_nothing_else_and_it_ends_with_them(tmp_path: Path) -> None:
@@ -236,11 +232,7 @@ def test_pages_that_share_a_browser_share_nothing_else_and_it_ends_with_them(tmp
         with pytest.raises(RuntimeError, match="no table"):
             chromium_page(page(tmp_path, PAGE), script="(() => { throw new Error('no table') })()", settle=0.1)
         assert chromium_page(page(tmp_path, PAGE), settle=0.1).title == "Report – 表"
-    for _ in range(50):
-        if not ours() - before:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still running: {sorted(ours() - before)}")
+    wait_until(lambda: not ours() - before)
 
 
 @pytest.mark.parametrize("tool", ["perfetto", "chromium"])

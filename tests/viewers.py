@@ -40,7 +40,7 @@ def _missing(what: str, where: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def perfetto(path: str | Path, sql: Sequence[str] = (), *, timeout: float = 120) -> dict[str, Any]:
+def perfetto(path: str | Path, sql: Sequence[str] = (), *, timeout: float = 300) -> dict[str, Any]:
     """What Perfetto's trace processor saw in a trace (`.json`, `.json.gz`, any format it reads).
 
     Keys: `accepted`, `refusal` (then nothing else); `slices`, `unfinished`, `instants`, `sum_dur_ns` (of slices with a
@@ -90,7 +90,7 @@ def chromium_page(
     screenshot: str | Path | None = None,
     script: str | None = None,
     settle: float = 0.5,
-    timeout: float = 60,
+    timeout: float = 300,
 ) -> PageResult:
     """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
 

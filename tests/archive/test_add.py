@@ -264,7 +264,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
         "try:\n    archive.add(sys.argv[1], sys.argv[2])\nexcept OutputError as err:\n    print(err)\n    sys.exit(5)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), str(CSV)], capture_output=True, text=True, timeout=60, cwd=ROOT
+        [sys.executable, "-c", code, str(tmp_path), str(CSV)], capture_output=True, text=True, timeout=300, cwd=ROOT
     )
     assert (done.returncode, done.stderr) == (5, "")
     assert list(tmp_path.iterdir()) == []

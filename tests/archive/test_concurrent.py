@@ -57,7 +57,7 @@ def go(*processes: subprocess.Popen[str]) -> None:
 
 def done(*processes: subprocess.Popen[str]) -> list[int]:
     for process in processes:
-        process.communicate(timeout=120)
+        process.communicate(timeout=300)
     return [process.returncode for process in processes]
 
 
@@ -102,7 +102,7 @@ def test_a_kill_at_any_moment_leaves_whole_files_alone(tmp_path: Path) -> None:
         go(process)
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert not archive.verify(tmp_path / "a").problems
     process = adding(tmp_path / "a", folder, 0, 20)
     go(process)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from batch_trees import Here, content, finished, started, tree
-from support import ROOT
+from support import ROOT, wait_until
 
 from tracekit import batch
 from tracekit.errors import InputError, MissingExtraError
@@ -79,9 +78,7 @@ def test_a_scheduler_of_another_process_is_reached_by_its_address(
     )
     worker = None
     try:
-        end = time.monotonic() + 60
-        while not (file.exists() and file.stat().st_size) and time.monotonic() < end:
-            time.sleep(0.1)
+        wait_until(lambda: file.exists() and file.stat().st_size > 0)
         address = json.loads(file.read_text(encoding="utf-8"))["address"]
         assert address.startswith("tcp://127.0.0.1:")
         worker = begun("worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path))
@@ -94,7 +91,7 @@ def test_a_scheduler_of_another_process_is_reached_by_its_address(
         for process in (worker, scheduler):
             if process is not None:
                 process.terminate()
-                process.wait(30)
+                process.wait(300)
     assert content(tmp_path / "out") == expected
 
 

@@ -6,11 +6,11 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from batch_trees import content, finished, started, tree
+from support import wait_until
 
 from tracekit import batch
 
@@ -55,9 +55,7 @@ def test_a_worker_that_dies_costs_its_run_alone_and_is_tried_again_by_the_next_b
 
 
 def wait_for_results(out: Path, count: int, process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 120
-    while len(list(out.glob("runs/*/result.json"))) < count and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_until(lambda: process.poll() is not None or len(list(out.glob("runs/*/result.json"))) >= count)
 
 
 def test_kills_at_random_moments_leave_nothing_and_change_nothing(
@@ -119,5 +117,5 @@ def test_ctrl_c_stays_held_back_while_the_first_process_starts() -> None:
         "    resource_tracker.ensure_running()\n"
         "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.split() == ["True"]

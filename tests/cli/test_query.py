@@ -6,12 +6,11 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support import sample
+from support import LONG_S, cpu_seconds, sample, wait_until
 from typer.testing import CliRunner, Result
 
 from tracekit.cli import app
@@ -123,10 +122,10 @@ def test_ctrl_c_ends_a_query_that_never_would() -> None:
     words = [sys.executable, "-m", "tracekit", "query", str(CSV), endless]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as child:
         try:
-            # Interrupts at any moment, the start of the interpreter aside, end it with a sentence.
-            time.sleep(5)
+            # The start takes under 2 s of CPU time; from then on the query is what takes time.
+            wait_until(lambda: child.poll() is not None or cpu_seconds(child.pid) > 3)
             child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=20)
+            out, err = child.communicate(timeout=LONG_S)
         finally:
             child.kill()
     assert (child.returncode, out) == (130, b"")

@@ -557,9 +557,9 @@ def test_long_hostile_lines_take_no_long_time(tmp_path: Path) -> None:
     )  # fmt: skip
     sections = ("", "Memory Profile\n", "Optimizer Profile\n", "Scan overhead:\n")
     text = BLOCK + "".join(head + "\n".join(lines) + "\n" for head in sections)
-    start = time.monotonic()
+    start = time.process_time()
     read(tmp_path / "x", text)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 PIECES = st.sampled_from(

@@ -45,7 +45,7 @@ def run(program: str, tmp_path: Path, **variables: str) -> subprocess.CompletedP
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("TRACEKIT_", "RANK", "WORLD_"))}
     environ |= {"TRACEKIT_LOG": str(tmp_path / "run.jsonl"), **variables}
     return subprocess.run(
-        [sys.executable, tmp_path / "train.py"], env=environ, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, tmp_path / "train.py"], env=environ, capture_output=True, text=True, timeout=300, check=True
     )
 
 

@@ -37,7 +37,7 @@ def test_the_programs_of_the_guide_run_and_record(tmp_path: Path, code: str, nam
     if "import torch" in code and importlib.util.find_spec("torch") is None:
         missing("torch is not installed (pip install torch==2.13.0)")
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, "")
     said = [line[5:] for line in code.splitlines() if line.startswith("# -> ")]
@@ -52,7 +52,7 @@ def test_its_command_prints_a_summary(tmp_path: Path) -> None:
     without_start = re.sub(r"(?m)^.*(recorder\.start|recorder\.stop|print)\(.*$", "", PROGRAMS[0])
     (tmp_path / "train.py").write_text(without_start, encoding="utf-8")
     done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^ +3 .* step$", done.stdout, re.M), done.stdout

@@ -39,7 +39,7 @@ def run_with_tool(injection: Path, folder: Path, program: str) -> tuple[Log, lis
         "PYTHONPATH": str(HERE.parent.parent), "PYTHONWARNINGS": "error",
     }  # fmt: skip
     command = [sys.executable, "program.py"]
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     (path,) = folder.glob("run.*.jsonl")
     seen = [json.loads(line) for line in (folder / "nvtx.log").read_text(encoding="utf-8").splitlines()]

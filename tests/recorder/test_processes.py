@@ -8,10 +8,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from recorder.reading import Log, read_log
+from support import wait_until
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pandas", "numpy", "pyarrow", "jinja2", "typer", "nvtx", "asyncio", "bokeh", "duckdb")
@@ -28,7 +30,7 @@ def program(folder: Path, text: str) -> tuple[list[str], dict[str, str]]:
 def run(folder: Path, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command, environ = program(folder, text)
     return subprocess.run(
-        command, cwd=folder, env=environ | variables, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environ | variables, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -221,8 +223,14 @@ print(path, flush=True)
 def loader():
     while True:
         with r.range("load"): time.sleep(0.0005)
+def witness():
+    with open("wakeups", "w") as file:
+        while True:
+            time.sleep(0.02)
+            print(time.perf_counter_ns(), file=file, flush=True)
 for _ in range(int(sys.argv[1])):
     threading.Thread(target=loader, daemon=True).start()
+threading.Thread(target=witness, daemon=True).start()
 n = 0
 while True:
     n += 1
@@ -234,15 +242,16 @@ while True:
 """
 
 
-def lost_ms_of_a_kill(folder: Path, trial: int) -> float:
-    """Kill a busy program; return how much of its past is not in its log, which is whole but for its last line."""
+def too_much_lost_by_a_kill(folder: Path, trial: int) -> str:
+    """Kill a busy program, whose log must be whole but for its last line; return what is wrong with its end."""
     folder.mkdir()
     command, environ = program(folder, KILLED)
     threads = trial % 3
     process = subprocess.Popen([*command, str(threads)], cwd=folder, env=environ, stdout=subprocess.PIPE)
     assert process.stdout is not None
     path = Path(process.stdout.readline().decode().strip())
-    time.sleep(0.2 + 0.0037 * trial)
+    wait_until(lambda: path.stat().st_size > 10_000)
+    time.sleep(0.1 + 0.0037 * trial)  # any moment will do
     written = path.read_bytes()
     killed_ns = time.perf_counter_ns()  # both processes read the same monotonic clock of the machine
     process.send_signal(signal.SIGKILL)
@@ -254,15 +263,26 @@ def lost_ms_of_a_kill(folder: Path, trial: int) -> float:
     assert log.dropped == log.torn <= 1
     assert log.calls()["inner"] > 100
     assert sum(seen.unfinished for seen in log.ranges) <= 3 + threads
-    return (killed_ns - log.last_ns) / 1e6
+    late_ms = lateness_ms(folder / "wakeups", killed_ns)
+    lost_ms = (killed_ns - log.last_ns) / 1e6
+    return "" if lost_ms <= 50 + late_ms else f"lost {lost_ms} ms; other threads were {late_ms} ms late"
+
+
+def lateness_ms(wakeups: Path, killed_ns: int) -> float:
+    """Return how late another thread of the program woke in its last 0.2 s, all its sleeps of 20 ms together.
+
+    On an idle machine this is next to nothing. Where it is much, the flusher could not run either.
+    """
+    *woken, rest = wakeups.read_text(encoding="ascii").split("\n")
+    del rest  # may be half a line
+    times = [*(t for t in map(int, woken) if t > killed_ns - 200_000_000), killed_ns]
+    return sum(max(0, b - a - 20_000_000) for a, b in pairwise(times)) / 1e6
 
 
 @pytest.mark.parametrize("trial", range(20))
 def test_kill_9_loses_at_most_50_ms_and_never_a_line_that_was_written(tmp_path: Path, trial: int) -> None:
-    # A machine that is busy with other things may stop the flusher for longer than that: it gets three tries.
-    losses = []
-    for attempt in range(3):
-        losses.append(lost_ms_of_a_kill(tmp_path / str(attempt), trial))
-        if losses[-1] <= 50:
-            return
-    raise AssertionError(f"lost {losses} ms")
+    # A busy machine may stop the flusher alone for longer than that: it gets three tries.
+    failures = [too_much_lost_by_a_kill(tmp_path / "0", trial)]
+    while failures[-1] and len(failures) < 3:
+        failures.append(too_much_lost_by_a_kill(tmp_path / str(len(failures)), trial))
+    assert not failures[-1], failures
