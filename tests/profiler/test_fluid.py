@@ -14,7 +14,7 @@ from views.tables import trace
 import tracekit
 import tracekit.profiler.fluid as profiler
 from tracekit import pipeline, recorder
-from tracekit.profiler._fluid_table import report_text
+from tracekit.profiler.fluid._report import report_text
 from tracekit.trace import Trace
 
 

@@ -20,8 +20,8 @@ from recorder.reading import read_log
 import tracekit.profiler.paddle as profiler
 from tracekit import pipeline, recorder
 from tracekit.errors import TracekitError
-from tracekit.profiler._summary import PLACES
 from tracekit.profiler.paddle import ProfilerState, ProfilerTarget, RecordEvent, TracerEventType
+from tracekit.profiler.paddle._summary import PLACES
 
 CLOSED, READY, RECORD, RETURN = ProfilerState
 TRACE_NAME = re.compile(r"(.+)_time_\d{4}(_\d\d){5}_\d{6}\.paddle_trace\.json")
@@ -445,8 +445,9 @@ def test_targets_that_are_not_there_warn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_has_no_effect_is_said_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from tracekit.profiler._say import Once
+    from tracekit.profiler.paddle import _profiler
 
-    monkeypatch.setattr(profiler, "_once", Once())
+    monkeypatch.setattr(_profiler, "_once", Once())
     for _ in range(3):
         profiler.Profiler(record_shapes=True, with_flops=True, on_trace_ready=nothing)
     said = capsys.readouterr().err.splitlines()

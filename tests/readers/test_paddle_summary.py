@@ -203,7 +203,7 @@ def test_the_benchmark_is_read_with_its_units_and_an_inf_is_unknown() -> None:
 
 
 def test_the_columns_that_our_own_profiler_adds_are_read(tmp_path: Path) -> None:
-    from tracekit.profiler._benchmark import Figures, Perf, perf_text
+    from tracekit.profiler.paddle._benchmark import Figures, Perf, perf_text
 
     batch = Figures(0.01, 0.02, 0.005, (0.009, 0.018, 0.019, 0.00123))
     ips = Figures(100.5, 200.0, 50.0, (90.0, 180.0, 190.0, 12.5))

@@ -21,7 +21,7 @@ from recorder.test_processes import run
 from support import wait_until
 
 from tracekit import recorder
-from tracekit.recorder import _clock, _jsonl, _ranges, _recorder, _session, _values, log_format
+from tracekit.recorder import _clock, _jsonl, _modes, _process, _recorder, _session, _values, log_format
 
 Finish = Callable[[], Log]
 
@@ -190,7 +190,7 @@ def test_a_clock_that_goes_back_is_counted_and_breaks_nothing(
 ) -> None:
     recorder.flush()
     times = iter(range(10**15, 10**15 - 10**9, -1_000))
-    monkeypatch.setattr(_ranges, "_now", lambda: next(times))
+    monkeypatch.setattr(_modes, "_now", lambda: next(times))
     for _ in range(10):
         with recorder.range("back"):
             pass
@@ -221,7 +221,7 @@ def test_whatever_fails_inside_ends_the_recording_with_one_line(
 
 def test_a_missing_stderr_is_no_reason_to_fail(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    _recorder.tell("nobody hears this")
+    _process.tell("nobody hears this")
 
 
 def test_signal_handlers_that_record_do_not_tear_the_items_of_others(recorded: Finish) -> None:

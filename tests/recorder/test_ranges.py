@@ -167,7 +167,7 @@ def test_a_thousand_tasks_lose_and_cross_nothing(recorded: Finish) -> None:
     slowest = max((seen for seen in log.overlapping if seen.name == "task"), key=lambda seen: seen.end - seen.begin)
     assert slowest.end - slowest.begin >= 10_000_000
     assert all(seen.end - seen.begin < 5_000_000_000 for seen in log.overlapping)
-    assert not _ranges.range_("kept").r
+    assert not _ranges.range_("kept").elsewhere
 
 
 def test_a_callback_of_the_loop_nests_on_its_thread(recorded: Finish) -> None:
@@ -235,7 +235,7 @@ def test_a_kept_range_records_on_the_thread_that_uses_it(recorded: Finish) -> No
     assert log.calls() == {"kept": 8 * 400 + 1}
     assert len([seen for seen in log.ranges if seen.thread == min(log.threads)]) >= 1
     assert not any(seen.unfinished for seen in log.ranges)
-    assert not kept.r
+    assert not kept.elsewhere
 
 
 def test_a_range_kept_from_before_the_start_or_an_earlier_recording_works(recorded: Finish, tmp_path) -> None:

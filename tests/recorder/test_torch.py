@@ -21,8 +21,7 @@ from recorder.reading import Log, Seen
 from support import missing
 
 from tracekit import pipeline, recorder
-from tracekit.recorder import _module_calls
-from tracekit.recorder.torch import watch
+from tracekit.recorder.torch import _module_calls, watch
 
 try:
     import torch
@@ -505,7 +504,7 @@ def test_a_fault_of_the_watch_is_counted_and_not_raised(recorded: Finish, monkey
 
     net = nn.Linear(4, 1)
     with watch(net, verbosity=2):
-        monkeypatch.setattr(_module_calls, "_nodes_of", fail)
+        monkeypatch.setattr(_module_calls, "nodes_of", fail)
         net(torch.randn(2, 4)).sum().backward()
     log = recorded()
     assert log.notes == {"watch_failed": 1}

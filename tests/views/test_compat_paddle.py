@@ -24,7 +24,7 @@ from views.tables import dicts, event_rows, trace
 import tracekit
 from tracekit import pipeline
 from tracekit.errors import UsageError
-from tracekit.profiler._benchmark import Timing
+from tracekit.profiler.paddle._benchmark import Timing
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section

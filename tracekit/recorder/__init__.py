@@ -29,31 +29,47 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from tracekit.recorder import _exit_summary, _process, _recorder
 from tracekit.recorder._api import (
     CrossedRangeError,
-    OpenRange,
     counter,
-    end_range,
     mark,
-    on_batch,
     pop,
     push,
     set_step,
     start_range,
     step,
     traced,
-    watch_loader,
 )
-from tracekit.recorder._ranges import Range
+from tracekit.recorder._loader import on_batch, watch_loader
+from tracekit.recorder._overlap import OpenRange
+from tracekit.recorder._ranges import Range, end_range
 from tracekit.recorder._ranges import range_ as range
 
 __all__ = [
-    "CrossedRangeError", "OpenRange", "Range", "counter", "end_range", "flush", "is_recording", "log_path", "mark",
-    "on_batch", "pop", "push", "range", "set_step", "start", "start_range", "step", "stop", "traced", "watch_loader",
-]  # fmt: skip
+    "CrossedRangeError",
+    "OpenRange",
+    "Range",
+    "counter",
+    "end_range",
+    "flush",
+    "is_recording",
+    "log_path",
+    "mark",
+    "on_batch",
+    "pop",
+    "push",
+    "range",
+    "set_step",
+    "start",
+    "start_range",
+    "step",
+    "stop",
+    "traced",
+    "watch_loader",
+]
 
 
 def start(
@@ -97,24 +113,24 @@ def log_path() -> Path | None:
     return _recorder.RECORDER.path
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> ModuleType:
     if name == "torch":  # tracekit.recorder.torch, which few programs need
         return importlib.import_module("tracekit.recorder.torch")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _start_as_told() -> None:
+def _start_from_environment() -> None:
     target = os.environ.get(_recorder.LOG_VARIABLE)
     if not target:
         return
-    rows = _exit_summary.rows_wanted(os.environ, _recorder.tell)
+    rows = _exit_summary.rows_wanted(os.environ, _process.tell)
     try:
         log = start(target)
     except OSError as error:
-        _recorder.tell(f"not recording: {error}")
+        _process.tell(f"not recording: {error}")
         return
     if log is not None and rows is not None and _process.rank_of(os.environ)[0] in (None, 0):
-        _exit_summary.print_at_exit(log, rows, stop=stop, tell=_recorder.tell)
+        _exit_summary.print_at_exit(log, rows, stop=stop, tell=_process.tell)
 
 
-_start_as_told()
+_start_from_environment()

@@ -1,18 +1,38 @@
 """The recorder's NVTX side: the domain `tracekit`, its events' attributes, its counters.
 
 The package nvtx is imported when recording starts, not with this module: it brings numpy. Where no tool is attached the
-package hands out a dummy domain; then there is nobody to tell, `open_domain` gives None, and a range does not
-even call it. Source of the calls: nvtx 0.2.17, nvtx/nvtx.py and nvtx/_lib/lib.pyx.
+package hands out a dummy domain; then `open_domain` gives None, and a range does not even call it.
+Source of the calls: nvtx 0.2.17, nvtx/nvtx.py and nvtx/_lib/lib.pyx.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, ParamSpec, Protocol, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
 DOMAIN: Final = "tracekit"
 MAX_NAME_BYTES: Final = 4096
 INT64: Final = range(-(1 << 63), 1 << 63)
+
+
+class _Counter(Protocol):
+    def sample(self, value: float, /) -> None: ...
+
+
+class _Domain(Protocol):
+    """A domain of the package nvtx."""
+
+    def get_event_attributes(
+        self, message: str, color: int | None = None, category: str | None = None, payload: object = None, /
+    ) -> object: ...
+    def push_range(self, attributes: object, /) -> object: ...
+    def pop_range(self) -> object: ...
+    def mark(self, attributes: object, /) -> object: ...
+    def start_range(self, attributes: object, /) -> int: ...
+    def end_range(self, number: int, /) -> object: ...
+    def get_counter(self, name: str, type: type[int] | type[float], /) -> _Counter: ...
 
 
 class NvtxDomain:
@@ -20,32 +40,32 @@ class NvtxDomain:
 
     __slots__ = ("_count", "_counters", "domain", "pop", "push")
 
-    def __init__(self, domain: Any, count: Callable[[str], None]) -> None:
+    def __init__(self, domain: _Domain, count: Callable[[str], None]) -> None:
         self.domain = domain
-        self.push: Callable[[Any], object] = domain.push_range
+        self.push: Callable[[object], object] = domain.push_range
         self.pop: Callable[[], object] = domain.pop_range
-        self._counters: dict[tuple[str, bool], Any] = {}
+        self._counters: dict[tuple[str, bool], _Counter] = {}
         self._count = count
 
-    def attributes(self, name: str, category: str | None, color: int | None) -> Any:
+    def attributes(self, name: str, category: str | None, color: int | None) -> object:
         """Return a range's attributes, made once for a name; a bare event if NVTX refuses them."""
         made = self._safely(
             self.domain.get_event_attributes, nvtx_text(name), color, nvtx_text(category) if category else None
         )
         return made if made is not None else self.domain.get_event_attributes("?")
 
-    def with_payload(self, name: str, category: str | None, color: int | None, payload: object, json: bytes) -> Any:
+    def with_payload(self, name: str, category: str | None, color: int | None, payload: object, json: bytes) -> object:
         """Return attributes with a payload: numbers as they are, all else as its JSON text in bytes."""
         value = payload if _is_number(payload) else json
         text, group = nvtx_text(name), nvtx_text(category) if category else None
         made = self._safely(self.domain.get_event_attributes, text, color, group, value)
         return made if made is not None else self.attributes(name, category, color)
 
-    def mark(self, attributes: Any) -> None:
+    def mark(self, attributes: object) -> None:
         """Send a mark."""
         self._safely(self.domain.mark, attributes)
 
-    def start(self, attributes: Any) -> int | None:
+    def start(self, attributes: object) -> int | None:
         """Begin a range that may end elsewhere; return NVTX's id of it."""
         number = self._safely(self.domain.start_range, attributes)
         return None if number is None else int(number)
@@ -68,9 +88,9 @@ class NvtxDomain:
             self._counters[key] = counter
         self._safely(counter.sample, value)
 
-    def _safely(self, call: Callable[..., Any], *args: object) -> Any:
+    def _safely(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         try:
-            return call(*args)
+            return call(*args, **kwargs)
         except Exception:  # noqa: BLE001 - whatever a tool or the package refuses must not reach the host
             self._count("nvtx_refused")
             return None

@@ -1,7 +1,8 @@
-"""What a log says of its process: rank, names, command; and the name of its file."""
+"""The process that records: its rank, names and command for the log's header, the name of its log, its stderr."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -19,7 +20,7 @@ DEFAULT_STEM = "tracekit"
 
 
 def rank_of(environ: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Return (rank, world size) as the launcher says; (None, None) outside of a distributed run.
+    """Return (rank, world size) from the launcher's variables; (None, None) outside of a distributed run.
 
     >>> rank_of({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"})
     (3, 8)
@@ -83,3 +84,10 @@ def _process_name(command: list[str]) -> str:
         if name != "MainProcess":
             return name
     return Path(command[0]).name if command and command[0] else "python"
+
+
+def tell(text: str) -> None:
+    """Write one line to stderr, if there is a stderr."""
+    with contextlib.suppress(Exception):
+        sys.stderr.write("tracekit.recorder: " + " ".join(text.split()) + "\n")
+        sys.stderr.flush()

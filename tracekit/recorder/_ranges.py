@@ -1,41 +1,56 @@
-"""Ranges: what a recorded program touches.
+"""Ranges, and the look-up that finds them: what a recorded program touches at every call.
 
-The cost of a range is the point of this file. So: a thread has one object for each name, found by one look-up; entering
-and leaving append two integers each to the thread's own list, without a lock; what is rare (another thread's
-object, an asyncio task, a payload) goes the long way; and what recording means (log, NVTX, both, nothing) is the
-class of the objects, changed when recording starts and stops, not a question asked at every call.
+The cost of a range decides how this file and `_modes` are built:
 
-The time is taken before the two appends: nothing that could let a signal handler in happens between these. The
-flusher takes an even number of integers.
+- A thread has one object for each name, found by one look-up.
+- What recording means now (log, NVTX, both, nothing) is the class of the objects. It changes when recording starts and
+  stops, so that no call has to ask. The classes with the fast path are in `_modes`.
+- What is rare (another thread's object, an asyncio task, a payload) takes the slower path here: `enter_aside`.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tracekit.recorder import _values
-from tracekit.recorder._overlap import OpenRange, begin_async, end_async
+from tracekit.recorder._decorate import Timing, wrap
+from tracekit.recorder._jsonl import AsyncItem, Extra
+from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import MAX_NAMES, SESSION, ThreadEnd, ThreadState
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _now = time.perf_counter_ns
 _ident = threading.get_ident
 
 
-def _nothing() -> object | None:
+def _nothing() -> None:
     return None
 
 
-_running_loop: Callable[[], object | None] = _nothing
+_running_loop: Callable[[], object] = _nothing
+_known: weakref.WeakSet[Range] = weakref.WeakSet()
 
+if TYPE_CHECKING:
 
-_local: Any = threading.local()  # state, ranges and end of each thread; a subclass with types would cost 15 ns a range
-_made: weakref.WeakSet[Range] = weakref.WeakSet()
+    class _Local(threading.local):
+        """The calling thread's state, its ranges by name, and the mark of its end."""
+
+        state: ThreadState
+        ranges: dict[Hashable, Range]
+        end: ThreadEnd
+
+else:
+    _Local = threading.local  # a subclass would cost 15 ns a range
+
+_local = _Local()
 
 
 class Range:
@@ -45,171 +60,109 @@ class Range:
     """
 
     __slots__ = (
-        "__weakref__", "a", "b", "category", "color", "g", "i", "j", "kind", "name", "pop", "push", "r", "state", "t",
-    )  # fmt: skip
-    # i, j: the id and its negative; b: the thread's list; t: the thread; a, push, pop: NVTX; r: what was begun through
-    # this object for another thread or a task; g: generation
+        *("name", "kind", "category", "color"),
+        *("begin_id", "end_id", "buffer", "state", "thread", "generation", "elsewhere"),
+        *("attributes", "push", "pop", "__weakref__"),
+    )
 
-    i: int
-    j: int
-    b: list[int]
-    t: int
-    a: Any
-    push: Callable[[Any], object]
-    pop: Callable[[], object]
+    begin_id: int
+    end_id: int
+    """The negative of `begin_id`."""
+    buffer: list[int]
     state: ThreadState
+    thread: int
+    """Ident of the thread that the object belongs to; `state` and `buffer` are that thread's."""
+    attributes: object
+    """NVTX's attributes; `push` and `pop` are its functions."""
+    push: Callable[[object], object]
+    pop: Callable[[], object]
 
     def __init__(self, name: str, kind: str | None, category: str | None, color: int | None) -> None:
         self.name, self.kind, self.category, self.color = name, kind, category, color
-        self.r: dict[Hashable, list[Range | OpenRange]] = {}
-        self.g = 0
+        # What was begun through this object by another thread (its ident) or a task, and has not ended.
+        self.elsewhere: dict[Hashable, list[Range | OpenRange]] = {}
+        self.generation = 0
 
     def __enter__(self) -> Range:
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         return None
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a function, coroutine function or generator so that each of its runs is such a range."""
-        from tracekit.recorder._decorate import wrap
+        return timed(function, self.name, self.kind, self.category, self.color)
 
-        return wrap(function, self.name, self.kind, self.category, self.color, None)
-
-    def begin_here(self) -> None:
-        """Begin on the thread that this object belongs to."""
-
-    def end_here(self, t: int) -> None:
-        """End what `begin_here` began."""
-
-
-class LogRange(Range):
-    """A range that goes to the log."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Range:
-        if _ident() != self.t or _running_loop() is not None:
-            enter_aside(self)
-            return self
-        t = _now()
-        b = self.b
-        b.append(self.i)
-        b.append(t)
-        return self
-
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        t = _now()
-        if self.r:
-            exit_aside(self, t)
-            return
-        b = self.b
-        b.append(self.j)
-        b.append(t)
-
-    def begin_here(self) -> None:
-        self.b.extend((self.i, _now()))
+    def begin_here(self, t: int | None = None, json: bytes | None = None, attributes: object = None) -> None:
+        """Begin on the thread that this object belongs to. json: a payload for the log; attributes: NVTX's own."""
+        if SESSION.nvtx is not None:
+            self.push(self.attributes if attributes is None else attributes)
+        if SESSION.logging:
+            start = _now() if t is None else t
+            if json is not None:
+                self.state.extras.append(Extra(self.begin_id, start, json))
+            self.buffer.extend((self.begin_id, start))
 
     def end_here(self, t: int) -> None:
-        self.b.extend((self.j, t))
-
-
-class BothRange(Range):
-    """A range that goes to the log and to NVTX."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Range:
-        if _ident() != self.t or _running_loop() is not None:
-            enter_aside(self)
-            return self
-        self.push(self.a)
-        t = _now()
-        b = self.b
-        b.append(self.i)
-        b.append(t)
-        return self
-
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        t = _now()
-        if self.r:
-            exit_aside(self, t)
-            return
-        b = self.b
-        b.append(self.j)
-        b.append(t)
-        self.pop()
-
-    def begin_here(self) -> None:
-        self.push(self.a)
-        self.b.extend((self.i, _now()))
-
-    def end_here(self, t: int) -> None:
-        self.b.extend((self.j, t))
-        self.pop()
-
-
-class NvtxRange(Range):
-    """A range that goes to NVTX alone."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Range:
-        if _ident() != self.t or _running_loop() is not None:
-            enter_aside(self)
-        else:
-            self.push(self.a)
-        return self
-
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.r:
-            exit_aside(self, 0)
-        else:
+        """End what `begin_here` or `__enter__` began on the object's own thread."""
+        if SESSION.logging:
+            self.buffer.extend((self.end_id, t))
+        if self.attributes is not None:
             self.pop()
 
-    def begin_here(self) -> None:
-        self.push(self.a)
+    def begin_apart(self, payload: object = None, *, t: int | None = None) -> OpenRange:
+        """Begin a range that may overlap others. The object must be the calling thread's."""
+        json = None if payload is None else _values.payload_json(payload, SESSION.count)
+        nvtx_id = None if SESSION.nvtx is None else SESSION.nvtx.start(self.attributes_with(payload, json))
+        opened = OpenRange(self.begin_id, next(SESSION.handles), nvtx_id)
+        if SESSION.logging:
+            start = _now() if t is None else t
+            SESSION.events.append(AsyncItem(self.begin_id, start, opened.handle, self.state.index, json))
+        return opened
 
-    def end_here(self, t: int) -> None:  # noqa: ARG002 - as the others
-        self.pop()
+    def cut(self, t: int) -> None:
+        """End a range that the program left open: its true end is unknown, and the log says so."""
+        task = current_task()
+        opened = None if task is None else self.elsewhere.get(task)
+        if opened:
+            last = opened.pop()
+            if isinstance(last, OpenRange):
+                last.finish(t, thread_state().index, forced=True)
+            return
+        if SESSION.logging:
+            self.state.extras.append(Extra(self.end_id, t, None))
+        if self.thread == _ident():
+            self.end_here(t)
+        elif SESSION.logging:  # NVTX pops on the calling thread alone
+            self.buffer.extend((self.end_id, t))
+
+    def attributes_with(self, payload: object, json: bytes | None) -> object:
+        """Return the NVTX attributes of the range, with its payload if it has one."""
+        if SESSION.nvtx is None or json is None:
+            return self.attributes
+        return SESSION.nvtx.with_payload(self.name, self.category or self.kind, self.color, payload, json)
 
 
 class StaleRange(Range):
-    """A range made before recording started, or forked away, or forgotten: its next use finds its place."""
+    """A range made before recording started, or forgotten: its next use makes it a range of this recording."""
 
     __slots__ = ()
 
     def __enter__(self) -> Range:
-        if self.g == SESSION.generation:
+        if self.generation == SESSION.generation:
             enter_aside(self)
         else:
-            equip(self, thread_state())
+            _equip(self, thread_state())
             self.__enter__()
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         t = _now()
-        if self.r:
+        if self.elsewhere:
             exit_aside(self, t)
-        elif self.g == SESSION.generation:
+        elif self.generation == SESSION.generation:
             self.end_here(t)
         # else: what is left here was begun in an earlier recording, or in the process that forked this one
-
-    def begin_here(self) -> None:
-        _active_class.begin_here(self)
-
-    def end_here(self, t: int) -> None:
-        _active_class.end_here(self, t)
 
 
 class ForkedRange(StaleRange):
@@ -221,11 +174,29 @@ class ForkedRange(StaleRange):
         enter_aside(self)
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.r:
-            exit_aside(self, _now())
+
+class PayloadRange(Range):
+    """A range with a payload: made for one call, for whatever thread or task enters it."""
+
+    __slots__ = ("base", "exits", "payload")
+
+    def __init__(self, base: Range, payload: object) -> None:
+        self.base, self.name, self.payload = base, base.name, payload
+        self.exits: list[Callable[[object, object, object], None]] = []
+
+    def __enter__(self) -> Range:
+        self.exits.append(self.base.__exit__)  # of the class that begins it: recording may stop meanwhile
+        if _active_class is not Range:
+            enter_aside(self.base, self.payload)
+        return self
+
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
+        if self.exits:
+            self.exits.pop()(error, value, traceback)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        base = self.base
+        return timed(function, base.name, base.kind, base.category, base.color, self.payload)
 
 
 _active_class: type[Range] = Range
@@ -237,65 +208,68 @@ def is_off() -> bool:
 
 
 def range_(
-    name: str, kind: str | None = None, category: str | None = None, color: str | int | None = None,
+    name: str,
+    kind: str | None = None,
+    category: str | None = None,
+    color: str | int | None = None,
     payload: object = None,
-) -> Range:  # fmt: skip
+) -> Range:
     """Return this thread's range of that name (see `tracekit.recorder.range`)."""
     try:
         if kind is None and category is None and color is None and payload is None:
-            return _local.ranges[name]  # type: ignore[no-any-return]
+            return _local.ranges[name]
         if payload is None:
-            return _local.ranges[name, kind, category, color]  # type: ignore[no-any-return]
+            return _local.ranges[name, kind, category, color]
     except (AttributeError, KeyError, TypeError):
         pass
-    return _make(name, kind, category, color, payload)
-
-
-def _make(name: object, kind: object, category: object, color: object, payload: object) -> Range:
     if payload is not None:
-        from tracekit.recorder._payload import PayloadRange
+        return PayloadRange(range_(name, kind, category, color), payload)
+    return _make(name, kind, category, color)
 
-        return PayloadRange(range_(name, kind, category, color), payload)  # type: ignore[arg-type]
+
+def _make(name: object, kind: object, category: object, color: object) -> Range:
+    """Return the range of texts and a colour as the program gave them."""
     count = SESSION.count
     clean_kind = None if kind is None else _values.text_of(kind, count)
     clean_category = None if category is None else _values.text_of(category, count)
     clean_color = _values.color_of(color, count)
     clean_name = _values.text_of(name, count)
-    found = find_range(clean_name, clean_kind, clean_category, clean_color)
+    made = find_range(clean_name, clean_kind, clean_category, clean_color)
     if all(isinstance(value, str | int | None) for value in (name, kind, category, color)):
-        thread_state().ranges[name, kind, category, color] = found  # the spelling that range_ looks up
-    return found
+        _local.ranges[name, kind, category, color] = made  # the spelling that range_ looks up
+    return made
 
 
 def find_range(name: str, kind: str | None, category: str | None, color: int | None) -> Range:
     """Return this thread's object for a name and its attributes, all of them clean."""
-    state = thread_state()
     key: Hashable = name if kind is None and category is None and color is None else (name, kind, category, color)
-    found = state.ranges.get(key)
-    if found is not None:
-        return found
-    if len(state.ranges) >= MAX_NAMES:
-        for old in state.ranges.values():
+    try:
+        return _local.ranges[key]
+    except (AttributeError, KeyError):
+        state = thread_state()
+    ranges = _local.ranges
+    if len(ranges) >= MAX_NAMES:
+        for old in ranges.values():
             old.__class__ = StaleRange
-        state.ranges.clear()
+        ranges.clear()
     made = Range(name, kind, category, color)
-    equip(made, state)
-    _made.add(made)
-    state.ranges[key] = made
+    _equip(made, state)
+    _known.add(made)
+    ranges[key] = made
     return made
 
 
-def equip(made: Range, state: ThreadState) -> None:
+def _equip(made: Range, state: ThreadState) -> None:
     """Give a range what it needs to be recorded on a thread."""
     key: Hashable = (made.name, made.kind, made.category, made.color)
-    made.i = SESSION.id_of(key, made.name, made.kind, made.category, made.color)
-    made.j = -made.i
-    made.b, made.t, made.state, made.g = state.buffer, state.ident, state, SESSION.generation
-    made.r = {}
-    made.a = None
+    made.begin_id = SESSION.id_of(key, made.name, made.kind, made.category, made.color)
+    made.end_id = -made.begin_id
+    made.buffer, made.thread, made.state, made.generation = state.buffer, state.ident, state, SESSION.generation
+    made.elsewhere = {}
+    made.attributes, made.pop = None, _nothing
     nvtx = SESSION.nvtx
     if nvtx is not None:
-        made.a = nvtx.attributes(made.name, made.category or made.kind, made.color)
+        made.attributes = nvtx.attributes(made.name, made.category or made.kind, made.color)
         made.push, made.pop = nvtx.push, nvtx.pop
     made.__class__ = _active_class
 
@@ -303,78 +277,96 @@ def equip(made: Range, state: ThreadState) -> None:
 def thread_state() -> ThreadState:
     """Return the calling thread's state."""
     try:
-        return _local.state  # type: ignore[no-any-return]
+        return _local.state
     except AttributeError:
         state = SESSION.new_thread()
-        _local.state, _local.ranges, _local.end = state, state.ranges, ThreadEnd(state)
+        _local.state, _local.ranges, _local.end = state, {}, ThreadEnd(state)
         return state
 
 
-def current_task() -> Any | None:
-    """Return the asyncio task that runs now, if one does."""
-    return sys.modules["asyncio"].current_task() if _running_loop() is not None else None
+def current_task() -> object:
+    """Return the asyncio task that runs now, None without one."""
+    return None if _running_loop() is None else sys.modules["asyncio"].current_task()
 
 
-def enter_aside(made: Range) -> None:
-    """Begin a range whose object is another thread's, or that an asyncio task may leave open while others run."""
+def end_range(opened: OpenRange | None) -> None:
+    """End what `start_range` began. A second end is counted, not recorded."""
+    if opened is not None:
+        opened.finish(_now(), thread_state().index)
+
+
+def timed(
+    function: Callable[P, R],
+    name: str,
+    kind: str | None,
+    category: str | None,
+    color: int | None,
+    payload: object = None,
+) -> Callable[P, R]:
+    """Return the function with a range of that name around each of its runs."""
+
+    def begin() -> OpenRange | None:
+        return None if is_off() else find_range(name, kind, category, color).begin_apart(payload)
+
+    nested = functools.partial(range_, name, kind, category, color, payload)
+    return wrap(function, Timing(nested, begin, end_range))
+
+
+def enter_aside(made: Range, payload: object = None) -> None:
+    """Begin a range with a payload, or of another thread's object, or in a task that may leave it open meanwhile."""
     own = find_range(made.name, made.kind, made.category, made.color)
     task = current_task()
-    if task is None and own is made:
-        made.begin_here()
-    elif task is None:
+    if task is not None:
+        made.elsewhere.setdefault(task, []).append(own.begin_apart(payload))
+        return
+    if payload is None:
         own.begin_here()
-        made.r.setdefault(_ident(), []).append(own)
     else:
-        made.r.setdefault(task, []).append(begin_async(own))
+        json = _values.payload_json(payload, SESSION.count)
+        own.begin_here(json=json, attributes=own.attributes_with(payload, json))
+    if own is not made:
+        made.elsewhere.setdefault(_ident(), []).append(own)
 
 
 def exit_aside(made: Range, t: int) -> None:
     """End a range of an object that was entered aside somewhere, here or elsewhere."""
     task = current_task()
     key: Hashable = _ident() if task is None else task
-    opened = made.r.get(key)
+    opened = made.elsewhere.get(key)
     if opened:
         last = opened.pop()
         if not opened:
-            made.r.pop(key, None)
+            made.elsewhere.pop(key, None)
         if isinstance(last, OpenRange):
-            end_async(last, t, thread_state().index)
-        elif last.g == SESSION.generation:
+            last.finish(t, thread_state().index)
+        elif last.generation == SESSION.generation:
             last.end_here(t)
-    elif task is None and _ident() == made.t:
+    elif task is None and _ident() == made.thread:
         made.end_here(t)
     else:
         SESSION.count("end_without_begin")
 
 
-def set_mode(*, fresh: bool, forked: bool = False) -> None:
-    """Make all ranges do what the session says from now on.
-
-    fresh: the threads and names that they were bound to are gone. forked: what is open now is the parent's to end. (A
-    `with` that is open looked up its `__exit__` when it was entered; it does not see the new class.)
-    """
+def set_class(active: type[Range], running_loop: Callable[[], object], *, fresh: bool, forked: bool) -> None:
+    """Make all ranges of this process objects of a class; see `_modes.set_mode`."""
     global _active_class, _local, _running_loop
-    recording = {(True, True): BothRange, (True, False): LogRange, (False, True): NvtxRange}
-    _active_class = recording.get((SESSION.logging, SESSION.nvtx is not None), Range)
-    if _active_class is not Range and _running_loop is _nothing:
-        import asyncio  # not with the module: it takes 40 ms
-
-        _running_loop = asyncio._get_running_loop
+    _active_class = active
+    _running_loop = running_loop
     if fresh:
-        _local = threading.local()
+        _local = _Local()
     for made in _known_ranges():
         if forked:
             made.pop = _nothing
-            made.r = {}
-        if fresh or made.g != SESSION.generation:
-            made.__class__ = Range if _active_class is Range else ForkedRange if forked else StaleRange
-        elif not isinstance(made, StaleRange) or _active_class is Range:
-            made.__class__ = _active_class
+            made.elsewhere = {}
+        if fresh or made.generation != SESSION.generation:
+            made.__class__ = Range if active is Range else ForkedRange if forked else StaleRange
+        elif not isinstance(made, StaleRange) or active is Range:
+            made.__class__ = active
 
 
 def _known_ranges() -> list[Range]:
     while True:
         try:
-            return list(_made)
+            return list(_known)
         except RuntimeError:  # another thread made a range meanwhile
             continue

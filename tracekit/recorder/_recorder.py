@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import sys
 import threading
@@ -11,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tracekit.recorder import _clock, _nvtx, _payload, _process, _ranges, log_format
+from tracekit.recorder import _clock, _modes, _nvtx, _process, log_format
 from tracekit.recorder._jsonl import ITEMS_A_LINE, LogFile, encode_line, event_lines, range_lines
 from tracekit.recorder._session import SESSION, ThreadState
 
@@ -74,7 +73,7 @@ class Recorder:
             SESSION.logging, SESSION.nvtx = log is not None, domain
             self._log = log
             self._recording = True
-            _ranges.set_mode(fresh=True)
+            _modes.set_mode(fresh=True)
             if log is not None:
                 self._hook()
                 self._launch()
@@ -95,7 +94,7 @@ class Recorder:
             self._cut_pushed()
             SESSION.nvtx = None
             SESSION.logging = False
-            _ranges.set_mode(fresh=False)
+            _modes.set_mode(fresh=False)
             with self._writing:
                 if self._log is not None:
                     self._flush(last=True)
@@ -115,7 +114,7 @@ class Recorder:
         """End what `push` began and nobody popped: those ends are ours, and marked so."""
         for state in SESSION.states:
             while state.pushed:
-                _payload.cut(state.pushed.pop(), _clock.now())
+                state.pushed.pop().cut(_clock.now())
 
     # The log
 
@@ -213,9 +212,9 @@ class Recorder:
             log.close()
         SESSION.logging = False
         SESSION.states, SESSION.events, SESSION.new_names = [], [], []
-        _ranges.set_mode(fresh=False)
+        _modes.set_mode(fresh=False)
         self._recording = SESSION.nvtx is not None
-        tell(f"recording stopped: {reason}")
+        _process.tell(f"recording stopped: {reason}")
 
     # The flusher
 
@@ -287,7 +286,7 @@ class Recorder:
         SESSION.reset()
         SESSION.logging = log is not None
         SESSION.before_first = self._begin_in_child if log is not None else None
-        _ranges.set_mode(fresh=True, forked=True)
+        _modes.set_mode(fresh=True, forked=True)
 
     def _begin_in_child(self) -> None:
         """Open the child's own log at its first event: many children never have one."""
@@ -318,13 +317,6 @@ class Recorder:
         if self._own_variable is not None and os.environ.get(LOG_VARIABLE) == self._own_variable:
             del os.environ[LOG_VARIABLE]
         self._own_variable = None
-
-
-def tell(text: str) -> None:
-    """Say something on stderr, once and in one line, if there is a stderr."""
-    with contextlib.suppress(Exception):
-        sys.stderr.write("tracekit.recorder: " + " ".join(text.split()) + "\n")
-        sys.stderr.flush()
 
 
 RECORDER: Final = Recorder()

@@ -1,4 +1,4 @@
-"""What the threads of a recorded process share, and what each has for itself."""
+"""The state of a recording: one part for the process, one part for each thread."""
 
 from __future__ import annotations
 
@@ -7,23 +7,33 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, Protocol
 
 from tracekit.recorder import log_format
 from tracekit.recorder._jsonl import Event, Extra
 from tracekit.recorder._nvtx import NvtxDomain
 
-if TYPE_CHECKING:
-    from tracekit.recorder._ranges import Range
-
 MAX_NAMES: Final = 65_536
 """Names that a thread, or the process, remembers. Past it all are forgotten, and get new ids when they come again."""
 
+BatchWatcher = Callable[[object, int, int], object]
+
+
+class PushedRange(Protocol):
+    """A range that `push` began: `pop` ends it, or the end of the recording cuts it."""
+
+    name: str
+
+    def __exit__(self, error: None, value: None, traceback: None, /) -> None: ...
+
+    def cut(self, t: int) -> None:
+        """End it at `t`, marked unfinished."""
+
 
 class ThreadState:
-    """What one thread has recorded and not yet handed to the flusher."""
+    """The items that one thread has recorded and the flusher has not taken yet."""
 
-    __slots__ = ("buffer", "dead", "extras", "ident", "index", "name", "pushed", "ranges", "shown", "thread", "tid")
+    __slots__ = ("buffer", "dead", "extras", "ident", "index", "name", "pushed", "shown", "thread", "tid")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -35,8 +45,7 @@ class ThreadState:
         self.shown: str | None = None
         self.buffer: list[int] = []
         self.extras: list[Extra] = []
-        self.ranges: dict[Hashable, Range] = {}
-        self.pushed: list[Range] = []
+        self.pushed: list[PushedRange] = []
         self.dead = False
 
     def line(self) -> log_format.Line | None:
@@ -51,7 +60,7 @@ class ThreadState:
 
 
 class ThreadEnd:
-    """Kept in a thread's local data, so it is deleted when the thread is over."""
+    """A mark in a thread's local data, which Python deletes when the thread is over."""
 
     __slots__ = ("state",)
 
@@ -63,14 +72,14 @@ class ThreadEnd:
 
 
 class Session:
-    """What the threads share. There is one: recording is a property of the process, as its log is."""
+    """The state that all threads share. There is one: recording is a property of the process, as its log is."""
 
     def __init__(self) -> None:
         self.generation = 0
         self.logging = False
         self.nvtx: NvtxDomain | None = None
         self.before_first: Callable[[], None] | None = None
-        self.batch_watchers: tuple[Callable[[object, int, int], object], ...] = ()
+        self.batch_watchers: tuple[BatchWatcher, ...] = ()
         self.reset()
 
     def reset(self) -> None:
@@ -84,7 +93,7 @@ class Session:
         self.next_id = itertools.count(1)
         self.next_thread = itertools.count()
         self.handles = itertools.count(1)
-        self.task_stacks: weakref.WeakKeyDictionary[Any, list[Range]] = weakref.WeakKeyDictionary()
+        self.task_stacks: weakref.WeakKeyDictionary[object, list[PushedRange]] = weakref.WeakKeyDictionary()
         self.last_step = log_format.NO_STEP
 
     def count(self, code: str) -> None:
@@ -92,7 +101,7 @@ class Session:
         self.notes[code] += 1
 
     def new_thread(self) -> ThreadState:
-        """Return a state for the thread that calls, known to the flusher."""
+        """Return a state for the calling thread, known to the flusher."""
         if self.before_first is not None:
             self.before_first()
         state = ThreadState(next(self.next_thread))
@@ -101,10 +110,10 @@ class Session:
         return state
 
     def id_of(self, key: Hashable, name: str, kind: str | None, category: str | None, color: int | None) -> int:
-        """Return the id of a name, and see that the log defines it first."""
-        found = self.ids.get(key)
-        if found is not None:
-            return found
+        """Return the id of a name. A new one is queued for the log, which defines it before its first use."""
+        known = self.ids.get(key)
+        if known is not None:
+            return known
         if len(self.ids) >= MAX_NAMES:
             self.ids = {}
         new = next(self.next_id)
@@ -116,4 +125,4 @@ class Session:
         return self.ids.setdefault(key, new)
 
 
-SESSION = Session()
+SESSION: Final = Session()

@@ -1,12 +1,11 @@
-"""What users hand over, made safe for JSON and NVTX: texts, colours, payloads, counter values.
+"""Values from the program, made safe for JSON and NVTX: texts, colours, payloads, counter values.
 
-Nothing here raises for a value: what cannot be kept as it is is kept as text, and counted.
+Nothing here raises for a value. A value that cannot be kept as it is becomes text and is counted.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Callable
 from typing import Final
@@ -23,10 +22,23 @@ MAX_DEPTH: Final = 32
 
 # The names that the nvtx package knows without matplotlib (nvtx/colors.py), and their values there.
 COLORS: Final = {
-    "green": 0x008000, "blue": 0x0000FF, "yellow": 0xFFFF00, "purple": 0x800080, "rapids": 0x7400FF, "cyan": 0x00FFFF,
-    "red": 0xFF0000, "white": 0xFFFFFF, "darkgreen": 0x006400, "orange": 0xFFA500, "black": 0x000000, "gray": 0x808080,
-    "grey": 0x808080, "magenta": 0xFF00FF, "brown": 0xA52A2A, "pink": 0xFFC0CB,
-}  # fmt: skip
+    "green": 0x008000,
+    "blue": 0x0000FF,
+    "yellow": 0xFFFF00,
+    "purple": 0x800080,
+    "rapids": 0x7400FF,
+    "cyan": 0x00FFFF,
+    "red": 0xFF0000,
+    "white": 0xFFFFFF,
+    "darkgreen": 0x006400,
+    "orange": 0xFFA500,
+    "black": 0x000000,
+    "gray": 0x808080,
+    "grey": 0x808080,
+    "magenta": 0xFF00FF,
+    "brown": 0xA52A2A,
+    "pink": 0xFFC0CB,
+}
 
 
 def text_of(value: object, count: Count) -> str:
@@ -61,17 +73,34 @@ def color_of(value: object, count: Count) -> int | None:
 
 
 def number_of(value: object, count: Count) -> float | str | None:
-    """Return a counter's value as the log holds it; None for what is no number (NumPy and torch scalars are)."""
+    """Return a counter's value as the log holds it; None for what is not a number (NumPy and torch scalars are)."""
     try:
-        if not isinstance(value, int | float):
-            try:
-                value = operator.index(value)  # type: ignore[arg-type]
-            except TypeError:
-                value = float(value)  # type: ignore[arg-type]
-        return log_format.counter_value(value)
-    except Exception:  # noqa: BLE001 - __index__ and __float__ are the user's
+        if isinstance(value, int | float):
+            return log_format.counter_value(value)
+        index = integer_of(value)
+        return log_format.counter_value(_float_of(value) if index is None else index)
+    except Exception:  # noqa: BLE001 - __float__ is the user's
         count("value_refused")
         return None
+
+
+def integer_of(value: object) -> int | None:
+    """Return an integer of Python, NumPy or torch, None for anything else."""
+    if isinstance(value, int):
+        return value
+    try:
+        # Not isinstance(value, SupportsIndex), which takes 5 us. A tensor of floats has the method, and it raises.
+        return int(value.__index__()) if hasattr(value, "__index__") else None
+    except Exception:  # noqa: BLE001 - __index__ is the user's
+        return None
+
+
+def _float_of(value: object) -> float:
+    if isinstance(value, str | bytes):
+        return float(value)
+    if hasattr(value, "__float__"):
+        return float(value.__float__())
+    raise TypeError("not a number")
 
 
 def payload_json(payload: object, count: Count) -> bytes:

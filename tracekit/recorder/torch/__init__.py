@@ -40,18 +40,35 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
-from typing import Any
+from types import FrameType
+from typing import Any, Protocol
 
 from tracekit.recorder import _clock, _ranges
-from tracekit.recorder._loader_steps import Batches, Loaders, Steps
-from tracekit.recorder._module_calls import CALLS, Watched
-from tracekit.recorder._phases import OPTIMIZER
-from tracekit.recorder._recorder import tell
+from tracekit.recorder._process import tell
+from tracekit.recorder.torch._loader_steps import Batches, Loaders, Steps
+from tracekit.recorder.torch._module_calls import CALLS, Handle, Module, Watched
+from tracekit.recorder.torch._phases import OPTIMIZER
 
 __all__ = ["Watch", "watch"]
 
 _LOADERS = Loaders(CALLS.attributes)
+
+
+class Model(Module, Protocol):
+    """A torch.nn.Module with the modules in it."""
+
+    def named_modules(self) -> Iterable[tuple[str, Module]]:
+        """Give the modules with their paths, itself as the first."""
+
+
+class Optimizer(Protocol):
+    """A torch.optim.Optimizer."""
+
+    def register_step_pre_hook(self, hook: Callable[..., None], /) -> Handle:
+        """Call the hook before each step."""
+
+    def register_step_post_hook(self, hook: Callable[..., None], /) -> Handle:
+        """Call the hook behind each step."""
 
 
 class Watch:
@@ -68,7 +85,7 @@ class Watch:
 
     @property
     def active(self) -> bool:
-        """Whether it records what it watches, as far as the recorder records."""
+        """True until it is removed. It records while the recorder does."""
         return bool(self._ends)
 
     def remove(self) -> None:
@@ -81,14 +98,17 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         self.remove()
 
 
 def watch(
-    model: Any, *, optimizer: Any = None, dataloader: Any = None, verbosity: int = 1, steps: bool = True
+    model: Model,
+    *,
+    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    dataloader: Iterable[object] | None = None,
+    verbosity: int = 1,
+    steps: bool = True,
 ) -> Watch:
     """Record the training loop of a model from now on; see the module's text for what is recorded.
 
@@ -110,9 +130,9 @@ def watch(
         if dataloader is not None:
             _watch_loader(watching, dataloader, made)
         _watch_model(watching, model, torch, made if dataloader is None and optimizers else None, verbosity)
-        for each in optimizers:
-            last = each is optimizers[-1] and dataloader is None
-            _watch_optimizer(watching, each, torch.compiler.is_compiling, made if last else None)
+        for watched in optimizers:
+            ends_step = watched is optimizers[-1] and dataloader is None
+            _watch_optimizer(watching, watched, torch.compiler.is_compiling, made if ends_step else None)
         watching._ends.append(lambda: made.end(_clock.now()))
     except BaseException:
         watching.remove()
@@ -120,18 +140,18 @@ def watch(
     return watching
 
 
-def _optimizers(given: Any) -> list[Any]:
+def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer]:
     if given is None:
         return []
     several = list(given) if isinstance(given, Iterable) else [given]
-    for each in several:
-        if not hasattr(each, "register_step_pre_hook") or not hasattr(each, "register_step_post_hook"):
-            raise TypeError(f"optimizer is a torch.optim.Optimizer, not {type(each).__name__}")
+    for optimizer in several:
+        if not hasattr(optimizer, "register_step_pre_hook") or not hasattr(optimizer, "register_step_post_hook"):
+            raise TypeError(f"optimizer is a torch.optim.Optimizer, not {type(optimizer).__name__}")
     return several
 
 
-def _watch_loader(watching: Watch, loader: Any, steps: Steps) -> None:
-    if not isinstance(loader, Iterable) and not hasattr(loader, "__getitem__"):
+def _watch_loader(watching: Watch, loader: Iterable[object], steps: Steps) -> None:
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise TypeError(f"dataloader gives batches to a loop, {type(loader).__name__} does not")
     watching.dataloader = loader
     end = _LOADERS.add(loader, steps)
@@ -142,7 +162,7 @@ def _watch_loader(watching: Watch, loader: Any, steps: Steps) -> None:
         watching._ends.append(end)
 
 
-def _watch_model(watching: Watch, model: Any, torch: Any, steps: Steps | None, verbosity: int) -> None:
+def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None, verbosity: int) -> None:
     def begin_step() -> None:
         if steps is not None and watching.active and torch.is_grad_enabled():
             steps.begin(_clock.now())
@@ -175,18 +195,20 @@ def _watch_model(watching: Watch, model: Any, torch: Any, steps: Steps | None, v
         CALLS.before_backward = (*CALLS.before_backward, begin_step)
 
         def forget() -> None:
-            CALLS.before_backward = tuple(each for each in CALLS.before_backward if each is not begin_step)
+            CALLS.before_backward = tuple(call for call in CALLS.before_backward if call is not begin_step)
 
         watching._ends.append(forget)
 
 
-def _watch_optimizer(watching: Watch, optimizer: Any, is_compiling: Callable[[], bool], steps: Steps | None) -> None:
+def _watch_optimizer(
+    watching: Watch, optimizer: Optimizer, is_compiling: Callable[[], bool], steps: Steps | None
+) -> None:
     stack, category = CALLS.stack, type(optimizer).__name__
 
     def begin(frame: FrameType) -> None:
         if _ranges.is_off():
             return
-        stack.cut_what_is_over(CALLS.task(), frame.f_back)
+        stack.cut_finished(CALLS.task(), frame.f_back)
         opened = stack.find(OPTIMIZER, optimizer)
         if opened is not None:  # the step of a subclass that calls its parent's, which has the hooks too
             opened.again += 1
@@ -203,17 +225,16 @@ def _watch_optimizer(watching: Watch, optimizer: Any, is_compiling: Callable[[],
         if opened.again:
             opened.again -= 1
             return
-        while stack.items[-1] is not opened:
-            stack.cut()
+        stack.cut_inside(opened)
         stack.end(opened)
         if steps is not None:
             steps.end(_clock.now())
 
-    def before(*_: Any) -> None:
+    def before(*_: object) -> None:
         if not is_compiling():  # see CALLS' hooks
             CALLS.aside(begin, sys._getframe(1))
 
-    def after(*_: Any) -> None:
+    def after(*_: object) -> None:
         if not is_compiling():
             CALLS.aside(end)
 

@@ -17,27 +17,43 @@ Source: torch 2.13 (torch/nn/modules/module.py; torch/csrc/autograd/engine.cpp: 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from tracekit.recorder import _ranges
-from tracekit.recorder._attributes import Attributes, ignore_warning
-from tracekit.recorder._phases import BACKWARD, FORWARD, MODULE_BACKWARD, Call, Open, Stack
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.torch._attributes import Attributes, ignore_warning
+from tracekit.recorder.torch._graph import nodes_of, part_since
+from tracekit.recorder.torch._phases import BACKWARD, FORWARD, MODULE_BACKWARD, Call, OpenPhase, Stack
 
-T = TypeVar("T")
-Function = TypeVar("Function", bound=Callable[..., Any])
-NO_NUMBER = (1 << 64) - 1
-"""Number of the nodes that accumulate gradients: they run as soon as they can."""
-MAX_RESULTS = 10_000
+P = ParamSpec("P")
+R = TypeVar("R")
+Function = TypeVar("Function", bound=Callable[..., object])
 COMPILED = "Using `torch.compile(module)` when there are global hooks on modules"
 """So each call of a compiled module warns while there are process-wide hooks. Ours do nothing in compiled code."""
 FAILED = "watch_failed"
+
+
+class Module(Protocol):
+    """A torch.nn.Module."""
+
+    @property
+    def _forward_hooks(self) -> object: ...
+
+
+class Handle(Protocol):
+    """A hook of torch that can be removed."""
+
+    def remove(self) -> None:
+        """Remove the hook."""
+
+
+class _Caller(Protocol):
+    def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 class Watched(NamedTuple):
@@ -60,16 +76,19 @@ class Calls:
         self.attributes = Attributes()
         self._lock = threading.RLock()
         self._watched: dict[int, tuple[Watched, ...]] = {}
-        self._handles: list[Any] = []
-        self._hear_again: Callable[[], None] = lambda: None
+        self._handles: list[Handle] = []
+        self._warn_again: Callable[[], None] = lambda: None
         self._torch: Any = None
         self._compiles = False
         self._codes: set[CodeType] = {Calls.aside.__code__}
-        self._call: Callable[..., Any] = _call
+        self._call: _Caller = _call
         self.before_backward: tuple[Callable[[], None], ...] = ()
 
     def add(self, torch: Any, modules: Iterable[Watched]) -> Callable[[], None]:
-        """Watch modules; return what ends it. A module that two watches have is recorded once, by the first's name."""
+        """Watch modules; return a function that ends it.
+
+        A module that two watches have is recorded once, by the first's name.
+        """
         own = list(modules)
         with self._lock:
             self._torch = torch
@@ -83,7 +102,7 @@ class Calls:
                     hooks.register_module_forward_pre_hook(before),
                     hooks.register_module_forward_hook(after, always_call=True),
                 ]
-                self._hear_again = ignore_warning(COMPILED)
+                self._warn_again = ignore_warning(COMPILED)
 
         def end() -> None:
             with self._lock:
@@ -99,7 +118,7 @@ class Calls:
                     for handle in self._handles:
                         handle.remove()
                     self._handles = []
-                    self._hear_again()
+                    self._warn_again()
                     while self.stack.items:
                         self.stack.cut()
 
@@ -112,28 +131,30 @@ class Calls:
 
     # Forward
 
-    def _hooks(self, is_compiling: Callable[[], bool]) -> tuple[Callable[..., None], Callable[..., None]]:
+    def _hooks(
+        self, is_compiling: Callable[[], bool]
+    ) -> tuple[Callable[[Module, object], None], Callable[[Module, object, object], None]]:
         watched = self._watched
 
-        def before(module: Any, _: Any) -> None:
+        def before(module: Module, _: object) -> None:
             # In what torch.compile traces this is a constant, and nothing of the hook gets into the compiled program.
             if is_compiling():
                 return
-            found = watched.get(id(module._forward_hooks))
-            if found is not None:
-                self.aside(self._begin_forward, module, found[0], sys._getframe(1))
+            watches = watched.get(id(module._forward_hooks))
+            if watches is not None:
+                self.aside(self._begin_forward, module, watches[0], sys._getframe(1))
 
-        def after(module: Any, _: Any, result: Any) -> None:
+        def after(module: Module, _: object, result: object) -> None:
             if is_compiling():
                 return
-            found = watched.get(id(module._forward_hooks))
-            if found is not None:
-                self.aside(self._end_forward, found[0], result)
+            watches = watched.get(id(module._forward_hooks))
+            if watches is not None:
+                self.aside(self._end_forward, watches[0], result)
 
         return self.not_traced(before), self.not_traced(after)
 
     def not_traced(self, function: Function) -> Function:
-        """Return the function; torch.compile, where it is at work on what calls it, lets its frame alone."""
+        """Return the function. torch.compile skips its frame where it compiles the caller."""
         code = function.__code__
         if code not in self._codes:
             self._codes.add(code)
@@ -146,25 +167,25 @@ class Calls:
             for code in codes:
                 self._torch._dynamo.eval_frame.skip_code(code)
 
-    def aside(self, function: Callable[..., T], *args: Any) -> T | None:
+    def aside(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Call a part of the watch: its faults are counted, and torch.compile does not look into it."""
         try:
             if not self._compiles and self._torch is not None and "torch._dynamo" in sys.modules:
                 self._call = self._torch.compiler.disable(_call)
                 self._skip(self._codes)
                 self._compiles = True
-            return self._call(function, *args)  # type: ignore[no-any-return]
+            return self._call(function, *args, **kwargs)
         except Exception:  # noqa: BLE001 - a guest does not raise
             SESSION.count(FAILED)
             return None
 
-    def _begin_forward(self, module: Any, watched: Watched, frame: FrameType) -> None:
+    def _begin_forward(self, module: Module, watched: Watched, frame: FrameType) -> None:
         if _ranges.is_off():
             return
         stack = self.stack
         if watched.root:
             if stack.items:
-                stack.cut_what_is_over(self.task(), frame.f_back)
+                stack.cut_finished(self.task(), frame.f_back)
             watched.before()
         call = None
         if watched.backward:
@@ -182,13 +203,12 @@ class Calls:
             name = f"{watched.name}.forward"
             stack.begin(FORWARD, watched, name, None, category=watched.class_name, call=call)
 
-    def _end_forward(self, watched: Watched, result: Any) -> None:
+    def _end_forward(self, watched: Watched, result: object) -> None:
         stack = self.stack
         opened = stack.find(FORWARD, watched)
         if opened is None:
             return
-        while stack.items[-1] is not opened:
-            stack.cut()
+        stack.cut_inside(opened)
         if not opened.lexical:
             stack.end(opened)
         if opened.call is not None:
@@ -196,13 +216,13 @@ class Calls:
             around = next(forwards, None)
             self._find_backward(opened.call, opened, around, result)
 
-    def around(self, function: Callable[..., Any], wanted: Callable[[], bool], watched: Watched) -> Callable[..., Any]:
+    def around(self, function: Callable[P, R], is_wanted: Callable[[], bool], watched: Watched) -> Callable[P, R]:
         """Return the compiled call of a module that is compiled in place, with the range that its hooks cannot make."""
 
-        def begin() -> Open | None:
-            if not wanted() or _ranges.is_off():
+        def begin() -> OpenPhase | None:
+            if not is_wanted() or _ranges.is_off():
                 return None
-            self.stack.cut_what_is_over(self.task(), sys._getframe())
+            self.stack.cut_finished(self.task(), sys._getframe())
             watched.before()
             opened = self.stack.begin(FORWARD, watched, "forward", "forward")
             opened.lexical = True
@@ -210,11 +230,11 @@ class Calls:
 
         return self._around(function, begin)
 
-    def _around(self, function: Callable[..., Any], begin: Callable[[], Open | None]) -> Callable[..., Any]:
+    def _around(self, function: Callable[P, R], begin: Callable[[], OpenPhase | None]) -> Callable[P, R]:
         is_compiling = self._torch.compiler.is_compiling
 
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
             if is_compiling():
                 return function(*args, **kwargs)
             opened = self.aside(begin)
@@ -228,27 +248,27 @@ class Calls:
 
     # Backward
 
-    def _find_backward(self, call: Call, opened: Open, around: Open | None, result: Any) -> None:
+    def _find_backward(self, call: Call, opened: OpenPhase, around: OpenPhase | None, result: object) -> None:
         """Put hooks on the first and the last node that will run of those that this call has made."""
-        ends = {node for node in _nodes_of(result, self._torch.Tensor) if node._sequence_nr() >= call.since}
+        ends = {node for node in nodes_of(result, self._torch.Tensor) if node._sequence_nr() >= call.since}
         if not ends:
             return
-        first, number, before = _lowest(ends, call.since, opened.inner)
+        part = part_since(call.since, ends, opened.inner)
         for node in ends:
             node.register_prehook(self._beginning_of(call))
-            if around is not None and first is not None:
-                around.inner[node] = first, number, before
-        if first is not None:
-            first.register_hook(self._end_of(call))
+            if around is not None and part.lowest is not None:
+                around.inner[node] = part
+        if part.lowest is not None:
+            part.lowest.register_hook(self._end_of(call))
 
-    def _beginning_of(self, call: Call) -> Callable[..., None]:
-        def begin(_: Any) -> None:
+    def _beginning_of(self, call: Call) -> Callable[[object], None]:
+        def begin(_: object) -> None:
             self.aside(self._begin_backward, call)
 
         return self.not_traced(begin)
 
-    def _end_of(self, call: Call) -> Callable[..., None]:
-        def end(_: Any, __: Any) -> None:
+    def _end_of(self, call: Call) -> Callable[[object, object], None]:
+        def end(_: object, __: object) -> None:
             self.aside(self._end_backward, call)
 
         return self.not_traced(end)
@@ -259,7 +279,7 @@ class Calls:
             self.stack.end(opened)
 
     def _begin_backward(self, call: Call) -> None:
-        if _ranges.is_off() or not call.watched():
+        if _ranges.is_off() or not call.is_watched():
             return
         if self.stack.find(MODULE_BACKWARD, call) is not None:  # another of its results, or a call inside began first
             return
@@ -277,18 +297,18 @@ class Calls:
         while within is not None and self.stack.find(MODULE_BACKWARD, within) is None:
             missing.append(within)
             within = within.parent
-        for found in reversed(missing):
-            name = f"{found.name}.backward"
-            self.stack.begin(MODULE_BACKWARD, found, name, None, category=found.category, call=found, task=task)
+        for begun in reversed(missing):
+            name = f"{begun.name}.backward"
+            self.stack.begin(MODULE_BACKWARD, begun, name, None, category=begun.category, call=begun, task=task)
 
-    def backward(self, function: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[..., Any]:
+    def backward(self, function: Callable[P, R], is_wanted: Callable[[], bool]) -> Callable[P, R]:
         """Return torch.autograd.backward with a range around its outermost call."""
 
-        def begin() -> Open | None:
+        def begin() -> OpenPhase | None:
             task = self.task()
-            if not wanted() or _ranges.is_off() or task >= 0 or self.stack.find(BACKWARD, self) is not None:
+            if not is_wanted() or _ranges.is_off() or task >= 0 or self.stack.find(BACKWARD, self) is not None:
                 return None
-            self.stack.cut_what_is_over(task, sys._getframe())
+            self.stack.cut_finished(task, sys._getframe())
             for before in self.before_backward:
                 before()
             opened = self.stack.begin(BACKWARD, self, "backward", "backward")
@@ -298,56 +318,8 @@ class Calls:
         return self._around(function, begin)
 
 
-def _call(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
-
-
-def _nodes_of(result: Any, tensor: type) -> Iterable[Any]:
-    """Give the autograd nodes of the tensors in a module's result: in tuples, lists, dicts and dataclasses."""
-    todo = [result]
-    for _ in range(MAX_RESULTS):
-        if not todo:
-            return
-        value = todo.pop()
-        if isinstance(value, tensor):
-            if value.grad_fn is not None:  # type: ignore[attr-defined]
-                yield value.grad_fn  # type: ignore[attr-defined]
-        elif isinstance(value, tuple | list):
-            todo += value
-        elif isinstance(value, dict):
-            todo += value.values()
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            todo += [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-
-
-def _lowest(
-    ends: Iterable[Any], since: int, inner: dict[Any, tuple[Any, int, list[Any]]]
-) -> tuple[Any | None, int, list[Any]]:
-    """Return (node, number, nodes before): the lowest of the nodes from `since` on that lead to `ends`, and where they
-    come from. inner: the same of calls inside, by the nodes of their results: they are not gone through again.
-    """
-    seen: set[Any] = set()
-    todo = list(ends)
-    lowest, number = None, NO_NUMBER
-    before = []
-    while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        own = node._sequence_nr()
-        if own < since:
-            before.append(node)
-            continue
-        known = inner.get(node)
-        if known is not None:
-            node, own = known[0], known[1]
-            todo += known[2]
-        else:
-            todo += [found for found, _ in node.next_functions if found is not None]
-        if own < number:
-            lowest, number = node, own
-    return lowest, number, before
+def _call(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    return function(*args, **kwargs)
 
 
 CALLS = Calls()

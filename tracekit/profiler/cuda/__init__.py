@@ -27,8 +27,8 @@ from typing import Final
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
-from tracekit.profiler._legacy_log import layout_of, write_log
 from tracekit.profiler._say import Once
+from tracekit.profiler.cuda._legacy_log import layout_of, write_log
 
 DEFAULT_CONFIG: Final = (
     "gpustarttimestamp", "gpuendtimestamp", "gridsize3d", "threadblocksize", "streamid", "enableonstart 0",

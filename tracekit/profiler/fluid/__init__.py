@@ -90,15 +90,15 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PAT
     if window is None:
         return
     try:
-        _report(window, key)
+        _print_report(window, key)
         if _RUNNING.state == "All":
             save_windows([window], profile_path, "fluid")
     except (TracekitError, OSError) as error:
         tell(f"{error}")
 
 
-def _report(window: Window, key: str) -> None:
-    from tracekit.profiler._fluid_table import report_text, unfinished
+def _print_report(window: Window, key: str) -> None:
+    from tracekit.profiler.fluid._report import report_text, unfinished
 
     trace = window.read()
     for remark in window.remarks:

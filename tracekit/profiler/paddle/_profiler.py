@@ -1,23 +1,4 @@
-"""`paddle.profiler` over tracekit's recorder: the same names, states, errors and files, for any framework.
-
-    import tracekit.profiler.paddle as profiler
-
-    with profiler.Profiler(scheduler=(2, 10), on_trace_ready=profiler.export_chrome_tracing("./log")) as prof:
-        for batch in watch_loader(loader):              # tracekit.recorder.watch_loader: reader_cost
-            with profiler.RecordEvent("forward", profiler.TracerEventType.Forward):
-                loss = model(batch)
-            prof.step(num_samples=len(batch))
-    prof.summary()
-
-What differs from Paddle, on purpose: all windows are kept (`prof.windows`; `summary(window="all")`, `window="each"` or
-a number); an unknown `time_unit` or `format` raises; the figures of the Perf Summary and of the tables are right
-(`compat="paddle"` prints Paddle's); an unfinished directory or a full disk costs the window, not the training;
-`stop()` may be called anywhere, also inside of `on_trace_ready`. Operators of a framework are not seen unless something
-records them (`tracekit.recorder.torch.watch`), so `record_shapes`, `profile_memory` and `with_flops` are noted and have
-no effect. NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
-
-Source: python/paddle/profiler/profiler.py and utils.py, Paddle 2.3 to 3.0.
-"""
+"""Paddle's Profiler: it follows the states of the steps, and records, exports and summarises windows."""
 
 from __future__ import annotations
 
@@ -34,20 +15,15 @@ from warnings import warn
 from tracekit import recorder
 from tracekit.errors import TracekitError
 from tracekit.profiler import _cupti
-from tracekit.profiler._benchmark import BENCHMARK, Timing, perf_text
-from tracekit.profiler._record_event import RUNNING, RecordEvent, TracerEventType
 from tracekit.profiler._say import Once, show, tell
-from tracekit.profiler._schedule import ProfilerState, Scheduler, make_scheduler, scheduler_of
-from tracekit.profiler._summary import TIME_UNITS, Asked, SortedKeys, SummaryView, summary_text, wanted_views
 from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
+from tracekit.profiler.paddle._benchmark import BENCHMARK, Timing, perf_text
+from tracekit.profiler.paddle._record_event import RUNNING
+from tracekit.profiler.paddle._schedule import ProfilerState, Scheduler, scheduler_of
+from tracekit.profiler.paddle._summary import TIME_UNITS, Asked, SortedKeys, SummaryView, summary_text, wanted_views
 
 if TYPE_CHECKING:
-    from tracekit.trace import Trace
-
-__all__ = [
-    "Profiler", "ProfilerState", "ProfilerTarget", "RecordEvent", "SortedKeys", "SummaryView", "TracerEventType",
-    "Window", "export_chrome_tracing", "export_protobuf", "load_profiler_result", "make_scheduler",
-]  # fmt: skip
+    pass
 
 
 class ProfilerTarget(Enum):
@@ -97,13 +73,6 @@ def _exporter(dir_name: str, worker_name: str | None, format: str) -> Callable[[
             tell(f"nothing is exported: {error}")  # it runs inside the program's own step
 
     return export
-
-
-def load_profiler_result(filename: str) -> Trace:
-    """Return what an exported file holds: Paddle's protobuf, or what tracekit reads else. Raises: TracekitError."""
-    from tracekit import pipeline
-
-    return pipeline.read(filename)
 
 
 class Profiler:

@@ -1,8 +1,8 @@
-"""What is open on a thread of a watched training loop: one stack, so that ranges nest, whatever the program does.
+"""The ranges that are open on a thread of a watched training loop: one stack, so that ranges always nest.
 
-Begin and end come from hooks, not from a `with`: an end may fail to come (KeyboardInterrupt passes hooks by), and a
-backward pass tells by its order alone when a module is over. So whatever is above an end ends with it, and what the
-frames of the thread show to be over is cut: it ends there, unfinished in the log.
+Begin and end come from hooks, not from a `with`. An end may fail to come (KeyboardInterrupt passes hooks by), and a
+backward pass shows by its order alone when a module is over. So an end also ends what is above it on the stack. A range
+that is over according to the frames of the thread is cut: it ends there, unfinished in the log.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
 
-from tracekit.recorder import _clock, _payload, _ranges
+from tracekit.recorder import _clock, _ranges
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.torch._graph import Node, Part
 
 FORWARD = "forward"
 BACKWARD = "backward"
@@ -27,10 +27,13 @@ class Call:
     Nodes of the graph hold it by their hooks: it must not hold a node or tensor, or neither would ever be freed.
     """
 
-    __slots__ = ("category", "name", "parent", "since", "watched")
+    __slots__ = ("category", "is_watched", "name", "parent", "since")
 
-    def __init__(self, name: str, category: str, parent: Call | None, since: int, watched: Callable[[], bool]) -> None:
-        self.name, self.category, self.parent, self.since, self.watched = name, category, parent, since, watched
+    def __init__(
+        self, name: str, category: str, parent: Call | None, since: int, is_watched: Callable[[], bool]
+    ) -> None:
+        self.name, self.category, self.parent, self.since = name, category, parent, since
+        self.is_watched = is_watched
 
     def inside(self, other: Call) -> bool:
         """Return whether this call is part of the other."""
@@ -42,12 +45,12 @@ class Call:
         return False
 
 
-class Open:
+class OpenPhase:
     """A range that is open.
 
-    key: what its end will name. code, owner: of the frame that began it and its `self`, if they tell its end. again:
-    how often it was begun in itself. lexical: its end cannot fail to come. inner: what was found of the graphs of the
-    calls in it, see `_module_calls`.
+    key: the object by which its end finds it. code, owner: of the frame that began it and its `self`, where they show
+    its end. again: how often it was begun in itself. lexical: its end cannot fail to come. inner: the graphs of the
+    calls in it, by the nodes of their results.
     """
 
     __slots__ = ("again", "call", "code", "end", "inner", "key", "lexical", "made", "owner", "phase", "task")
@@ -55,37 +58,44 @@ class Open:
     def __init__(self, phase: str, key: object, made: _ranges.Range, call: Call | None, task: int) -> None:
         made.__enter__()
         self.phase, self.key, self.made, self.call, self.task = phase, key, made, call, task
-        self.end: Callable[..., object] = made.__exit__  # of the class that began it, as a `with` would have it
+        self.end: Callable[[None, None, None], None] = made.__exit__  # of the class that began it, as `with` has it
         self.code: CodeType | None = None
         self.owner: object = None
         self.again = 0
         self.lexical = False
-        self.inner: dict[Any, tuple[Any, int, list[Any]]] = {}
+        self.inner: dict[Node, Part] = {}
 
 
 class Stack(threading.local):
     """The calling thread's stack."""
 
     def __init__(self) -> None:
-        self.items: list[Open] = []
+        self.items: list[OpenPhase] = []
 
     def begin(
-        self, phase: str, key: object, name: str, kind: str | None, *,
-        category: str | None = None, call: Call | None = None, task: int = -1,
-    ) -> Open:  # fmt: skip
+        self,
+        phase: str,
+        key: object,
+        name: str,
+        kind: str | None,
+        *,
+        category: str | None = None,
+        call: Call | None = None,
+        task: int = -1,
+    ) -> OpenPhase:
         """Begin a range."""
-        opened = Open(phase, key, _ranges.range_(name, kind, category), call, task)
+        opened = OpenPhase(phase, key, _ranges.range_(name, kind, category), call, task)
         self.items.append(opened)
         return opened
 
-    def find(self, phase: str, key: object) -> Open | None:
+    def find(self, phase: str, key: object) -> OpenPhase | None:
         """Return the innermost open range of that phase and key."""
         for opened in reversed(self.items):
             if opened.phase == phase and opened.key is key:
                 return opened
         return None
 
-    def end(self, opened: Open) -> None:
+    def end(self, opened: OpenPhase) -> None:
         """End a range and whatever is still open in it; one that is not open any more stays as it is."""
         while opened in self.items:
             last = self.items.pop()
@@ -94,14 +104,19 @@ class Stack(threading.local):
     def cut(self) -> None:
         """End the innermost range; its true end is unknown."""
         opened = self.items.pop()
-        if not _ranges.is_off() and opened.made.g == SESSION.generation:
+        if not _ranges.is_off() and opened.made.generation == SESSION.generation:
             SESSION.count("range_crossed")
-            _payload.cut(opened.made, _clock.now())
+            opened.made.cut(_clock.now())
 
-    def cut_what_is_over(self, task: int, frame: FrameType | None) -> None:
-        """Cut what an exception has ended unseen.
+    def cut_inside(self, opened: OpenPhase) -> None:
+        """Cut the ranges that are still open in one that ends now."""
+        while self.items[-1] is not opened:
+            self.cut()
 
-        task: the backward pass that runs on this thread, -1: none. frame: what runs around that which begins now.
+    def cut_finished(self, task: int, frame: FrameType | None) -> None:
+        """Cut the ranges that an exception has ended unseen.
+
+        task: the backward pass that runs on this thread, -1: none. frame: the frame around the range that begins now.
         """
         while self.items and not self._runs(task, frame):
             self.cut()

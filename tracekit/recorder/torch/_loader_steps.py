@@ -1,7 +1,7 @@
 """Steps of a watched training loop, and the data loaders whose batches make them.
 
-A loop does not say where its steps begin, and it may be left anywhere. So a step is an overlapping range: it crosses
-nothing, and it may begin in the past, when the batch is there whose fetching is its first part.
+A loop does not show where its steps begin, and the program may leave it anywhere. So a step is an overlapping range: it
+crosses nothing, and it may begin in the past, since the fetching of its batch is its first part.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
-from tracekit.recorder import _clock, _overlap, _ranges
-from tracekit.recorder._api import WatchedIterator, WatchedLoader
-from tracekit.recorder._attributes import Attributes
+from tracekit.recorder import _clock, _ranges
 from tracekit.recorder._jsonl import StepItem
+from tracekit.recorder._loader import WatchedIterator, WatchedLoader, Wrapper
+from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import SESSION
 from tracekit.recorder.log_format import NO_STEP
+from tracekit.recorder.torch._attributes import Attributes
 
 NAME: Final = "dataloader"
 
@@ -27,7 +28,7 @@ class Steps:
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
-        self._opened: _overlap.OpenRange | None = None
+        self._opened: OpenRange | None = None
 
     def begin(self, t: int) -> None:
         """Begin the next step at `t`, unless one is open."""
@@ -38,7 +39,7 @@ class Steps:
         made = _ranges.range_("step", "step")
         if SESSION.logging:
             SESSION.events.append(StepItem(SESSION.last_step, t, made.state.index))
-        self._opened = _overlap.begin_async(made, SESSION.last_step, t=t)
+        self._opened = made.begin_apart(SESSION.last_step, t=t)
 
     def end(self, t: int) -> None:
         """End the open step."""
@@ -46,41 +47,35 @@ class Steps:
         if opened is None or opened.generation != SESSION.generation:
             return
         index = _ranges.thread_state().index
-        _overlap.end_async(opened, t, index)
+        opened.finish(t, index)
         if SESSION.logging:
             SESSION.events.append(StepItem(NO_STEP, t, index))
 
 
-class StepIterator(Iterator[Any]):
+class StepIterator(Wrapper, Iterator[object]):
     """An iterator over batches: a step is from the fetching of a batch to that of the next one."""
 
-    def __init__(self, inner: WatchedIterator[Any], steps: Steps) -> None:
+    _inner: Iterator[object]
+
+    def __init__(self, inner: Iterator[object], steps: Steps) -> None:
         self._inner, self._steps = inner, steps
 
     def __iter__(self) -> StepIterator:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         begun = _clock.now()
-        self._tell(self._steps.end, begun)
+        self._call(self._steps.end, begun)
         item = next(self._inner)
-        self._tell(self._steps.begin, begun)
+        self._call(self._steps.begin, begun)
         return item
 
     @staticmethod
-    def _tell(function: Callable[[int], None], t: int) -> None:
+    def _call(function: Callable[[int], None], t: int) -> None:
         try:
             function(t)
         except Exception:  # noqa: BLE001 - a guest does not raise
             SESSION.count("watch_failed")
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute in ("_inner", "_steps"):
-            raise AttributeError(attribute)
-        return getattr(self._inner, attribute)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # a loop that was left; or half of the interpreter is gone
@@ -88,26 +83,28 @@ class StepIterator(Iterator[Any]):
 
 
 class _Loader(NamedTuple):
-    found: Callable[[], object]
+    """A watched loader. reference: returns it while it lives; owner: the class whose `__iter__` is replaced."""
+
+    reference: Callable[[], object]
     owner: type
     steps: Steps
 
 
 class Loaders:
-    """The data loaders that are watched where they stand: their class's `__iter__` is replaced meanwhile."""
+    """The data loaders that are watched in their place: their class's `__iter__` is replaced meanwhile."""
 
     def __init__(self, attributes: Attributes) -> None:
         self._attributes = attributes
         self._loaders: dict[int, _Loader] = {}
 
     def add(self, loader: object, steps: Steps) -> Callable[[], None] | None:
-        """Watch a loader; return what ends it, None where its class cannot be changed (a list, a generator).
+        """Watch a loader; return a function that ends it, None where its class cannot be changed (list, generator).
 
-        Raises: ValueError when it is watched.
+        Raises: ValueError when it is watched already.
         """
-        owner = next((each for each in type(loader).__mro__ if "__iter__" in vars(each)), None)
-        found = self._loaders.get(id(loader))
-        if found is not None and found.found() is loader:
+        owner = next((cls for cls in type(loader).__mro__ if "__iter__" in vars(cls)), None)
+        watched = self._loaders.get(id(loader))
+        if watched is not None and watched.reference() is loader:
             raise ValueError("this dataloader is watched already")
         if owner is None:
             return None
@@ -126,39 +123,33 @@ class Loaders:
         return remove
 
     def _iter(
-        self, owner: type, function: Callable[[Any], Iterator[Any]], wanted: Callable[[], bool]
-    ) -> Callable[[Any], Iterator[Any]]:
+        self, owner: type, function: Callable[[object], Iterator[object]], is_wanted: Callable[[], bool]
+    ) -> Callable[[object], Iterator[object]]:
         @functools.wraps(function)
-        def __iter__(loader: Any) -> Iterator[Any]:
-            found = self._loaders.get(id(loader)) if wanted() else None
+        def __iter__(loader: object) -> Iterator[object]:
+            watched = self._loaders.get(id(loader)) if is_wanted() else None
             # A class below may have an `__iter__` of its own, which calls this one: it is the one that is watched.
-            if found is None or found.found() is not loader or found.owner is not owner:
+            if watched is None or watched.reference() is not loader or watched.owner is not owner:
                 return function(loader)
             if isinstance(loader, WatchedLoader):
-                return StepIterator(function(loader), found.steps)  # type: ignore[arg-type]
+                return StepIterator(function(loader), watched.steps)
             with _ranges.range_(f"{NAME} (start)", "dataloader"):
                 inner = function(loader)
-            return StepIterator(WatchedIterator(inner, loader, NAME), found.steps)
+            return StepIterator(WatchedIterator(inner, loader, NAME), watched.steps)
 
         return __iter__
 
 
-class Batches:
+class Batches(Wrapper):
     """A loader that is watched through this object, since its own class cannot be changed."""
 
-    def __init__(self, loader: Any, steps: Steps) -> None:
-        self._loader, self._steps = loader, steps
+    _inner: Iterable[object]
 
-    def __iter__(self) -> Iterator[Any]:
-        return StepIterator(iter(WatchedLoader(self._loader, NAME)), self._steps)  # type: ignore[arg-type]
+    def __init__(self, loader: Iterable[object], steps: Steps) -> None:
+        self._inner, self._steps = loader, steps
 
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute in ("_loader", "_steps"):
-            raise AttributeError(attribute)
-        return getattr(self._loader, attribute)
+    def __iter__(self) -> Iterator[object]:
+        return StepIterator(iter(WatchedLoader(self._inner, NAME)), self._steps)
 
 
 def _reference(loader: object) -> Callable[[], object]:

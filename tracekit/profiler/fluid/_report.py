@@ -1,0 +1,35 @@
+"""fluid's Profiling Report of what was recorded: the view and layout of `--compat fluid`, as Paddle 1.8 lays it out.
+
+The time of an event is its time on the host for the state CPU, that of the GPU work launched in it for GPU, and the sum
+of both for All. `events_of` and `gpu_ns` serve the Model Summary (`_model`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracekit.trace import Trace
+
+
+def report_text(trace: Trace, *, state: str, sorted_key: str, tracer_option: str) -> str:
+    """Return the report(s) of the ranges of a trace that have both ends.
+
+    state: CPU, GPU or All; sorted_key: default, calls, total, max, min or ave; tracer_option: Default, OpDetail or
+    AllOpDetail. Raises: TracekitError.
+    """
+    from tracekit import pipeline
+    from tracekit.views.base import ViewOptions
+
+    for source in trace.run.sources:
+        source.facts |= {"state": state, "layout": "1.8"}
+    options = ViewOptions(compat="fluid", sorted_by=sorted_key, op_detail=tracer_option != "Default")
+    return pipeline.render(pipeline.summary(trace, options=options), compat="fluid")
+
+
+def unfinished(trace: Trace) -> int:
+    """Return how many ranges have no end."""
+    import pyarrow.compute as pc
+
+    found = pc.match_substring(trace.events.column("args"), '"unfinished":true')
+    return int(pc.sum(found).as_py() or 0)
