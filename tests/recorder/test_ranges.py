@@ -286,6 +286,22 @@ def test_pop_ends_the_last_push_and_by_name_repairs_and_counts_a_crossing(record
     assert all(a.begin <= seen.begin <= seen.end <= a.end for seen in log.ranges[1:3])
 
 
+def test_pop_by_name_cuts_pushed_payloads_of_a_task_too(recorded: Finish) -> None:
+    async def main() -> None:
+        recorder.push("outer")
+        recorder.push("inner", payload=1)
+        await asyncio.sleep(0)
+        recorder.pop("outer")
+
+    asyncio.run(main())
+    log = recorded()
+    assert {seen.name: (seen.payload, seen.unfinished) for seen in log.overlapping} == {
+        "outer": (None, False),
+        "inner": (1, True),
+    }
+    assert log.notes == {"range_crossed": 1}
+
+
 def test_strict_pop_raises_and_changes_nothing(recorded: Finish) -> None:
     with pytest.raises(recorder.CrossedRangeError, match="no open range"):
         recorder.pop(strict=True)
