@@ -14,21 +14,10 @@ from pathlib import Path
 import pytest
 from support import ROOT, sample
 
+from tracekit.cli.demo import SAMPLES as FILES
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "docs/views.md", "docs/compat.md")
-FILES = {
-    "run.csv": "nvprof-csv/gpu-and-api-trace.csv",
-    "cuda_profile_0.log": "cuda-profile/kvp-timestamps.log",
-    "rank0.jsonl": "recorder-log/rank0.jsonl",
-    "rank1.jsonl": "recorder-log/rank1.jsonl",
-    "trace.json": "kineto/gpu.pt.trace.json",
-    "profile.pb": "paddle-pb/paddle26.paddle_trace.pb",
-    "fluid.pb": "fluid-pb/paddle18-alloc.pb",
-    "mxnet.json": "mxnet/mxnet-1.9.1.json",
-    "theano.txt": "theano/theano-1.0.5.txt",
-    "singa.txt": "singa/verbosity-1.txt",
-}
-"""The names that the pages use, and the samples that stand for them."""
 
 
 def blocks(language: str, page: str = "README.md") -> list[str]:

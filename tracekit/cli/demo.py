@@ -11,7 +11,20 @@ import typer
 from tracekit.cli._common import example, say
 from tracekit.errors import InputError, OutputExistsError
 
-SAMPLES = ("nvprof-csv/gpu-and-api-trace.csv", "cuda-profile/kvp-timestamps.log", "recorder-log/rank0.jsonl")
+SAMPLES = {
+    "run.csv": "nvprof-csv/gpu-and-api-trace.csv",
+    "cuda_profile_0.log": "cuda-profile/kvp-timestamps.log",
+    "rank0.jsonl": "recorder-log/rank0.jsonl",
+    "rank1.jsonl": "recorder-log/rank1.jsonl",
+    "trace.json": "kineto/gpu.pt.trace.json",
+    "profile.pb": "paddle-pb/paddle26.paddle_trace.pb",
+    "fluid.pb": "fluid-pb/paddle18-alloc.pb",
+    "mxnet.json": "mxnet/mxnet-1.9.1.json",
+    "theano.txt": "theano/theano-1.0.5.txt",
+    "singa.txt": "singa/verbosity-1.txt",
+}
+"""The samples under the names that the documentation uses, so that its commands run in the demo's folder."""
+CONVERTED = ("run.csv", "trace.json", "rank0.jsonl")
 
 
 @example("tracekit demo -o demo-out")
@@ -21,36 +34,37 @@ def demo(
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Convert, summarise and report the sample traces that come with tracekit."""
+    """Copy the sample profiles into a folder, then convert, summarise and report some of them."""
+    import shutil
+
     from tracekit import pipeline
     from tracekit.render.base import RenderOptions
+    from tracekit.views.base import ViewOptions
 
     if output.exists() and any(output.iterdir()) and not force:
         raise OutputExistsError(str(output))
     output.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     with as_file(_samples()) as folder:
-        for name in SAMPLES:
-            source = folder / name
-            stem = name.split("/")[0]
-            for suffix in (".trace.json.gz", ".parquet"):
-                target = output / f"{stem}{suffix}"
-                pipeline.convert(str(source), target, force=True)
-                made.append(target)
-            trace = pipeline.read(str(source))
-            page = output / f"{stem}.html"
-            pipeline.write_report(trace, page, force=True)
-            made.append(page)
-            if name == SAMPLES[0]:
-                from tracekit.views.base import ViewOptions
-
-                report = pipeline.summary(trace, views=["device", "kernel"], options=ViewOptions(top=8))
-                print(pipeline.render(report, "text", RenderOptions(width=100)))
-    say("made:")
+        for name, source in SAMPLES.items():
+            shutil.copyfile(folder / source, output / name)
+    for name in CONVERTED:
+        sample = output / name
+        for suffix in (".chrome.json.gz", ".parquet"):
+            made.append(sample.with_suffix(suffix))
+            pipeline.convert(str(sample), made[-1], force=True)
+        trace = pipeline.read(str(sample))
+        made.append(sample.with_suffix(".html"))
+        pipeline.write_report(trace, made[-1], force=True)
+        if name == CONVERTED[0]:
+            report = pipeline.summary(trace, views=["device", "kernel"], options=ViewOptions(top=8))
+            print(pipeline.render(report, "text", RenderOptions(width=100)))
+    say(f"copied {len(SAMPLES)} sample profiles to {output}/: {', '.join(SAMPLES)}")
+    say("made from them:")
     for path in made:
         say(f"  {path}")
     say(
-        f"\nthe report: {made[2].resolve()}\nopen the .trace.json.gz files in https://ui.perfetto.dev or chrome://tracing"
+        f"\nthe report: {made[2].resolve()}\nopen the .chrome.json.gz files in https://ui.perfetto.dev or chrome://tracing"
     )
 
 
