@@ -5,16 +5,16 @@ BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 # Two steps: what a user needs is enough for the demo, the tools of development come on top of it.
 USER := $(VENV)/.installed-user
-# In CI nothing may be skipped, so what only some tests need (torch) is installed there too.
+# In CI nothing may be skipped, so what only some tests need (torch, the tools of the site) is installed there too.
 ifeq ($(CI),true)
-GROUPS := --group dev --group ci
+GROUPS := --group dev --group docs --group ci
 STAMP := $(VENV)/.installed-ci
 else
 GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
-.PHONY: demo test check bench fuzz clean
+.PHONY: demo test check docs bench fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -39,6 +39,13 @@ check: $(STAMP)   ## what must be green at every commit
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+docs: $(USER)   ## build the documentation site in build/site; a warning fails it
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python docs/generate.py build/docs
+	$(BIN)/zensical build --strict
+	@echo "the site: build/site/index.html (python -m http.server -d build/site)"
 
 bench: $(STAMP)   ## ratios against named baselines, in one run
 	$(BIN)/python benchmarks/run.py

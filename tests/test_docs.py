@@ -1,8 +1,9 @@
-"""What the README and the guides show is what happens; every format, view and command is named."""
+"""The pages show what happens: commands, Python and links are tried, and the site builds without a warning."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -12,104 +13,146 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT, sample
+from support import ROOT, missing, sample
 
-from tracekit.cli.demo import SAMPLES as FILES
+from tracekit.cli.demo import SAMPLES
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "docs/views.md", "docs/compat.md")
-
-
-def blocks(language: str, page: str = "README.md") -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("[!.]*.md")))]
+NOT_RUN = {"docs/archive.md", "docs/recorder.md"}
+"""Pages whose code has tests of its own."""
 
 
-def sessions() -> list[list[tuple[str, str]]]:
-    """For each console block its commands, each with what the page shows below it."""
-    found = []
-    for block in (block for page in PAGES for block in blocks("console", page)):
-        parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.M)[1:])
-        found.append([(command, shown) for command, _, shown in parts])
-    return found
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def lay_out(folder: Path) -> None:
-    """Put the files of the pages into a folder."""
-    for name, source in FILES.items():
-        shutil.copy(sample(source), folder / name)
-    for run, names in {"monday": ["run.csv"], "tuesday": ["rank0.jsonl", "rank1.jsonl"]}.items():
-        (folder / "runs" / run).mkdir(parents=True)
-        for name in names:
-            shutil.copy(folder / name, folder / "runs" / run / name)
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return (page, text) of each block of code in a language."""
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.M | re.S)
+    return [(page, text) for page in PAGES if page not in NOT_RUN for text in pattern.findall(read(page))]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    lay_out(tmp_path)
+    """A folder with the samples under the names of the pages: what `tracekit demo` leaves."""
+    for name, source in SAMPLES.items():
+        shutil.copy(sample(source), tmp_path / name)
+    for run, names in {"monday": ["run.csv"], "tuesday": ["rank0.jsonl", "rank1.jsonl"]}.items():
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        for name in names:
+            shutil.copy(tmp_path / name, tmp_path / "runs" / run / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def matches(shown: str, got: str) -> bool:
-    """A line `...` in the README stands for any lines; sizes of files depend on the versions of libraries."""
-    shown, got = (re.sub(r"the page: .*", "the page", re.sub(r"[0-9,]+ bytes", "N bytes", x)) for x in (shown, got))
-    pattern = "".join(".*" if line.strip() == "..." else re.escape(line) + "\n" for line in shown.splitlines())
-    return re.fullmatch(pattern, got, re.S) is not None
-
-
-@pytest.mark.parametrize("session", sessions(), ids=lambda session: session[0][0])
-def test_the_commands_of_the_pages_print_what_they_show(session: list[tuple[str, str]], folder: Path) -> None:
+def printed(command: str, folder: Path) -> str:
+    """Run a command of a page as a shell does, and return what it prints to both streams."""
     program = Path(sys.executable).parent / "tracekit"
-    env = {**os.environ, "COLUMNS": "100"}
+    line = re.sub(r"\btracekit (?=[a-z-])", f"{program} ", command, count=1)
+    done = subprocess.run(
+        ["bash", "-c", f"{{ {line}; }} 2>&1"],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def matches(shown: str, got: str) -> bool:
+    """Return whether a page shows it: a line `...` is any lines; folders and sizes of files are not compared."""
+    shown, got = (
+        re.sub(r"(the (page|report): ).*", r"\1", re.sub(r"[0-9,]+ bytes", "N bytes", x)) for x in (shown, got)
+    )
+    pattern = "".join("(.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in shown.splitlines())
+    return re.fullmatch(pattern, got) is not None
+
+
+def elided(shown: str, got: str) -> str:
+    """Return what is printed now, cut as the page cuts it: as many lines before and behind its one `...` line."""
+    lines = shown.splitlines()
+    if "..." not in lines:
+        return got
+    before, behind = lines.index("..."), len(lines) - lines.index("...") - 1
+    now = got.splitlines()
+    return "\n".join([*now[:before], "...", *now[len(now) - behind :]]) + "\n"
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("console"), ids=lambda text: text.splitlines()[0][:60])
+def test_commands_print_what_the_page_shows(
+    page: str, block: str, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """`--update-goldens -p no:xdist` writes into the page what is printed now."""
+    session = [part.partition("\n")[::2] for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
+    if request.config.getoption("--update-goldens"):
+        now = "".join(f"$ {command}\n{elided(shown, printed(command, folder))}" for command, shown in session)
+        (ROOT / page).write_text(read(page).replace(block, now), encoding="utf-8")
+        return
     for command, shown in session:
-        line = command.replace("tracekit ", f"{program} ", 1)
-        done = subprocess.run(
-            ["bash", "-c", f"{{ {line}; }} 2>&1"],
-            cwd=folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        assert matches(shown, done.stdout), f"the page shows\n{shown}\nbut it is\n{done.stdout}"
+        got = printed(command, folder)
+        assert matches(shown, got), f"{page} shows\n{shown}\nbut it is\n{got}"
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_of_the_readme_prints_what_its_comments_say(code: str, folder: Path) -> None:
+@pytest.mark.parametrize(("page", "code"), blocks("python"), ids=lambda text: text.splitlines()[0][:60])
+def test_python_prints_what_its_comments_say(page: str, code: str, folder: Path) -> None:
     """A comment `# -> text` below a print is what it prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+        exec(compile(code, page, "exec"), {"__name__": "page"})
     said = "".join(line[5:].strip() + "\n" for line in code.splitlines() if line.startswith("# -> "))
     assert [x.split() for x in out.getvalue().splitlines()] == [x.split() for x in said.splitlines()]
 
 
+def test_the_readme_is_two_screens() -> None:
+    assert len(read("README.md").splitlines()) <= 120
+
+
 def test_every_format_view_target_and_command_is_named() -> None:
     from tracekit.cli import app
-    from tracekit.pipeline import TABLE_VIEWS
     from tracekit.readers import READERS
+    from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
     commands = [c.callback.__name__ for c in app.registered_commands if c.callback]
     commands += [group.typer_instance.info.name for group in app.registered_groups if group.typer_instance]
-    for name in [*READERS, *WRITERS, *TABLE_VIEWS]:
-        assert f"`{name}`" in README, name
-    for name in commands:
-        assert f"tracekit {name}" in README, name
+    for page, names in {
+        "docs/formats.md": READERS,
+        "docs/targets.md": WRITERS,
+        "docs/views.md": VIEWS,
+        "docs/command_line.md": commands,
+    }.items():
+        text = read(page)
+        assert [name for name in names if f"`{name}`" not in text] == [], page
 
 
-def test_what_the_readme_links_to_is_there() -> None:
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        for target in re.findall(r"\]\((?!https?://|#)([^)]+)\)", text):
-            assert ((ROOT / page).parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", read(page)):
+        assert ((ROOT / page).parent / target).exists(), target
 
 
-def test_the_log_format_is_documented() -> None:
-    from tracekit.recorder import log_format
+def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
+    """Each command, view, format and target has a page; a broken link or anchor is a warning, and fails the build."""
+    if importlib.util.find_spec("zensical") is None:
+        missing("zensical is not installed (make docs installs it)")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)  # its folder is where the site is built
+    for name in ("tracekit", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for words in (["docs/generate.py", str(tmp_path / "build" / "docs")], ["-m", "zensical", "build", "--strict"]):
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "No issues found" in done.stdout + done.stderr
 
-    assert log_format.__doc__
-    assert "log_format.py" in README
+    site = tmp_path / "build" / "site"
+    pages = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    made = tmp_path / "build" / "docs"
+    for path in made.rglob("[!.]*.md"):
+        page = path.relative_to(made).with_suffix("")
+        assert ("index.html" if page.name == "index" else f"{page}/index.html") in pages
+    outside = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^\"' >]+")
+    assert {name: outside.findall(text) for name, text in pages.items() if outside.search(text)} == {}
