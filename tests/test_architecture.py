@@ -17,9 +17,10 @@ SHARED = {"arrays", "arrow", "args"}
 MAY: dict[str, set[str]] = {
     "errors": set(), "units": set(), "_version": set(), "analysis": {"arrays"}, "recorder": set(), "messages": set(),
     "arrays": set(), "arrow": {"arrays"}, "args": {"arrays", "arrow"},
+    "display": {"errors", "units"},
     "schema": {"errors", "units"},
-    "report": {"errors", "units"},
-    "trace": {"schema", "errors"},
+    "report": {"display", "errors", "units"},
+    "trace": {"display", "schema", "units", "errors"},
     "selection": {"trace", "schema", "units", "errors"},
     "readers": {"trace", "schema", "units", "errors", "messages", "recorder.log_format"},
     "writers": {"trace", "schema", "analysis", "units", "errors", "messages"},
@@ -27,7 +28,7 @@ MAY: dict[str, set[str]] = {
     "steps": {"trace", "schema", "analysis", "errors"},
     "inventory": {"trace", "schema", "errors"},
     "views": {"trace", "schema", "report", "analysis", "units", "errors"},
-    "render": {"report", "units", "errors"},
+    "render": {"report", "display", "units", "errors"},
     "inputs": {"readers", "writers.base", "run", "steps", "selection", "trace", "schema", "errors"},
     "pipeline": {
         "readers", "writers", "views", "render", "inputs", "inventory", "run", "steps", "selection", "trace", "schema",

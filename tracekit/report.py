@@ -1,26 +1,48 @@
-"""Report: all that was computed, as tables whose columns know their unit, and figures. Numbers stay numbers here."""
+"""Report: all that was computed, as tables whose columns know their unit, and figures. Numbers stay numbers here.
+
+Every object shows itself in one screen at most: as text (`repr`) and as HTML in a notebook.
+
+>>> calls = Column("calls", "Calls", Unit.COUNT, [2, 1])
+>>> table = ReportTable("kernel", "Kernels", (Column("name", "Name", Unit.TEXT, ["gemm", "relu"]), calls))
+>>> table
+table kernel, Kernels: 2 rows, 2 columns
+  Name  Calls
+  gemm      2
+  relu      1
+>>> table.to_pandas()["calls"].sum()
+np.int64(3)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tracekit.units import Unit
+from tracekit import display
+from tracekit.display import html_facts, plural, shortened, visible
+from tracekit.units import Unit, format_ratio, format_span
 
 if TYPE_CHECKING:
     import pandas
 
 Cell = int | float | str | None
 
+ROWS_SHOWN = 10
+"""Rows of a table that it shows of itself."""
+LINES_SHOWN = 20
+"""Sections, facts or notes that an object shows of itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of a table.
 
-    values: a cell a row. Unit.NS, COUNT, BYTES: int; RATIO (0..1), BYTES_PER_S, NUMBER: float; TEXT, ID: str or int;
-    null is None: nothing to say, not zero.
-    priority: where the width is short, columns of a higher number are hidden first (0: never), and the reader is told.
+    values: one cell for each row. Unit.NS, COUNT, BYTES: int; RATIO (0..1), BYTES_PER_S, NUMBER: float; TEXT, ID: str
+    or int. None: not known, which is not zero.
+    priority: where the width is short, columns of a higher number are hidden first (0: never), and a note says so.
     """
 
     name: str
@@ -29,10 +51,13 @@ class Column:
     values: Sequence[Cell]
     priority: int = 0
 
+    def __repr__(self) -> str:
+        return f"column {self.name} ({self.unit}), {plural(len(self.values), 'row')}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Columns of equal length. `omitted` rows were cut by --top; the totals of the table count them still."""
+    """Columns of equal length. `omitted` rows were cut by --top; ratios and sums of the table include them."""
 
     name: str
     title: str
@@ -53,22 +78,37 @@ class ReportTable:
         """Return the cells row by row."""
         return [list(row) for row in zip(*(c.values for c in self.columns), strict=True)]
 
+    def __repr__(self) -> str:
+        return "\n".join(_table_lines(self))
+
+    def _repr_html_(self) -> str:
+        return _table_html(self)
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return a DataFrame with nullable types; `attrs["units"]` names each column's unit."""
         import pandas as pd
 
-        kinds = {
-            Unit.NS: "Int64", Unit.COUNT: "Int64", Unit.BYTES: "Int64", Unit.RATIO: "Float64",
-            Unit.BYTES_PER_S: "Float64", Unit.NUMBER: "Float64", Unit.TEXT: "string", Unit.ID: "object",
-        }  # fmt: skip
-        frame = pd.DataFrame({c.name: pd.Series(list(c.values), dtype=kinds[c.unit]) for c in self.columns})
+        columns = {c.name: pd.Series(list(c.values), dtype=_PANDAS_TYPES[c.unit]) for c in self.columns}
+        frame = pd.DataFrame(columns)
         frame.attrs["units"] = {c.name: str(c.unit) for c in self.columns}
         return frame
 
 
+_PANDAS_TYPES = {
+    Unit.NS: "Int64",
+    Unit.COUNT: "Int64",
+    Unit.BYTES: "Int64",
+    Unit.RATIO: "Float64",
+    Unit.BYTES_PER_S: "Float64",
+    Unit.NUMBER: "Float64",
+    Unit.TEXT: "string",
+    Unit.ID: "object",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One row of a timeline: `depth` is how many levels of nesting it shows."""
+    """One row of a timeline: `depth` is the number of nested levels that it shows."""
 
     label: str
     group: str
@@ -79,9 +119,9 @@ class Lane:
 class Timeline:
     """Rectangles on lanes, at most 50,000, and the busy share of each device below.
 
-    lane, level, start_ns, dur_ns, kind, name: one entry a rectangle; `lane` counts into `lanes`, `level` is the depth
-    within it, `name` counts into `names`, `kind` into `kinds`; starts are relative to `begin_ns`.
-    shown of total: `thinning` says in words what was left out, "" when nothing was.
+    lane, level, start_ns, dur_ns, kind, name: one entry for each rectangle. lane, name and kind are places in `lanes`,
+    `names` and `kinds`; level is the depth within the lane; starts are relative to `begin_ns`.
+    total: rectangles before thinning. thinning: what was left out, in words; "" for nothing.
     utilization: (label of the device, busy share 0..1 for each of the equal bins of the span).
     """
 
@@ -100,10 +140,14 @@ class Timeline:
     thinning: str = ""
     utilization: tuple[tuple[str, Sequence[float]], ...] = ()
 
+    def __repr__(self) -> str:
+        shown = f"{len(self.start_ns):,} of {plural(self.total, 'rectangle')}"
+        return f"timeline of {shown} on {plural(len(self.lanes), 'lane')}, {format_span(self.end_ns - self.begin_ns)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Parts that add up to a whole, largest meaning first: (label, value)."""
+    """Parts that add up to a whole, the most important first: (label, value)."""
 
     title: str
     unit: Unit
@@ -112,10 +156,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values that follow each other: the time of each step, say.
+    """Values that follow each other, such as the time of each step.
 
-    labels, values: one entry a place, in order; a value that is None is not known. unit: NS, COUNT, BYTES, RATIO or
-    NUMBER. levels: lines across (word, value), the median, say. marks: (place, word): what is said about a value.
+    labels, values: one entry for each place, in order; None: not known. unit: NS, COUNT, BYTES, RATIO or NUMBER.
+    levels: lines across (word, value), such as the median. marks: (place, word): a remark on that value.
     """
 
     title: str
@@ -124,6 +168,9 @@ class Series:
     values: Sequence[int | float | None]
     levels: tuple[tuple[str, int | float], ...] = ()
     marks: tuple[tuple[int, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"series {visible(self.title)} ({self.unit}), {plural(len(self.values), 'value')}"
 
 
 Figure = Timeline | Bar | Series
@@ -140,11 +187,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, and what mending it can bring at most.
+    """A problem, its evidence, and the most that a fix can save.
 
-    claim: one sentence with numbers. events: ids of the first events that it is about. ceiling_ns: the most that the
-    window (of `share`, 0..1) would be shorter. confidence: "high", "medium" or "low", for the reason `because`.
-    advice: what to do. check: what to look at after the change. owner: the rank or input, "" where there is one alone.
+    claim: one sentence with numbers. events: ids of the first events that it is about. ceiling_ns: upper bound of the
+    time that a fix saves; share: the same as a part of the window, 0..1. confidence: "high", "medium" or "low", for
+    the reason `because`. advice: the fix. check: what to look at after the change. owner: the rank or input, "" for
+    the only one.
     """
 
     rule: str
@@ -159,10 +207,30 @@ class Finding:
     advice: str
     check: str
 
+    def __repr__(self) -> str:
+        title, *facts = self._facts()
+        lines = [f"{title[0]}: {title[1]}", *(f"  {word:<13}{text}" for word, text in facts)]
+        return "\n".join(shortened(line, 2 * display.SCREEN) for line in lines)
+
+    def _repr_html_(self) -> str:
+        title, *facts = self._facts()
+        return f"<p><b>{display.escaped(title[0])}</b>: {display.escaped(title[1])}</p>{html_facts(facts)}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        owner = f" ({self.owner})" if self.owner else ""
+        facts = [
+            (f"{self.rule}{owner}", self.claim),
+            ("savings", f"at most {format_span(self.ceiling_ns)} ({format_ratio(self.share)} %)"),
+            ("confidence", f"{self.confidence}: {self.because}"),
+            ("fix", self.advice),
+            ("check", self.check),
+        ]
+        return [(visible(word), visible(text)) for word, text in facts]
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one view has to say. Nothing to show is a section without tables, with a note that says why."""
+    """The result of one view. A view without a result has no table, and a note with the reason."""
 
     view: str
     title: str
@@ -170,6 +238,20 @@ class Section:
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [_title_of(self)]
+        for table in self.tables:
+            lines += _table_lines(table)
+        lines += [f"finding {visible(finding.rule)}: {visible(finding.claim)}" for finding in self.findings]
+        lines += map(repr, self.figures)
+        return "\n".join(_one_screen([*lines, *(f"note: {visible(note)}" for note in self.notes)]))
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h4>{display.escaped(self.title)}</h4>", *map(_table_html, self.tables)]
+        parts += [finding._repr_html_() for finding in self.findings]
+        parts += [f"<p>{display.escaped(text)}</p>" for text in (*map(repr, self.figures), *self.notes)]
+        return "".join(parts)
 
     def to_pandas(self, table: str = "") -> pandas.DataFrame:
         """Return the table of that name, or the first one, as a DataFrame; an empty one when the view has no table.
@@ -182,17 +264,108 @@ class Section:
             if table in ("", candidate.name):
                 return candidate.to_pandas()
         if table:
-            raise KeyError(table)
+            raise KeyError(f"{table}: no such table; there is {', '.join(t.name for t in self.tables) or 'none'}")
         return pd.DataFrame()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Sections with the facts of the run and the ledgers of its sources (as `Ledger.to_json` gives them)."""
+    """Sections with the facts of the run and the ledgers of its sources (as `Ledger.to_json` gives them).
+
+    >>> Report("run.csv", "1.0", sections=(Section("kernel", "Kernels", notes=("needs kernel events",)),))
+    report run.csv: 1 section
+      kernel, Kernels: no table
+    """
 
     title: str
     version: str
     facts: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
-    ledgers: tuple[dict[str, Any], ...] = ()
+    ledgers: tuple[Mapping[str, object], ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        lines = [f"report {visible(self.title)}: {plural(len(self.sections), 'section')}"]
+        lines += [f"  {visible(word)}: {visible(text)}" for word, text in self.facts[:LINES_SHOWN]]
+        lines += [f"  {_title_of(section)}" for section in self.sections]
+        return "\n".join(_one_screen(lines))
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h3>{display.escaped(self.title)}</h3>", html_facts(self.facts[:LINES_SHOWN])]
+        for section in self.sections:
+            summary = f"<summary>{display.escaped(_title_of(section))}</summary>"
+            parts.append(f"<details>{summary}{section._repr_html_()}</details>")
+        return "".join(parts)
+
+    def section(self, view: str) -> Section:
+        """Return the section of a view. Raises: KeyError."""
+        for section in self.sections:
+            if section.view == view:
+                return section
+        raise KeyError(f"{view}: no such view; there is {', '.join(s.view for s in self.sections) or 'none'}")
+
+    def to_pandas(self, view: str = "", table: str = "") -> pandas.DataFrame:
+        """Return a table of a view as a DataFrame; without names the first table there is.
+
+        Raises: KeyError.
+        """
+        if view:
+            return self.section(view).to_pandas(table)
+        sections = [s for s in self.sections if any(table in ("", each.name) for each in s.tables)]
+        return (sections[0] if sections else Section("", "")).to_pandas(table)
+
+    def show(self, width: int | None = None) -> None:
+        """Print the whole report as `tracekit summary` does. width: of the terminal by default, 0 for no limit."""
+        columns = shutil.get_terminal_size().columns if width is None else width
+        text = _TEXT_FORMS[0](self, columns) if _TEXT_FORMS else f"{self!r}\n"
+        sys.stdout.write(text)
+
+
+TextForm = Callable[[Report, int], str]
+_TEXT_FORMS: list[TextForm] = []
+
+
+def show_with(form: TextForm) -> None:
+    """Set how `Report.show` makes text of a report and a width: `tracekit.render`, which knows how, is above this."""
+    _TEXT_FORMS[:] = [form]
+
+
+def _title_of(section: Section) -> str:
+    tables = [plural(len(table) + table.omitted, "row") for table in section.tables]
+    shown = ", ".join(tables) if tables else "no table"
+    found = f", {plural(len(section.findings), 'finding')}" if section.findings else ""
+    return shortened(f"{visible(section.view)}, {visible(section.title)}: {shown}{found}", display.SCREEN)
+
+
+def _one_screen(lines: Sequence[str]) -> list[str]:
+    """Return lines cut to the width of a screen and to 2 * LINES_SHOWN of them."""
+    rest = len(lines) - 2 * LINES_SHOWN
+    kept = [shortened(line, 2 * display.SCREEN) for line in lines[: 2 * LINES_SHOWN]]
+    return [*kept, f"... {plural(rest, 'more line')}"] if rest > 0 else kept
+
+
+def _shown_columns(table: ReportTable) -> Iterator[display.TextColumn]:
+    for column in table.columns:
+        values = column.values[:ROWS_SHOWN]
+        unit = display.time_unit_of(values) if column.unit is Unit.NS else ""
+        title = display.titled(column.title, column.unit, unit)
+        yield display.TextColumn(
+            title, display.cell_texts(values, column.unit, unit), display.is_words(values, column.unit)
+        )
+
+
+def _size(table: ReportTable) -> str:
+    return f"{plural(len(table) + table.omitted, 'row')}, {plural(len(table.columns), 'column')}"
+
+
+def _table_lines(table: ReportTable) -> list[str]:
+    lines = [f"table {visible(table.name)}, {shortened(visible(table.title), display.WORD)}: {_size(table)}"]
+    lines += [f"  {line}" for line in display.text_table(list(_shown_columns(table)))]
+    if (rest := len(table) + table.omitted - ROWS_SHOWN) > 0:
+        lines.append(f"  ... {plural(rest, 'more row')}")
+    return lines
+
+
+def _table_html(table: ReportTable) -> str:
+    shown = display.html_table(list(_shown_columns(table)))
+    return f"<div>{shown}<p>{display.escaped(table.title)}: {_size(table)}</p></div>"

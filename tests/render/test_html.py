@@ -25,9 +25,9 @@ from render.reports import HOSTILE, ledger, reports, sample
 from support import ROOT
 from viewers import PageResult, chromium_page, one_browser
 
+from tracekit.display import UNKNOWN, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
-from tracekit.render._cells import UNKNOWN, visible
 from tracekit.render._palette import TONES, color_of, tones
 from tracekit.render._picture import picture
 from tracekit.render._sheet import MOST_ROWS, percent, rounded, sheet, short_span

@@ -20,9 +20,9 @@ from markdown_it import MarkdownIt
 from render.reports import HOSTILE, reports, sample
 from support import ROOT
 
+from tracekit.display import UNKNOWN, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
-from tracekit.render._cells import UNKNOWN, visible
 from tracekit.render.base import RenderOptions
 from tracekit.render.markdown import code, plain
 from tracekit.report import Column, Report, ReportTable, Section

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 
+from tracekit.display import visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
-from tracekit.render._cells import cell_width, cut_apart, cut_middle, visible, wrapped
+from tracekit.render._cells import cell_width, cut_apart, cut_middle, wrapped
 from tracekit.render.base import RenderOptions
 from tracekit.report import Bar, Column, Report, ReportTable, Section
 from tracekit.units import Unit
@@ -128,7 +129,7 @@ def test_many_inputs_are_one_line_and_one_for_each_that_lost_records() -> None:
     footer = TEXT(Report("t", "0", ledgers=tuple(many)), RenderOptions()).split("\n")[2:-1]
     assert footer[0] == "6 inputs: read 12,000 records: 11,994 kept, 6 dropped (bad-time 6)"
     assert footer[1] == "0.csv: read 2,000 records: 1,999 kept, 1 dropped (bad-time 1)"
-    assert footer[5] == "and 2 more inputs that lost records"
+    assert footer[5] == "and 2 more inputs with dropped records"
 
 
 @pytest.mark.parametrize(

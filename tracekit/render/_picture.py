@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.render._cells import cut_middle, visible
+from tracekit.display import visible
+from tracekit.render._cells import cut_middle
 from tracekit.render._palette import TONES, color_of, tones
 from tracekit.report import Timeline
 

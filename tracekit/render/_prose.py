@@ -1,13 +1,12 @@
-"""Sentences that the renderers for people share: what became of the records, what a figure shows."""
+"""Sentences that the renderers for people share: the fate of the records, a figure in words, a finding."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tracekit.render._cells import visible
+from tracekit.display import visible
 from tracekit.render._series import series_lines
 from tracekit.report import Bar, Cell, Evidence, Figure, Finding, ReportTable, Section, Series
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
@@ -15,13 +14,14 @@ from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format
 LEDGERS_SHOWN = 4
 _COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
 NAMED = 2
-"""Views with nothing to show that each get a line; of more, those that say no more than what they need share one."""
+"""Views with nothing to show that each get a line; more of them share one line, unless they say more than a need."""
 
-Ledger = Mapping[str, Any]
+Ledger = Mapping[str, object]
+"""What `Ledger.to_json` gives: counts by name, and counts by reason for `ignored` and `dropped`."""
 
 
 def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
-    """Return one line for each input; of many, one line for all and one for each of those that lost records."""
+    """Return one line for each input; many inputs get one line for all and one for each with dropped records."""
     if not ledgers:
         return []
     if len(ledgers) == 1:
@@ -32,7 +32,7 @@ def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:
     lines = [f"{len(ledgers):,} inputs: {_account(_sum(ledgers))}"]
     lines += [_named(ledger) for ledger in losing[:LEDGERS_SHOWN]]
     if len(losing) > LEDGERS_SHOWN:
-        lines.append(f"and {len(losing) - LEDGERS_SHOWN:,} more inputs that lost records")
+        lines.append(f"and {len(losing) - LEDGERS_SHOWN:,} more inputs with dropped records")
     return lines
 
 
@@ -40,36 +40,43 @@ def _named(ledger: Ledger) -> str:
     return f"{visible(str(ledger.get('path', '')))}: {_account(ledger)}"
 
 
+def count_of(ledger: Ledger, name: str) -> int:
+    """Return a count of a ledger; of counts by reason their sum, 0 where it has none."""
+    value = ledger.get(name)
+    return (
+        sum(_reasons(ledger, name).values()) if isinstance(value, Mapping) else value if isinstance(value, int) else 0
+    )
+
+
+def _reasons(ledger: Ledger, name: str) -> dict[str, int]:
+    value = ledger.get(name)
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    return {str(reason): count for reason, count in pairs if isinstance(count, int)}
+
+
 def _account(ledger: Ledger) -> str:
     """Return "read 66 records: 61 kept, 5 ignored (header 1, preamble 4), nothing dropped"."""
-    read = int(ledger.get("read", 0))
-    parts = [f"{int(ledger.get('kept', 0)):,} kept"]
+    read = count_of(ledger, "read")
+    parts = [f"{count_of(ledger, 'kept'):,} kept"]
     for name, one in (("merged", "merged"), ("facts", "fact")):
-        if count := int(ledger.get(name, 0)):
+        if count := count_of(ledger, name):
             parts.append(f"{count:,} {one if count == 1 else name}")
     for name in ("ignored", "filtered", "dropped"):
-        found = ledger.get(name) or 0
-        if isinstance(found, Mapping):
-            count = sum(found.values())
-            why = ", ".join(f"{visible(str(k))} {v:,}" for k, v in sorted(found.items()))
-        else:
-            count, why = int(found), ""
-        if count:
+        why = ", ".join(f"{visible(reason)} {count:,}" for reason, count in sorted(_reasons(ledger, name).items()))
+        if count := count_of(ledger, name):
             parts.append(f"{count:,} {name}{f' ({why})' if why else ''}")
         elif name == "dropped":
             parts.append("nothing dropped")
     return f"read {read:,} {'record' if read == 1 else 'records'}: {', '.join(parts)}"
 
 
-def _sum(ledgers: Sequence[Ledger]) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        name: sum(int(ledger.get(name, 0)) for ledger in ledgers)
-        for name in ("read", "kept", "merged", "facts", "filtered")
-    }
+def _sum(ledgers: Sequence[Ledger]) -> dict[str, object]:
+    names = ("read", "kept", "merged", "facts", "filtered")
+    out: dict[str, object] = {name: sum(count_of(ledger, name) for ledger in ledgers) for name in names}
     for name in ("ignored", "dropped"):
         merged: dict[str, int] = {}
         for ledger in ledgers:
-            for reason, count in (ledger.get(name) or {}).items():
+            for reason, count in _reasons(ledger, name).items():
                 merged[reason] = merged.get(reason, 0) + count
         out[name] = merged
     return out

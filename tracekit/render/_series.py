@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracekit.render._cells import visible
+from tracekit.display import visible
 from tracekit.render._palette import color_of
 from tracekit.report import Series
 from tracekit.units import Unit, format_bytes, format_ratio, format_span

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from tracekit.display import UNKNOWN, visible
 from tracekit.errors import UsageError
-from tracekit.render._cells import UNKNOWN, visible
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tracekit.display import visible
 from tracekit.render import html
-from tracekit.render._cells import visible
 from tracekit.render._series import Chart, chart
 from tracekit.render._sheet import MOST_ROWS, Sheet, sheet, short_span
 from tracekit.render.base import RenderOptions

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from tracekit.display import visible
 from tracekit.render import _prose
-from tracekit.render._cells import visible
 from tracekit.render._palette import color_of, place_of
 from tracekit.render._picture import Picture, picture
 from tracekit.render._series import Chart, chart
@@ -117,7 +117,7 @@ def render(report: Report, options: RenderOptions) -> str:
 def written(template: str, options: RenderOptions, *, bokeh: bool = False, **values: object) -> str:
     """Return a page of a template, with style and scripts inside or linked. bokeh: it has a timeline."""
     folder = _templates()
-    page = _environment(cast(Any, folder)).get_template(template)
+    page = _environment(str(folder)).get_template(template)
     if options.assets:
         return page.render(
             assets=options.assets, style="", script="", bokeh="yes" if bokeh else "", policy=_LINKED, **values
@@ -212,23 +212,22 @@ def _drawing(figure: Timeline, number: int) -> Drawing:
     return Drawing(number, picture(figure), words, summary, visible(figure.thinning))
 
 
-def _ledger(ledgers: Sequence[dict[str, Any]]) -> ReportTable:
+_COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}
+
+
+def _ledger(ledgers: Sequence[_prose.Ledger]) -> ReportTable:
     """Return what became of the records of each input, as one more table."""
-
-    def counts(name: str) -> list[int]:
-        return [sum(v.values()) if isinstance(v := ledger.get(name) or 0, dict) else int(v) for ledger in ledgers]
-
-    words = {
-        "read": "Read", "kept": "Kept", "merged": "Merged", "facts": "Facts", "ignored": "Ignored",
-        "filtered": "Filtered", "dropped": "Dropped", "events_out": "Events", "totals_out": "Totals",
-    }  # fmt: skip
+    counts = _COUNTS | {"events_out": "Events", "totals_out": "Totals"}
     return ReportTable(
         "ledger",
         "Records",
         (
             Column("path", "Input", Unit.TEXT, [Path(str(ledger.get("path", ""))).name for ledger in ledgers]),
             Column("format", "Format", Unit.TEXT, [str(ledger.get("format", "")) for ledger in ledgers]),
-            *(Column(name, title, Unit.COUNT, counts(name)) for name, title in words.items()),
+            *(
+                Column(name, title, Unit.COUNT, [_prose.count_of(ledger, name) for ledger in ledgers])
+                for name, title in counts.items()
+            ),
         ),
     )
 
@@ -257,10 +256,11 @@ def _text(folder: Traversable, name: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _environment(folder: Traversable) -> jinja2.Environment:
-    """Return the environment of a folder, which keeps templates compiled: that takes longer than a small page."""
+def _environment(place: str) -> jinja2.Environment:  # noqa: ARG001 - another place has another environment
+    """Return the environment of the templates, which keeps them compiled: that takes longer than a small page."""
     import jinja2
 
+    folder = _templates()
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _text(folder, name)),
         autoescape=True,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.display import UNKNOWN, visible
 from tracekit.render import _cells, _prose
-from tracekit.render._cells import UNKNOWN, Shown, visible
+from tracekit.render._cells import Shown
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 

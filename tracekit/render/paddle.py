@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from tracekit.display import visible
 from tracekit.errors import UsageError
-from tracekit.render._cells import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 

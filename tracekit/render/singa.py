@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracekit.render._cells import visible
+from tracekit.display import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
 

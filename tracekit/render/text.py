@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tracekit.display import UNKNOWN, visible
 from tracekit.render import _cells, _prose
-from tracekit.render._cells import Shown, cell_width, cut_apart, cut_middle, padded, visible, wrapped
+from tracekit.render._cells import Shown, cell_width, cut_apart, cut_middle, padded, wrapped
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
 
@@ -117,7 +118,7 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
 
 def _says_nothing_last(column: Shown) -> Shown:
     """Return a column; one that may be hidden and knows no cell is the first to go."""
-    nothing = column.priority > 0 and all(text == _cells.UNKNOWN for text in column.texts)
+    nothing = column.priority > 0 and all(text == UNKNOWN for text in column.texts)
     return replace(column, priority=_FIRST_TO_GO) if nothing else column
 
 

@@ -1,0 +1,189 @@
+"""Values as text that is safe to show, and the small tables that objects show of themselves.
+
+Numbers keep all their digits: a time has every ns in its unit, which the title names. Text of the traces is hostile:
+what a terminal would obey, or what would reorder or hide a line, is shown as an escape (`\\x1b`); HTML is escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tracekit.errors import UsageError
+from tracekit.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
+
+Value = int | float | str | None
+
+UNKNOWN = "-"
+"""Text for null: nothing is known, which is not zero."""
+JOINERS = "\u200c\u200d"
+"""Invisible characters that are parts of words and emoji."""
+SCREEN = 100
+"""Columns of a small table in text; a cell of text has at most WORD of them."""
+WORD = 48
+
+_GAP = "  "
+
+
+def visible(text: str) -> str:
+    """Return text in one line without anything that a terminal obeys: such characters become escapes.
+
+    Escaped are controls (C0, DEL, C1), line and paragraph separators, invisible format characters such as those that
+    turn the direction of text, unassigned characters (nobody knows their width) and lone surrogates.
+
+    >>> visible("a\\x1b[31m")
+    'a\\\\x1b[31m'
+    """
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    if char.isprintable() or char in JOINERS or unicodedata.category(char) in ("Zs", "Co"):
+        return char
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def time_unit_of(values: Iterable[Value], wanted: str = "") -> str:
+    """Return the unit in which a column of times is shown: the wanted one, else the best for its largest value.
+
+    Raises: UsageError where the wanted one is not a unit of time.
+    """
+    if wanted:
+        if wanted not in TIME_EXPONENT:
+            raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
+        return wanted
+    return best_time_unit(max((abs(int(v)) for v in values if v is not None), default=0))
+
+
+def is_words(values: Iterable[Value], unit: Unit) -> bool:
+    """Return whether a column holds text, which may be cut and is aligned left."""
+    return unit is Unit.TEXT or (unit is Unit.ID and any(isinstance(value, str) for value in values))
+
+
+def titled(title: str, unit: Unit, time_unit: str) -> str:
+    """Return the title of a column with its unit."""
+    shown = visible(title)
+    if unit is Unit.NS:
+        return f"{shown} ({time_unit})"
+    return f"{shown} (%)" if unit is Unit.RATIO else shown
+
+
+def cell_texts(values: Iterable[Value], unit: Unit, time_unit: str) -> list[str]:
+    """Return the cells of a column as text; null is UNKNOWN. time_unit: of times."""
+    if unit is Unit.NS:
+        return [UNKNOWN if value is None else format_ns(int(value), time_unit) for value in values]
+    text = _FORMATS[unit]
+    return [UNKNOWN if value is None else text(value) for value in values]
+
+
+def _plain(value: int | float | str) -> str:
+    return visible(str(value))
+
+
+def _count(value: int | float | str) -> str:
+    return f"{value:,}"
+
+
+def _bytes(value: int | float | str) -> str:
+    return format_bytes(int(value))
+
+
+def _finite(text: Callable[[float], str]) -> Callable[[int | float | str], str]:
+    def format_finite(value: int | float | str) -> str:
+        return text(value) if isinstance(value, (int, float)) and math.isfinite(value) else UNKNOWN
+
+    return format_finite
+
+
+def _number(value: float) -> str:
+    """Return every digit of a float; a whole number without its ".0"."""
+    return f"{value:,}".removesuffix(".0")
+
+
+_FORMATS: dict[Unit, Callable[[int | float | str], str]] = {
+    Unit.COUNT: _count,
+    Unit.BYTES: _bytes,
+    Unit.TEXT: _plain,
+    Unit.ID: _plain,
+    Unit.NUMBER: _finite(_number),
+    Unit.RATIO: _finite(lambda ratio: format_ratio(float(ratio))),
+    Unit.BYTES_PER_S: _finite(lambda rate: format_rate(float(rate))),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of a small table."""
+
+    title: str
+    texts: Sequence[str]
+    is_words: bool = True
+
+
+def text_table(columns: Sequence[TextColumn]) -> list[str]:
+    """Return a table as lines of at most SCREEN characters; columns that do not fit are named in a last line.
+
+    >>> print(*text_table([TextColumn("Name", ["gemm"]), TextColumn("Calls", ["1,024"], is_words=False)]), sep="\\n")
+    Name  Calls
+    gemm  1,024
+    """
+    shown: list[list[str]] = []
+    left = SCREEN
+    for column in columns:
+        cells = [shortened(text, WORD) if column.is_words else text for text in (column.title, *column.texts)]
+        width = max(map(len, cells))
+        left -= width + len(_GAP) * bool(shown)
+        if left < 0 and shown:
+            break
+        shown.append([cell.ljust(width) if column.is_words else cell.rjust(width) for cell in cells])
+    lines = [_GAP.join(row).rstrip() for row in zip(*shown, strict=True)]
+    hidden = [column.title for column in columns[len(shown) :]]
+    if hidden:
+        lines.append(f"({plural(len(hidden), 'more column')}: {shortened(', '.join(hidden), SCREEN - 24)})")
+    return lines
+
+
+def html_table(columns: Sequence[TextColumn]) -> str:
+    """Return a table as HTML, escaped, with its alignment in itself: it needs no style sheet."""
+    sides = ["left" if column.is_words else "right" for column in columns]
+    head = "".join(_cell("th", column.title, side) for column, side in zip(columns, sides, strict=True))
+    rows = zip(*(column.texts for column in columns), strict=True)
+    body = "".join(
+        f"<tr>{''.join(_cell('td', text, side) for text, side in zip(row, sides, strict=True))}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(tag: str, text: str, side: str) -> str:
+    return f'<{tag} style="text-align:{side}">{escaped(text)}</{tag}>'
+
+
+def html_facts(facts: Iterable[tuple[str, str]]) -> str:
+    """Return words and what they stand for as an HTML table without a head."""
+    rows = (f"<tr>{_cell('th', word, 'left')}{_cell('td', text, 'left')}</tr>" for word, text in facts)
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"
+
+
+def escaped(text: str) -> str:
+    """Return any text as HTML that shows it."""
+    return html.escape(visible(text))
+
+
+def shortened(text: str, width: int) -> str:
+    """Return text of at most `width` characters; longer text loses its middle to "…".
+
+    >>> shortened("void gemm<float, 128>(float*)", 15)
+    'void ge…float*)'
+    """
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 row", "2,000 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
