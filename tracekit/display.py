@@ -93,14 +93,16 @@ def _bytes(value: int | float | str) -> str:
 
 def _finite(text: Callable[[float], str]) -> Callable[[int | float | str], str]:
     def format_finite(value: int | float | str) -> str:
-        return text(value) if isinstance(value, (int, float)) and math.isfinite(value) else UNKNOWN
+        known = isinstance(value, (int, float)) and math.isfinite(value)
+        return text(float(value or 0)) if known else UNKNOWN  # -0.0 is 0
 
     return format_finite
 
 
-def _number(value: float) -> str:
+def _number(value: int | float | str) -> str:
     """Return every digit of a float; a whole number without its ".0"."""
-    return f"{value:,}".removesuffix(".0")
+    known = isinstance(value, (int, float)) and math.isfinite(value)
+    return f"{value:,}".removesuffix(".0") if known else UNKNOWN
 
 
 _FORMATS: dict[Unit, Callable[[int | float | str], str]] = {
@@ -108,9 +110,9 @@ _FORMATS: dict[Unit, Callable[[int | float | str], str]] = {
     Unit.BYTES: _bytes,
     Unit.TEXT: _plain,
     Unit.ID: _plain,
-    Unit.NUMBER: _finite(_number),
-    Unit.RATIO: _finite(lambda ratio: format_ratio(float(ratio))),
-    Unit.BYTES_PER_S: _finite(lambda rate: format_rate(float(rate))),
+    Unit.NUMBER: _number,
+    Unit.RATIO: _finite(format_ratio),
+    Unit.BYTES_PER_S: _finite(format_rate),
 }
 
 
