@@ -444,10 +444,10 @@ def test_targets_that_are_not_there_warn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_has_no_effect_is_said_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracekit.profiler._say import Once
+    from tracekit.profiler._notes import NoteOnce
     from tracekit.profiler.paddle import _profiler
 
-    monkeypatch.setattr(_profiler, "_once", Once())
+    monkeypatch.setattr(_profiler, "_note_once", NoteOnce())
     for _ in range(3):
         profiler.Profiler(record_shapes=True, with_flops=True, on_trace_ready=nothing)
     said = capsys.readouterr().err.splitlines()

@@ -14,7 +14,7 @@ import tracekit
 from tracekit import pipeline, recorder
 from tracekit.profiler import _cupti, singa
 from tracekit.profiler import singa as device
-from tracekit.profiler._say import Once
+from tracekit.profiler._notes import NoteOnce
 
 NS = {"SetValue": 17_372, "ConvForward": 612_724, "ReLU": 375_004, "ConvBackward": 1_200_000, "DistAllReduce": 90_000}
 OUTSIDE_OPS = 50_000
@@ -24,7 +24,7 @@ OUTSIDE_OPS = 50_000
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     now = [10**12]
     monkeypatch.setattr(singa.time, "perf_counter_ns", lambda: now[0])
-    monkeypatch.setattr(singa, "_once", Once())
+    monkeypatch.setattr(singa, "_note_once", NoteOnce())
     return now
 
 

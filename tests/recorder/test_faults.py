@@ -221,7 +221,7 @@ def test_whatever_fails_inside_ends_the_recording_with_one_line(
 
 def test_a_missing_stderr_is_no_reason_to_fail(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    _process.tell("nobody hears this")
+    _process.print_note("nobody hears this")
 
 
 def test_signal_handlers_that_record_do_not_tear_the_items_of_others(recorded: Finish) -> None:

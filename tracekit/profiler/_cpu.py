@@ -1,7 +1,7 @@
-"""How busy the processors are: of this process, and of the machine.
+"""Load of the processors: by this process, and of the whole machine.
 
 Process: its processor time over elapsed time, so 1.0 is one core and more is possible. System: (all - idle) / all of
-the machine's processor time, 0 to 1, as /proc/stat tells on Linux (man 5 proc); elsewhere unknown. These are the two
+the machine's processor time, 0 to 1, from /proc/stat on Linux (man 5 proc); elsewhere unknown. These are the two
 figures of Paddle's Device Summary (CPU(Process), CPU(System)).
 """
 
@@ -31,7 +31,7 @@ class CpuUse(NamedTuple):
 
 
 def read_cpu(stat: Path = _STAT) -> CpuReading:
-    """Read the clocks; ticks are 0 where the system does not tell them."""
+    """Read the clocks; ticks are 0 where the system does not show them."""
     busy, every = _ticks(stat)
     return CpuReading(time.perf_counter_ns(), time.process_time_ns(), busy, every)
 
@@ -50,7 +50,7 @@ def _ticks(stat: Path) -> tuple[int, int]:
 
 
 def use_between(first: CpuReading, last: CpuReading) -> CpuUse:
-    """Return what was busy from one reading to a later one.
+    """Return the load from one reading to a later one.
 
     >>> use_between(CpuReading(0, 0, 10, 100), CpuReading(1000, 1500, 40, 160))
     CpuUse(process=1.5, system=0.5)

@@ -1,8 +1,8 @@
 """Kernels, copies and memsets of a region, collected through CUPTI's activity records.
 
-Needs the package cupti-python (`pip install 'tracekit-gpu[cupti]'`) and a CUDA driver; `load` says what is missing.
-CUPTI has one consumer of activity records in a process: another profiler that uses it (torch.profiler with CUDA) must
-not run at the same time. Records are held in memory until the region ends.
+It needs the package cupti-python (`pip install 'tracekit-gpu[cupti]'`) and a CUDA driver; the error of `load` names the
+missing one. A process has one consumer of CUPTI's activity records: another profiler that uses CUPTI (torch.profiler
+with CUDA) must not run at the same time. Records stay in memory until the region ends.
 
 Sources: the stubs of cupti-python 13.4 (cupti/cupti.pyi: function and field names) and the CUPTI documentation
 (CUpti_ActivityKernel9, CUpti_ActivityMemcpy5, CUpti_ActivityMemset4, CUpti_ActivityAPI: times in ns, 0 and 0 where
@@ -19,7 +19,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import ModuleType
+from typing import Final, NamedTuple, Protocol
 
 MISSING: Final = "the package cupti-python is not installed (pip install 'tracekit-gpu[cupti]')"
 COPY_KINDS: Final = ("", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
@@ -31,6 +32,37 @@ _BUFFER_BYTES: Final = 8 << 20
 
 class CuptiUnavailableError(Exception):
     """Collecting through CUPTI is not possible here; the text says why."""
+
+
+class Activity(Protocol):
+    """A record of CUPTI. Its kind decides which of these fields it has."""
+
+    kind: int
+    id: int
+    name: str
+    start: int
+    end: int
+    cbid: int
+    process_id: int
+    thread_id: int
+    correlation_id: int
+    device_id: int
+    context_id: int
+    stream_id: int
+    grid_x: int
+    grid_y: int
+    grid_z: int
+    block_x: int
+    block_y: int
+    block_z: int
+    registers_per_thread: int
+    static_shared_memory: int
+    dynamic_shared_memory: int
+    bytes: int
+    flags_: int
+    copy_kind: int
+    src_kind: int
+    dst_kind: int
 
 
 class Work(NamedTuple):
@@ -69,7 +101,7 @@ class Call(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """What a region did on the GPUs, by start; `lost` by reason."""
+    """The GPU work and CUDA calls of a region, by start; `lost`: number of records by reason."""
 
     work: list[Work]
     calls: list[Call]
@@ -87,7 +119,7 @@ def has_driver() -> bool:
         return False
 
 
-def load() -> Any:
+def load() -> ModuleType:
     """Return the module `cupti.cupti`. Raises: CuptiUnavailableError."""
     if not has_driver():
         raise CuptiUnavailableError("there is no CUDA driver")
@@ -97,7 +129,8 @@ def load() -> Any:
         raise CuptiUnavailableError(MISSING) from error
     except Exception as error:  # the package looks for its libraries when it is imported
         raise CuptiUnavailableError(f"cupti-python cannot be used ({error})") from error
-    return cupti
+    module: ModuleType = cupti
+    return module
 
 
 def is_available() -> bool:
@@ -132,12 +165,12 @@ def synchronize() -> None:
 class Collector:
     """Collects from `start` to `stop`. api: calls of the runtime and the driver too."""
 
-    def __init__(self, cupti: Any, *, api: bool, wait: Callable[[], None] = synchronize) -> None:
+    def __init__(self, cupti: ModuleType, *, api: bool, wait: Callable[[], None] = synchronize) -> None:
         self._cupti, self._api, self._wait = cupti, api, wait
         self._records: list[Work | Call] = []
         self._devices: dict[int, str] = {}
         self._lost: Counter[str] = Counter()
-        self._enabled: list[Any] = []
+        self._enabled: list[object] = []
         self._offset_ns = 0
 
     def start(self) -> None:
@@ -190,15 +223,15 @@ class Collector:
     def _buffer_requested(self) -> tuple[int, int]:
         return _BUFFER_BYTES, 0
 
-    def _buffer_completed(self, activities: Iterable[Any]) -> None:
-        """Take the records of a buffer: CUPTI calls it on a thread of its own, and frees the buffer afterwards."""
+    def _buffer_completed(self, activities: Iterable[Activity]) -> None:
+        """Take the records of a buffer. CUPTI calls this on a thread of its own, and frees the buffer afterwards."""
         for activity in activities:
             try:
                 self._take(activity)
             except Exception:  # noqa: BLE001 - an exception here would go to CUPTI
                 self._lost["records that cannot be read"] += 1
 
-    def _take(self, a: Any) -> None:
+    def _take(self, a: Activity) -> None:
         kinds = self._cupti.ActivityKind
         if a.kind == kinds.DEVICE:
             self._devices[int(a.id)] = str(a.name)
@@ -220,34 +253,54 @@ class Collector:
         elif a.kind in (kinds.MEMCPY, kinds.MEMCPY2, kinds.MEMSET):
             self._records.append(self._copy(a, start, end))
 
-    def _kernel(self, a: Any, start: int, end: int) -> Work:
+    def _kernel(self, a: Activity, start: int, end: int) -> Work:
         return Work(
-            "kernel", str(a.name), start, end, int(a.device_id), int(a.context_id), int(a.stream_id),
-            int(a.correlation_id), (int(a.grid_x), int(a.grid_y), int(a.grid_z)),
-            (int(a.block_x), int(a.block_y), int(a.block_z)), int(a.registers_per_thread),
-            int(a.static_shared_memory), int(a.dynamic_shared_memory),
-        )  # fmt: skip
+            "kernel",
+            str(a.name),
+            start,
+            end,
+            *_place_of(a),
+            grid=(int(a.grid_x), int(a.grid_y), int(a.grid_z)),
+            block=(int(a.block_x), int(a.block_y), int(a.block_z)),
+            registers=int(a.registers_per_thread),
+            static_smem=int(a.static_shared_memory),
+            dynamic_smem=int(a.dynamic_shared_memory),
+        )
 
-    def _copy(self, a: Any, start: int, end: int) -> Work:
-        ids = int(a.device_id), int(a.context_id), int(a.stream_id), int(a.correlation_id)
+    def _copy(self, a: Activity, start: int, end: int) -> Work:
+        place = _place_of(a)
         is_async = bool(int(a.flags_) & 1)
         if a.kind == self._cupti.ActivityKind.MEMSET:
-            return Work("memset", "memset", start, end, *ids, size=int(a.bytes), is_async=is_async)
+            return Work("memset", "memset", start, end, *place, size=int(a.bytes), is_async=is_async)
         copy_kind = _named(COPY_KINDS, a.copy_kind)
         return Work(
-            "memcpy", f"memcpy{copy_kind}", start, end, *ids, size=int(a.bytes), copy_kind=copy_kind, is_async=is_async,
-            source_memory=_named(MEMORY_KINDS, a.src_kind), target_memory=_named(MEMORY_KINDS, a.dst_kind),
-        )  # fmt: skip
+            "memcpy",
+            f"memcpy{copy_kind}",
+            start,
+            end,
+            *place,
+            size=int(a.bytes),
+            copy_kind=copy_kind,
+            is_async=is_async,
+            source_memory=_named(MEMORY_KINDS, a.src_kind),
+            target_memory=_named(MEMORY_KINDS, a.dst_kind),
+        )
 
 
-def _named(names: tuple[str, ...], number: Any) -> str:
+def _place_of(a: Activity) -> tuple[int, int, int, int]:
+    """Return device, context, stream and correlation."""
+    return int(a.device_id), int(a.context_id), int(a.stream_id), int(a.correlation_id)
+
+
+def _named(names: tuple[str, ...], number: int) -> str:
     return names[int(number)] if 0 <= int(number) < len(names) else ""
 
 
 def _first_of_each(calls: list[Call], work: list[Work]) -> list[Call]:
-    """Leave out driver calls beside a runtime call of the same correlation, and those that start no work.
+    """Return the calls without driver calls inside a runtime call, and without driver calls that start no work.
 
-    The runtime calls the driver inside; what a program launches through the driver itself (Triton does) stays.
+    The runtime calls the driver inside, with the same correlation. A launch through the driver itself (as Triton
+    does) stays.
     """
     of_runtime = {call.correlation for call in calls if call.kind == "runtime"}
     launches = {w.correlation for w in work} - of_runtime
@@ -255,9 +308,9 @@ def _first_of_each(calls: list[Call], work: list[Work]) -> list[Call]:
 
 
 def clock_offset(timestamp: Callable[[], int], epoch: Callable[[], int] = time.time_ns) -> int:
-    """Return what must be added to CUPTI's times to make them ns since the Unix epoch; 0 where they are that already.
+    """Return the offset from CUPTI's times to ns since the Unix epoch; 0 where CUPTI's clock is the wall clock.
 
-    The tightest of five readings; good to about a us, the same for all records of a region.
+    The tightest of five readings, exact to about a us; all records of a region use the same.
 
     >>> ticks = iter(range(5_000_000_000, 6_000_000_000))
     >>> clock_offset(lambda: 7, lambda: next(ticks)) // 1_000_000_000

@@ -1,6 +1,6 @@
-"""What CUPTI collected, as a file beside the log: JSON Lines with the schema's names (tracekit's events-jsonl).
+"""A region's GPU work as a file beside the log: JSON Lines with the schema's names (tracekit's events-jsonl).
 
-Times are ns since the Unix epoch, as those of the recorder's log, so the two files lie on one clock.
+Times are ns since the Unix epoch, as in the recorder's log, so the two files share one clock.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def write_rows(collected: Collected, path: Path) -> None:
     names: dict[str, str] = {}
     pid = os.getpid()
     rows = heapq.merge(
-        (_work_row(work, pid, names) for work in collected.work),
-        (_call_row(call) for call in collected.calls),
-        key=lambda row: row["ts_ns"],  # type: ignore[arg-type,return-value]
+        ((work.start_ns, _work_row(work, pid, names)) for work in collected.work),
+        ((call.start_ns, _call_row(call)) for call in collected.calls),
+        key=lambda timed: timed[0],
     )
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_line({"tracekit": "events-jsonl", "schema": 1, "run": run}))
-        for count, row in enumerate(rows, 1):
+        for count, (_, row) in enumerate(rows, 1):
             file.write(_line({"event_id": count - 1, "source": 0, **row}))
         file.write(_line({"tracekit": "end", "events": count, "totals": 0, "run": run, "ledger": []}))
 
@@ -53,16 +53,23 @@ def _work_row(work: Work, pid: int, names: dict[str, str]) -> Row:
     if name != work.name:
         row["raw_name"] = work.name
     row |= {
-        "kind": work.kind, "pid": pid, "device": work.device, "context": work.context, "stream": work.stream,
+        "kind": work.kind,
+        "pid": pid,
+        "device": work.device,
+        "context": work.context,
+        "stream": work.stream,
         "correlation": work.correlation,
-    }  # fmt: skip
+    }
     for axes, values in (("grid", work.grid), ("block", work.block)):
         if values is not None:
             row |= {f"{axes}_{axis}": value for axis, value in zip("xyz", values, strict=True)}
     optional = {
-        "registers": work.registers, "static_smem_bytes": work.static_smem, "dynamic_smem_bytes": work.dynamic_smem,
-        "bytes": work.size, "copy_kind": work.copy_kind or None,
-    }  # fmt: skip
+        "registers": work.registers,
+        "static_smem_bytes": work.static_smem,
+        "dynamic_smem_bytes": work.dynamic_smem,
+        "bytes": work.size,
+        "copy_kind": work.copy_kind or None,
+    }
     row |= {key: value for key, value in optional.items() if value is not None}
     if work.kind != "kernel":
         args: Row = {"async": work.is_async}
@@ -73,13 +80,18 @@ def _work_row(work: Work, pid: int, names: dict[str, str]) -> Row:
 
 def _call_row(call: Call) -> Row:
     return {
-        "ts_ns": call.start_ns, "dur_ns": call.end_ns - call.start_ns, "name": call.name, "kind": call.kind,
-        "pid": call.pid, "tid": call.tid, "correlation": call.correlation,
-    }  # fmt: skip
+        "ts_ns": call.start_ns,
+        "dur_ns": call.end_ns - call.start_ns,
+        "name": call.name,
+        "kind": call.kind,
+        "pid": call.pid,
+        "tid": call.tid,
+        "correlation": call.correlation,
+    }
 
 
 def demangled(name: str) -> str:
-    """Return a C++ symbol as people write it; any other text, and what is too long to read, as it is.
+    """Return a C++ symbol as people write it; any other text, and one that is too long, as it is.
 
     >>> demangled("_Z6vecaddPiS_")
     'vecadd(int*, int*)'

@@ -1,8 +1,8 @@
-"""Windows: what a face records, from a start to a stop, as files that tracekit reads.
+"""Windows: the recording of a face from a start to a stop, as files that tracekit reads.
 
-A window has a log of its own. Where the program records already (TRACEKIT_LOG, `recorder.start`), that recording goes
-on, and the window's log is the part of its log between the two moments, with the lines that define names and threads;
-a range that was open when the window began is not in it.
+A window has a log of its own. Where the program already records (TRACEKIT_LOG, `recorder.start`), that recording goes
+on. Then the window's log is the part of that log between the two moments, with the lines that define names and threads.
+A range that was open when the window began is not in it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
 from tracekit.profiler._cpu import CpuReading, CpuUse, read_cpu, use_between
 from tracekit.profiler._gpu_rows import write_rows
-from tracekit.profiler._say import tell
+from tracekit.profiler._notes import print_note
 from tracekit.recorder import log_format
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 GPU_SUFFIX: Final = f".gpu{log_format.SUFFIX}"
 SAMPLE_NS: Final = 50_000_000
-"""Processors are looked at no more often than this: a look costs some 30 us."""
+"""The load of the processors is read no more often than this: a reading costs some 30 us."""
 PROCESS_CPU: Final = "Process Cpu Utilization"
 SYSTEM_CPU: Final = "System Cpu Utilization"
 _DEFINES: Final = tuple(f'{{"k":"{kind}"'.encode() for kind in (log_format.NAME, log_format.THREAD, log_format.CLOCK))
@@ -39,7 +39,7 @@ _HAS_ITEMS: Final = tuple(f'{{"k":"{kind}"'.encode() for kind in log_format.ITEM
 
 
 class LogFolder:
-    """Where logs lie. A temporary one goes with the last object that uses it, or with the process."""
+    """A folder of logs. A temporary one is removed with the last object that uses it, or with the process."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """Make the folder, a temporary one without a path. Raises: OSError."""
@@ -59,7 +59,7 @@ def _remove(folder: Path, pid: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was recorded from a start to a stop. number: from 0; steps: (first, last) recorded; cpu: of all its time."""
+    """A recording from a start to a stop. number: from 0; steps: (first, last) recorded; cpu: of all its time."""
 
     number: int
     folder: LogFolder
@@ -71,7 +71,7 @@ class Window:
 
     @property
     def cpu(self) -> CpuUse:
-        """How busy the processors were."""
+        """The load of the processors."""
         return use_between(self.first_cpu, self.last_cpu)
 
     @property
@@ -103,14 +103,14 @@ def read_windows(windows: list[Window]) -> Trace:
 
     failures: list[Any] = []
     trace = pipeline.read(_logs(windows), failures=failures)
-    _tell_failures(failures)
+    _print_failures(failures)
     return _joined(trace)
 
 
 def _joined(trace: Trace) -> Trace:
-    """Return the trace with the rows of each log of GPUs in the source of its process's own log.
+    """Return the trace with the rows of each GPU log in the source of its process's own log.
 
-    What stands in two files happened in one process: its ranges hold its calls, and are charged with their work.
+    The two files are of one process: its ranges hold its calls, and the work of the calls counts for the ranges.
     """
     import numpy as np
     import pyarrow as pa
@@ -133,14 +133,21 @@ def _joined(trace: Trace) -> Trace:
     return Made(events, trace.totals, replace(trace.run, devices=devices), trace.ledgers)
 
 
+class _Failure(Protocol):
+    """An input that cannot be read."""
+
+    @property
+    def error(self) -> Exception: ...
+
+
 def _logs(windows: list[Window]) -> list[Path]:
     return [log for window in windows for log in window.logs]
 
 
-def _tell_failures(failures: Iterable[Any]) -> None:
-    """Say which files of a window cannot be read: a worker may have been killed before its first line."""
+def _print_failures(failures: Iterable[_Failure]) -> None:
+    """Print a note for each file of a window that cannot be read, as of a worker killed before its first line."""
     for failure in failures:
-        tell(f"left out: {failure.error}")
+        print_note(f"left out: {failure.error}")
 
 
 def save_windows(windows: list[Window], path: str | os.PathLike[str], format: str) -> None:
@@ -150,15 +157,15 @@ def save_windows(windows: list[Window], path: str | os.PathLike[str], format: st
     from tracekit import pipeline
 
     target = Path(path)
-    with contextlib.suppress(OSError):  # what is wrong with the folder, the writer says
+    with contextlib.suppress(OSError):  # the writer reports a folder that cannot be made
         target.parent.mkdir(parents=True, exist_ok=True)
     failures: list[Any] = []
     pipeline.convert(_logs(windows), target, to=WRITERS[format], force=True, failures=failures)
-    _tell_failures(failures)
+    _print_failures(failures)
 
 
 class SharedLog:
-    """The log of a recording that is not ours: what it defined so far, and what it gained since a moment."""
+    """The log of a recording that is not ours: its definitions so far, and its lines since a moment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -167,7 +174,7 @@ class SharedLog:
         self._known_to = 0
 
     def mark(self) -> None:
-        """Say that a window begins now."""
+        """Begin a window now."""
         self.begin = self._flushed()
         with self.path.open("rb") as file:
             file.seek(self._known_to)
@@ -193,7 +200,7 @@ class SharedLog:
         return self.path.stat().st_size
 
 
-def _lines(file: Any, length: int) -> Iterator[bytes]:
+def _lines(file: BinaryIO, length: int) -> Iterator[bytes]:
     while length > 0 and (line := file.readline()):
         length -= len(line)
         yield line
@@ -224,11 +231,11 @@ class WindowRecording:
     _remarks: list[str] = field(default_factory=list)
 
     def start(self) -> bool:
-        """Begin; return whether something is recorded. It does not raise: a guest says what it cannot do."""
+        """Begin; return whether something is recorded. It does not raise; a failure is a note on stderr."""
         try:
             self._start_log()
         except OSError as error:
-            tell(f"not recording: {error}")
+            print_note(f"not recording: {error}")
             return False
         if self.gpu:
             try:
@@ -255,7 +262,7 @@ class WindowRecording:
         self._own = True
 
     def sample(self, *, last: bool = False) -> None:
-        """Record how busy the processors were since the last sample, unless that was just now."""
+        """Record the load of the processors since the last sample, unless that was just now."""
         if not self.active or (not last and time.perf_counter_ns() - self._sampled.elapsed_ns < SAMPLE_NS):
             return
         now = read_cpu()
@@ -279,11 +286,11 @@ class WindowRecording:
                 write_rows(collected, self.folder.path / f"{self.stem}{GPU_SUFFIX}")
                 self._remarks += [f"GPU: {count:,} {what} are lost" for what, count in collected.lost.items()]
         except (OSError, ValueError, KeyError) as error:  # the disk, or a log that somebody damaged
-            tell(f"a window is incomplete: {error}")
+            print_note(f"a window is incomplete: {error}")
             self._remarks.append(f"incomplete: {error}")
         window = Window(self.number, self.folder, self.stem, steps, self._first, last, tuple(self._remarks))
         if not window.logs:
-            tell("a window is lost: its log is gone")
+            print_note("a window is lost: its log is gone")
             return None
         return window
 

@@ -11,11 +11,11 @@
     profiler.DumpProfile("profile.json")     # Profiler.dump("profile.json")
 
 `with Profiler.scope("wgan"):` opens and closes. A scope is recorded under its path, "outer:inner", and goes to the
-recorder too while that records. Where Mini-Caffe's checks end the process, these raise ProfilerError; it is the strict
-face. Opening and closing do nothing while it is off. Several dumps may be made; nothing is ever cleared.
+recorder too while that records. Where Mini-Caffe's checks end the process, this one raises ProfilerError. Opening and
+closing do nothing while it is off. Several dumps may be made; nothing is ever cleared.
 
-The file is what Mini-Caffe writes (B and E events, cat "category", pid 0, tid 0), with its faults mended: events in
-order of time, names escaped, times since the first use in us with all their ns.
+The file is like Mini-Caffe's (B and E events, cat "category", pid 0, tid 0), with its faults fixed: events in order of
+time, names escaped, times since the first use in us with all their ns.
 
 Source: include/caffe/profiler.hpp, src/profiler.cpp and python/caffe/profiler.py of Mini-Caffe.
 """
@@ -38,7 +38,7 @@ __all__ = ["CrossedRangeError", "Profiler", "ProfilerError"]
 
 
 class ProfilerError(RuntimeError):
-    """The profiler was used against its rules; upstream ends the process here."""
+    """The profiler was used against its rules. Upstream ends the process here."""
 
 
 class _Edge(NamedTuple):
@@ -56,7 +56,7 @@ class _Scope(NamedTuple):
 
 
 class _State:
-    """What the profiler of the process knows. Scopes are of one thread, the one that turned it on."""
+    """State of the profiler of the process. Scopes belong to one thread, the one that turned it on."""
 
     def __init__(self) -> None:
         self.origin_ns = time.perf_counter_ns()

@@ -4,7 +4,7 @@
 
     dev = device.create_cuda_gpu()
     dev.SetVerbosity(2)                                # dev.set_verbosity(2)
-    dev.SetSkipIteration(5)                            # 5 unless told: what warms up does not count
+    dev.SetSkipIteration(5)                            # 5 is the default: warming up does not count
     for batch in loader:
         with dev.graph():                              # one iteration
             with dev.op("cudnnConvForward"):
@@ -14,12 +14,12 @@
     dev.PrintTimeProfiling()
 
 Verbosity 0 measures nothing, 1 gives forward and backward, 2 each operator, 3 those whose name contains "Dist". SINGA's
-graph knows its operators; here the program names them, in the order in which they run: the n-th operator of a name in
-an iteration is one node of the graph, wherever it stands. "Waiting" is never timed. Graphs and operators are ranges of
-the recorder too, while that records.
+graph has its own operators; here the program names them, in the order in which they run. The n-th operator of a name in
+an iteration is one node of the graph, whatever its position. "Waiting" is never timed. Graphs and operators are ranges
+of the recorder too, while that records.
 
-On a GPU device the work is waited for before a clock is read, as SINGA waits for its events. Operators are divided by
-the iterations that were measured; SINGA divides by all, also the skipped ones, which is what compat="singa" gives.
+A GPU device waits for its work before it reads a clock, as SINGA waits for its events. Times of operators are divided
+by the iterations that were measured. SINGA divides by all iterations, the skipped ones included; compat="singa" too.
 
 Source: src/core/scheduler/scheduler.cc and src/core/device/platform.cc of Apache SINGA 3.1.
 """
@@ -31,12 +31,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Final
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
-from tracekit.profiler._say import Once, show, tell
+from tracekit.profiler._notes import NoteOnce, print_note, show
 
 __all__ = ["Device", "create_cpu", "create_cuda_gpu", "create_cuda_gpu_on", "get_default_device"]
 
@@ -44,7 +43,7 @@ DEFAULT_SKIP: Final = 5
 NEVER_TIMED: Final = "Waiting"
 Wait = Callable[[], object]
 
-_once: Final = Once()
+_note_once: Final = NoteOnce()
 
 
 class _Timed(ContextDecorator):
@@ -63,16 +62,14 @@ class _Timed(ContextDecorator):
         self._open.append((made, self._device._begin(self._name, is_graph=self._kind == "step")))
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         made, node = self._open.pop()
         self._device._end(node)
         made.__exit__(error, value, traceback)
 
 
 class Device:
-    """A device whose graph is timed. Of one thread. wait: called before a clock is read, so that GPU work is over.
+    """A device whose graph is timed, for one thread. wait: called before a clock is read, so that GPU work is over.
 
     compat: "singa" for SINGA's own divisor.
     """
@@ -93,13 +90,13 @@ class Device:
         self._begun: list[int] = []
 
     def set_verbosity(self, verbosity: int) -> None:
-        """Say what is measured: 0 nothing, 1 forward and backward, 2 operators, 3 "Dist" alone. Raises: ValueError."""
+        """Set what is measured: 0 nothing, 1 forward and backward, 2 operators, 3 "Dist" alone. Raises: ValueError."""
         if verbosity not in (0, 1, 2, 3):
             raise ValueError(f"verbosity {verbosity!r} is not 0, 1, 2 or 3")
         self._verbosity = verbosity
 
     def set_skip_iteration(self, iterations: int) -> None:
-        """Say how many iterations are not measured. Raises: ValueError below 0."""
+        """Set how many iterations are not measured. Raises: ValueError below 0."""
         if iterations < 0:
             raise ValueError(f"skip {iterations!r} is below 0")
         self._skip = iterations
@@ -113,7 +110,7 @@ class Device:
         return _Timed(self, name, "operator")
 
     def time_profiling(self) -> str:
-        """Return what `print_time_profiling` prints."""
+        """Return the text that `print_time_profiling` prints."""
         lines = ["", "Time Profiling:"]
         if self._verbosity == 1 and self._measured:
             forward = self._forward_s()
@@ -127,9 +124,9 @@ class Device:
         return "\n".join(lines) + "\n"
 
     def print_time_profiling(self) -> None:
-        """Print the times of an average iteration. When none was measured stderr says so."""
+        """Print the times of an average iteration. When none was measured, a note on stderr says so."""
         if self._verbosity and not self._measured:
-            tell(f"SINGA: no iteration was measured: {self._iterations} run, the first {self._skip} are skipped")
+            print_note(f"SINGA: no iteration was measured: {self._iterations} run, the first {self._skip} are skipped")
         show(self.time_profiling())
 
     def _forward_s(self) -> float:
@@ -147,7 +144,7 @@ class Device:
         return time.perf_counter_ns()
 
     def _begin(self, name: str, *, is_graph: bool) -> int:
-        """Begin; return the node's number, or what stands for no node."""
+        """Begin; return the node's number, _GRAPH, or _NOTHING."""
         if not self._verbosity:
             return _NOTHING
         if is_graph:
@@ -159,7 +156,7 @@ class Device:
             self._begun.append(self._now())
             return _GRAPH
         if not self._in_graph:
-            _once(f"SINGA: operator {name!r} runs outside of device.graph() and is not measured")
+            _note_once(f"SINGA: operator {name!r} runs outside of device.graph() and is not measured")
             return _NOTHING
         key = name, self._seen[name]
         self._seen[name] += 1
@@ -201,7 +198,7 @@ get_default_device = create_cpu
 
 
 def create_cuda_gpu(set_default: bool = True, *, compat: str = "") -> Device:  # noqa: ARG001 - SINGA's argument
-    """Return a device that waits for GPU work before it reads a clock; without CUDA it says so, and does not wait."""
+    """Return a device that waits for GPU work before it reads a clock; without CUDA a note says that it does not."""
     return create_cuda_gpu_on(0, compat=compat)
 
 
@@ -209,7 +206,7 @@ def create_cuda_gpu_on(device_id: int, set_default: bool = True, *, compat: str 
     """Return a device as `create_cuda_gpu` does, of a number."""
     wait = _gpu_wait(device_id)
     if wait is None:
-        _once("SINGA: no CUDA here: operators are timed on the host alone")
+        _note_once("SINGA: no CUDA here: operators are timed on the host alone")
     return Device(f"gpu{device_id}", wait=wait, compat=compat)
 
 

@@ -10,18 +10,24 @@
             recorder.counter("loss", loss)
     recorder.stop()
 
-`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it; with `TRACEKIT_SUMMARY=1` a child process prints the
-summary when the program ends (rows a table: `TRACEKIT_N_OPS`). The same call emits the NVTX range (domain
-`tracekit`) and the log's event; without a tool, or with `nvtx=False`, the log alone; with `start(None)` NVTX alone. It
-is a guest: after `start` it never raises into the program, and when it cannot go on (the disk is full) it says so once
-on stderr and stops.
+`TRACEKIT_LOG=run.jsonl` starts it in any program that imports it. With `TRACEKIT_SUMMARY=1` a child process prints the
+summary when the program ends (`TRACEKIT_N_OPS`: rows of a table). `tracekit.recorder.torch.watch` records a torch
+training loop by hooks.
 
-Limits, stated: a kill -9 loses at most the last 50 ms. Longer in two cases, in which the thread that writes the log
-does not get the interpreter in time: while C code holds the interpreter lock, and while several threads saturate the
-interpreter with ranges (about a million a second, with nothing else between them). `with` in a generator that is
-left half-way may cross other ranges of its thread: decorate the generator instead, or use `start_range`. Ranges of
-asyncio tasks are told apart by task; those of other event loops (trio, curio) need `start_range`. A range that is open
-when recording stops is unfinished in the log. `tracekit.recorder.torch.watch` records a torch training loop by hooks.
+One call records the log's event and emits the NVTX range (domain `tracekit`). Without an NVTX tool, or with
+`nvtx=False`, only the log is written; with `start(None)` only NVTX ranges are emitted. The recorder is a guest: after
+`start` it never raises into the program. When it cannot go on (the disk is full), it prints one line to stderr and
+stops.
+
+Limits:
+
+- `kill -9` loses at most the last 50 ms. It loses more where the thread that writes the log does not get the
+  interpreter in time: while C code holds the interpreter lock, and while several threads saturate the interpreter with
+  ranges (about a million a second, with nothing else between them).
+- `with` in a generator that is left half-way may cross other ranges of its thread. Decorate the generator instead, or
+  use `start_range`.
+- Ranges of asyncio tasks are kept apart by task. Those of other event loops (trio, curio) need `start_range`.
+- A range that is open when recording stops is unfinished in the log.
 """
 
 from __future__ import annotations
@@ -83,10 +89,10 @@ def start(
 ) -> Path | None:
     """Start recording; return the log of this process.
 
-    target: the log's name, to which rank and pid are added (or a folder); None: no log, NVTX alone. process: a name for
-    people. rank, world_size: else from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
+    target: the log's name, to which rank and pid are added, or a folder; None: no log, only NVTX. process: a name for
+    people. rank, world_size: by default from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
     children: programs that this one starts (spawned workers) record too, through TRACEKIT_LOG; forked ones always do.
-    A recording that runs is stopped first. Raises: OSError when the log cannot be created.
+    A running recording is stopped first. Raises: OSError when the log cannot be created.
     """
     return _recorder.RECORDER.start(
         target, nvtx=nvtx, process=process, rank=rank, world_size=world_size, children=children
@@ -94,12 +100,12 @@ def start(
 
 
 def stop() -> Path | None:
-    """Stop recording; return the log, complete. Without a recording it does nothing."""
+    """Stop recording; return the complete log. Without a recording this does nothing."""
     return _recorder.RECORDER.stop()
 
 
 def flush() -> None:
-    """Write to the log what is recorded so far."""
+    """Write all that is recorded so far to the log."""
     _recorder.RECORDER.flush()
 
 
@@ -123,14 +129,14 @@ def _start_from_environment() -> None:
     target = os.environ.get(_recorder.LOG_VARIABLE)
     if not target:
         return
-    rows = _exit_summary.rows_wanted(os.environ, _process.tell)
+    rows = _exit_summary.rows_wanted(os.environ)
     try:
         log = start(target)
     except OSError as error:
-        _process.tell(f"not recording: {error}")
+        _process.print_note(f"not recording: {error}")
         return
     if log is not None and rows is not None and _process.rank_of(os.environ)[0] in (None, 0):
-        _exit_summary.print_at_exit(log, rows, stop=stop, tell=_process.tell)
+        _exit_summary.print_at_exit(log, rows, stop=stop)
 
 
 _start_from_environment()

@@ -86,7 +86,7 @@ def _process_name(command: list[str]) -> str:
     return Path(command[0]).name if command and command[0] else "python"
 
 
-def tell(text: str) -> None:
+def print_note(text: str) -> None:
     """Write one line to stderr, if there is a stderr."""
     with contextlib.suppress(Exception):
         sys.stderr.write("tracekit.recorder: " + " ".join(text.split()) + "\n")

@@ -315,7 +315,7 @@ def timed(
 def enter_aside(made: Range, payload: object = None) -> None:
     """Begin a range with a payload, or of another thread's object, or in a task that may leave it open meanwhile."""
     own = find_range(made.name, made.kind, made.category, made.color)
-    task = current_task()
+    task = None if _running_loop() is None else current_task()
     if task is not None:
         made.elsewhere.setdefault(task, []).append(own.begin_apart(payload))
         return
@@ -330,7 +330,7 @@ def enter_aside(made: Range, payload: object = None) -> None:
 
 def exit_aside(made: Range, t: int) -> None:
     """End a range of an object that was entered aside somewhere, here or elsewhere."""
-    task = current_task()
+    task = None if _running_loop() is None else current_task()
     key: Hashable = _ident() if task is None else task
     opened = made.elsewhere.get(key)
     if opened:

@@ -214,7 +214,7 @@ class Recorder:
         SESSION.states, SESSION.events, SESSION.new_names = [], [], []
         _modes.set_mode(fresh=False)
         self._recording = SESSION.nvtx is not None
-        _process.tell(f"recording stopped: {reason}")
+        _process.print_note(f"recording stopped: {reason}")
 
     # The flusher
 

@@ -7,10 +7,10 @@
     $ tracekit convert cuda_profiler.txt -o trace.json
 
 CUDA no longer has that profiler; this one collects through CUPTI where a driver and the package cupti-python are
-(`pip install 'tracekit-gpu[cupti]'`). Where the package is missing it brackets the region with cudaProfilerStart and
-cudaProfilerStop, if the program has loaded the CUDA runtime (looked up on Linux), so that
-`nsys profile --capture-range=cudaProfilerApi` records just the region. Without CUDA it records the region as a range
-of the recorder alone. It says on stderr, once, which of the three it did when it was not the first.
+(`pip install 'tracekit-gpu[cupti]'`). Where the package is missing but the program has loaded the CUDA runtime (looked
+up on Linux), it brackets the region with cudaProfilerStart and cudaProfilerStop. Then
+`nsys profile --capture-range=cudaProfilerApi` records just the region. Without CUDA it only records the region as a
+range of the recorder. When it does not collect through CUPTI, a note on stderr says once what it did instead.
 
 Source: fluid/profiler.py of Paddle 1.x (defaults, errors).
 """
@@ -27,21 +27,26 @@ from typing import Final
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
-from tracekit.profiler._say import Once
+from tracekit.profiler._notes import NoteOnce
 from tracekit.profiler.cuda._legacy_log import layout_of, write_log
 
 DEFAULT_CONFIG: Final = (
-    "gpustarttimestamp", "gpuendtimestamp", "gridsize3d", "threadblocksize", "streamid", "enableonstart 0",
+    "gpustarttimestamp",
+    "gpuendtimestamp",
+    "gridsize3d",
+    "threadblocksize",
+    "streamid",
+    "enableonstart 0",
     "conckerneltrace",
-)  # fmt: skip
-"""What is collected unless told; the published documentation repeats gpustarttimestamp in place of gpuendtimestamp."""
+)
+"""The default options; the published documentation repeats gpustarttimestamp in place of gpuendtimestamp."""
 
-_once: Final = Once()
+_note_once: Final = NoteOnce()
 
 
 @dataclass(slots=True)
 class Region:
-    """What became of a region. how: "cupti", "bracket" or "host". log: the file, None where none was written.
+    """The outcome of a region. how: "cupti", "bracket" or "host". log: the file, None where none was written.
 
     kernels, copies (memsets too): how many the log holds, once the region is over.
     """
@@ -56,10 +61,10 @@ class Region:
 def cuda_profiler(
     output_file: str | os.PathLike[str], output_mode: str | None = None, config: Sequence[str] | None = None
 ) -> Iterator[Region]:
-    """Profile the block on the GPUs; write `output_file` as key-value pairs ("kvp") or "csv" (unless told).
+    """Profile the block on the GPUs; write `output_file` as key-value pairs ("kvp") or "csv" (the default).
 
-    config: options of the command-line profiler, which name the columns. They are fulfilled as far as CUPTI's
-    activity records go; the others (hardware counters) are named on stderr. A log that cannot be written costs itself.
+    config: options of the command-line profiler, which name the columns. Options that CUPTI's activity records cannot
+    fill (hardware counters) are named on stderr. A log that cannot be written is lost; the program goes on.
     Raises: ValueError for another mode, on entry.
     """
     mode = "csv" if output_mode is None else output_mode
@@ -84,19 +89,19 @@ def cuda_profiler(
 def _finish(region: Region, collected: _cupti.Collected, path: Path, mode: str, options: Sequence[str]) -> None:
     layout = layout_of(options)
     if layout.unknown:
-        _once(f"cuda_profiler: not collected: {', '.join(layout.unknown)}")
+        _note_once(f"cuda_profiler: not collected: {', '.join(layout.unknown)}")
     for what, count in collected.lost.items():
-        _once(f"cuda_profiler: {count:,} {what} are lost")
+        _note_once(f"cuda_profiler: {count:,} {what} are lost")
     region.kernels = sum(work.kind == "kernel" for work in collected.work)
     region.copies = len(collected.work) - region.kernels
     try:
         renamed = write_log(collected, path, mode=mode, layout=layout)
     except OSError as error:
-        _once(f"cuda_profiler: {path} is not written: {error}")
+        _note_once(f"cuda_profiler: {path} is not written: {error}")
         return
     region.log = path
     if renamed:
-        _once(f"cuda_profiler: {len(renamed)} kernel names hold what {mode} cannot, and are written otherwise")
+        _note_once(f"cuda_profiler: {len(renamed)} kernel names hold what {mode} cannot, and are written otherwise")
 
 
 def _runtime() -> ctypes.CDLL | None:
@@ -113,7 +118,9 @@ def _runtime() -> ctypes.CDLL | None:
 def _without_cupti(path: Path, reason: str) -> Iterator[Region]:
     runtime = _runtime()
     if runtime is not None:
-        _once(f"cuda_profiler: {reason}: the region is bracketed with cudaProfilerStart and Stop, no log is written")
+        _note_once(
+            f"cuda_profiler: {reason}: the region is bracketed with cudaProfilerStart and Stop, no log is written"
+        )
         runtime.cudaProfilerStart()
         try:
             with recorder.range("cuda_profiler"):
@@ -126,9 +133,9 @@ def _without_cupti(path: Path, reason: str) -> Iterator[Region]:
         try:
             log = recorder.start(path.with_name(f"{path.name}.host.jsonl"))
         except OSError as error:
-            _once(f"cuda_profiler: {error}")
+            _note_once(f"cuda_profiler: {error}")
     where = log or recorder.log_path()
-    _once(f"cuda_profiler: {reason}: the host's range alone is recorded{f', in {where}' if where else ''}")
+    _note_once(f"cuda_profiler: {reason}: the host's range alone is recorded{f', in {where}' if where else ''}")
     try:
         with recorder.range("cuda_profiler"):
             yield Region("host", log)

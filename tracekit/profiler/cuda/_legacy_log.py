@@ -1,4 +1,4 @@
-"""The log of CUDA's command-line profiler, version 2.0, written from what CUPTI collected.
+"""The log of CUDA's command-line profiler, version 2.0, written from the records of CUPTI.
 
     # CUDA_PROFILE_LOG_VERSION 2.0
     # CUDA_DEVICE 0 NVIDIA H200
@@ -26,12 +26,12 @@ from typing import Final
 from tracekit.profiler._cupti import Collected, Work
 
 Cell = Callable[[Work, int], object]
-"""A cell of a row: of its work, and the start of the first work; None: this row has no such cell."""
+"""Makes a cell from a row's work and the start of the first work; None: the row has no such cell."""
 
 
-def _axis(of: str, axis: int) -> Cell:
+def _axis(shape_name: str, axis: int) -> Cell:
     def cell(work: Work, _: int) -> object:
-        shape = work.grid if of == "grid" else work.block
+        shape = work.grid if shape_name == "grid" else work.block
         return None if shape is None else shape[axis]
 
     return cell

@@ -9,10 +9,11 @@
             with tracekit.recorder.range("conv2d"):  # "conv2d/compute" would be a part of it
                 ...
 
-The ranges are those of `tracekit.recorder`, and of all that records through it. State GPU and All collect kernels and
-copies through CUPTI where it can be had; All also writes the profile proto, which Paddle's tools/timeline.py reads. A
-second start, and a stop of what does not run, are silent. Ranges without an end are left out and counted on stderr.
-`cuda_profiler` stands in `tracekit.profiler.cuda`.
+The ranges are those of `tracekit.recorder`, and of everything that records through it. The states GPU and All collect
+kernels and copies through CUPTI where it is available. All also writes the profile proto, which Paddle's
+tools/timeline.py reads. A second start, and a stop without a start, are silent. Ranges without an end are left out and
+counted on stderr.
+`cuda_profiler` comes from `tracekit.profiler.cuda`.
 
 Source: python/paddle/fluid/profiler.py, Paddle 1.4 to 2.3.
 """
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tracekit.errors import TracekitError
-from tracekit.profiler._say import show, tell
+from tracekit.profiler._notes import print_note, show
 from tracekit.profiler._window import LogFolder, Window, WindowRecording, save_windows
 from tracekit.profiler.cuda import cuda_profiler
 
@@ -53,14 +54,15 @@ def _begin() -> WindowRecording | None:
     try:
         recording = WindowRecording(LogFolder(), "fluid", 0, gpu=_RUNNING.state != "CPU")
     except OSError as error:
-        tell(f"not recording: {error}")
+        print_note(f"not recording: {error}")
         return None
     return recording if recording.start() else None
 
 
 def start_profiler(state: str, tracer_option: str = "Default") -> None:
-    """Begin to record. state: CPU, GPU or All; tracer_option: Default, OpDetail or AllOpDetail. Silent while it runs.
+    """Begin to record. state: CPU, GPU or All; tracer_option: Default, OpDetail or AllOpDetail.
 
+    It does nothing while the profiler runs.
     Raises: ValueError for another state or option.
     """
     if _RUNNING.recording is not None:
@@ -74,9 +76,10 @@ def start_profiler(state: str, tracer_option: str = "Default") -> None:
 
 
 def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PATH) -> None:
-    """End, and print the report. sorted_key: None (first end), calls, total, max, min or ave. Silent when none runs.
+    """End, and print the report. sorted_key: None (first end), calls, total, max, min or ave. Does nothing when none
+    runs.
 
-    With the state All the profile proto is written to `profile_path`; when that fails stderr says so.
+    With the state All the profile proto is written to `profile_path`; a failure is a note on stderr.
     Raises: ValueError for another key, and then it goes on.
     """
     recording = _RUNNING.recording
@@ -94,7 +97,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PAT
         if _RUNNING.state == "All":
             save_windows([window], profile_path, "fluid")
     except (TracekitError, OSError) as error:
-        tell(f"{error}")
+        print_note(f"{error}")
 
 
 def _print_report(window: Window, key: str) -> None:
@@ -102,14 +105,14 @@ def _print_report(window: Window, key: str) -> None:
 
     trace = window.read()
     for remark in window.remarks:
-        tell(remark)
+        print_note(remark)
     if left_out := unfinished(trace):
-        tell(f"ranges without an end, left out of the report: {left_out:,}")
+        print_note(f"ranges without an end, left out of the report: {left_out:,}")
     show(report_text(trace, state=_RUNNING.state, sorted_key=key, tracer_option=_RUNNING.tracer_option))
 
 
 def reset_profiler() -> None:
-    """Forget what `start_profiler` or `profiler` recorded so far; `cuda_profiler` keeps its own."""
+    """Forget all that `start_profiler` or `profiler` recorded so far; `cuda_profiler` keeps its own."""
     if _RUNNING.recording is not None:
         _RUNNING.recording.stop(None)
         _RUNNING.recording = _begin()

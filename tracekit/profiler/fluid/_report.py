@@ -1,7 +1,7 @@
-"""fluid's Profiling Report of what was recorded: the view and layout of `--compat fluid`, as Paddle 1.8 lays it out.
+"""fluid's Profiling Report of a recording: the view and layout of `--compat fluid`, as Paddle 1.8 lays it out.
 
-The time of an event is its time on the host for the state CPU, that of the GPU work launched in it for GPU, and the sum
-of both for All. `events_of` and `gpu_ns` serve the Model Summary (`_model`).
+The time of an event is its time on the host for the state CPU, the time of the GPU work launched in it for GPU, and
+the sum of both for All.
 """
 
 from __future__ import annotations

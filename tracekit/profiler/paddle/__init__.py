@@ -9,12 +9,16 @@
             prof.step(num_samples=len(batch))
     prof.summary()
 
-What differs from Paddle, on purpose: all windows are kept (`prof.windows`; `summary(window="all")`, `window="each"` or
-a number); an unknown `time_unit` or `format` raises; the figures of the Perf Summary and of the tables are right
-(`compat="paddle"` prints Paddle's); an unfinished directory or a full disk costs the window, not the training;
-`stop()` may be called anywhere, also inside of `on_trace_ready`. Operators of a framework are not seen unless something
-records them (`tracekit.recorder.torch.watch`), so `record_shapes`, `profile_memory` and `with_flops` are noted and have
-no effect. NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
+What differs from Paddle, on purpose:
+
+- All windows are kept: `prof.windows`; `summary(window="all")`, `window="each"` or a number.
+- An unknown `time_unit` or `format` raises.
+- The figures of the Perf Summary and of the tables are right; `compat="paddle"` prints Paddle's.
+- A missing directory or a full disk costs the window, not the training.
+- `stop()` may be called anywhere, also inside of `on_trace_ready`.
+- Operators of a framework are recorded only where something records them (`tracekit.recorder.torch.watch`). So
+  `record_shapes`, `profile_memory` and `with_flops` have no effect, and a note says so.
+- NVTX ranges are sent whenever a tool listens, with and without `emit_nvtx`.
 
 Source: python/paddle/profiler/profiler.py and utils.py, Paddle 2.3 to 3.0.
 """
@@ -56,7 +60,7 @@ __all__ = [
 
 
 def load_profiler_result(filename: str) -> Trace:
-    """Return what an exported file holds: Paddle's protobuf, or what tracekit reads else. Raises: TracekitError."""
+    """Return the trace of an exported file, or of any other file that tracekit reads. Raises: TracekitError."""
     from tracekit import pipeline
 
     return pipeline.read(filename)

@@ -1,13 +1,13 @@
-"""The timer of Paddle's profiler: what loading a batch costs, what a step costs, how many go through a second.
+"""The timer of Paddle's profiler: time to load a batch, time of a step, samples or steps a second.
 
-An iteration ends with `step()` and began with the one before, or with `begin()`; its batch cost holds all its time,
+An iteration begins with `begin()` or with the `step()` before, and ends with `step()`. Its batch cost is all its time,
 loading included. Its reader cost is the time inside the `next` of loaders wrapped by `tracekit.recorder.watch_loader`.
-A reader of another data set pauses the timing (evaluation inside of training) until the first one comes back.
+A reader of another data set (evaluation inside of training) pauses the timing until the first one comes back.
 
-The summary skips the first SKIPPED iterations, unless there are no others. Its figures are right by default: each is
-over the iterations that are counted, and over all of them. `compat="paddle"` gives the figures that Paddle prints,
-bit for bit: its sums of batches begin one iteration early and are divided by a count without it, and a value that
-raises a maximum is not looked at as a minimum. Source: python/paddle/profiler/timer.py, Paddle 2.3 to 3.0.
+The summary skips the first SKIPPED iterations, unless there are no others. By default each figure is over all the
+iterations that are counted. `compat="paddle"` gives the figures that Paddle prints, bit for bit: its sums of batches
+begin one iteration early and are divided by a count without it, and it does not compare a new maximum with the minimum.
+Source: python/paddle/profiler/timer.py, Paddle 2.3 to 3.0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Perf:
-    """What the summary says. Costs in s, ips in `unit`, ratio in percent; reader is None without a watched loader."""
+    """The figures of the summary. Costs in s, ips in `unit`, ratio in percent. reader: None without a loader."""
 
     reader: Figures | None
     batch: Figures
@@ -47,8 +47,8 @@ class Perf:
     skipped: int
 
 
-class _Upstream:
-    """Paddle's own sums, kept beside the right ones because they cannot be made from these afterwards."""
+class _PaddleSums:
+    """Paddle's own sums, which cannot be computed from the right ones afterwards."""
 
     __slots__ = ("max_value", "min_value", "total")
 
@@ -75,11 +75,11 @@ class Timing:
         self.paused = False
         self._reading_ns = 0
         self._since_info = [0, 0, 0, 0, 0.0]  # reads, ns in reads, steps, ns in steps, samples
-        self._old_reader, self._old_batch, self._old_speed = _Upstream(), _Upstream(), _Upstream()
+        self._old_reader, self._old_batch, self._old_speed = _PaddleSums(), _PaddleSums(), _PaddleSums()
         self._old_samples = 0.0
 
     def read(self, cost_ns: int) -> None:
-        """Take one `next` of a loader. Nothing at all is no cost."""
+        """Add one `next` of a loader. A time of 0 is not counted."""
         if cost_ns <= 0:
             return
         self._reading_ns += cost_ns
@@ -89,7 +89,7 @@ class Timing:
             self._old_reader.add(cost_ns / 1e9)
 
     def step(self, cost_ns: int, samples: float | None) -> None:
-        """Take one iteration."""
+        """Add one iteration."""
         if samples is None:
             self.by_samples, self.unit = False, STEPS
         self.reader_ns.append(self._reading_ns)
@@ -121,7 +121,7 @@ class Timing:
         return text + (f" ips: {amount / (steps_ns / 1e9):.3f} {self.unit}" if amount else "")
 
     def perf(self, compat: str = "") -> Perf | None:
-        """Return the summary, None where there is nothing to say."""
+        """Return the summary, None without an iteration to count."""
         return self._perf_as_paddle() if compat == "paddle" else self._perf()
 
     def _perf(self) -> Perf | None:
@@ -178,7 +178,7 @@ def figures(values: Sequence[float], avg: float) -> Figures:
 
 
 def perf_text(perf: Perf) -> str:
-    """Return the Perf Summary as Paddle lays it out; with columns and remarks of our own where there is a spread."""
+    """Return the Perf Summary in Paddle's layout; with columns and notes of our own where there is a spread."""
     lines = ["Perf Summary".center(100, "=")]
     if perf.ratio:
         lines.append(f"Reader Ratio: {perf.ratio:.3f}%")
@@ -223,7 +223,7 @@ class Benchmark:
         return timing
 
     def on_read(self, loader: object, begin_ns: int, end_ns: int) -> None:
-        """Take the time of one `next`; the recorder calls it for each loader that is watched."""
+        """Add the time of one `next`; the recorder calls it for each loader that is watched."""
         timing = self.current
         if timing is None:
             return

@@ -6,28 +6,35 @@ import datetime
 import os
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from warnings import warn
 
 from tracekit import recorder
 from tracekit.errors import TracekitError
 from tracekit.profiler import _cupti
-from tracekit.profiler._say import Once, show, tell
+from tracekit.profiler._notes import NoteOnce, print_note, show
 from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
 from tracekit.profiler.paddle._benchmark import BENCHMARK, Timing, perf_text
 from tracekit.profiler.paddle._record_event import RUNNING
 from tracekit.profiler.paddle._schedule import ProfilerState, Scheduler, scheduler_of
-from tracekit.profiler.paddle._summary import TIME_UNITS, Asked, SortedKeys, SummaryView, summary_text, wanted_views
+from tracekit.profiler.paddle._summary import (
+    TIME_UNITS,
+    SortedKeys,
+    SummaryRequest,
+    SummaryView,
+    summary_text,
+    wanted_views,
+)
 
 if TYPE_CHECKING:
     pass
 
 
 class ProfilerTarget(Enum):
-    """What is profiled: the program's own ranges, or the kernels and copies on GPUs too."""
+    """Target of a profiler: the program's own ranges (CPU), or the kernels and copies on GPUs too."""
 
     CPU = 0
     GPU = 1
@@ -35,7 +42,7 @@ class ProfilerTarget(Enum):
     CUSTOM_DEVICE = 3
 
 
-_once: Final = Once()
+_note_once: Final = NoteOnce()
 
 
 def supported_targets() -> list[ProfilerTarget]:
@@ -70,16 +77,16 @@ def _exporter(dir_name: str, worker_name: str | None, format: str) -> Callable[[
         try:
             profiler.export(str(path), format)
         except (TracekitError, OSError) as error:
-            tell(f"nothing is exported: {error}")  # it runs inside the program's own step
+            print_note(f"nothing is exported: {error}")  # it runs inside the program's own step
 
     return export
 
 
 class Profiler:
-    """Paddle's profiler; see the module. Keyword arguments as Paddle's.
+    """Paddle's profiler; see the package. Keyword arguments as Paddle's.
 
-    compat: "paddle" for Paddle's own figures, in the Perf Summary and in the tables. log_dir: where the windows' logs
-    go and stay; else they lie in a temporary folder as long as this object lives.
+    compat: "paddle" for Paddle's own figures, in the Perf Summary and in the tables. log_dir: folder that keeps the
+    windows' logs; by default a temporary folder, removed with this object.
     """
 
     def __init__(
@@ -115,13 +122,13 @@ class Profiler:
         self._shared: SharedLog | None = None
         self._first_step = 0
         self._made = 0
-        self._step: Any = None
+        self._step: AbstractContextManager[object] | None = None
         self._started = False
-        told = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_flops": with_flops}
-        for name in (name for name, value in told.items() if value):
-            _once(f"{name} has no effect: the recorder does not see what operators compute on")
+        ignored = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_flops": with_flops}
+        for name in (name for name, value in ignored.items() if value):
+            _note_once(f"{name} has no effect: the recorder does not see what operators compute on")
         if list(custom_device_types):
-            _once("custom_device_types has no effect: CPUs and CUDA devices are profiled")
+            _note_once("custom_device_types has no effect: CPUs and CUDA devices are profiled")
 
     @property
     def profiler_result(self) -> Window | None:
@@ -132,13 +139,11 @@ class Profiler:
         self.start()
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         self.stop()
 
     def start(self) -> None:
-        """Begin with the step `step_num` (0 at first), in its state. Without effect while it runs."""
+        """Begin with the step `step_num` (0 at first), in its state. Does nothing while it runs."""
         if self._started:
             return
         self._started = True
@@ -184,7 +189,7 @@ class Profiler:
             self._ready()
 
     def step(self, num_samples: float | None = None) -> None:
-        """Say that a step is over and the next one begins. num_samples: what went through it, for ips."""
+        """End a step and begin the next one. num_samples: samples of the step, for ips."""
         if not self._started:
             return
         if self._timing is not None and BENCHMARK.current is self._timing:
@@ -202,7 +207,7 @@ class Profiler:
             self._begin_step()
 
     def _act(self) -> None:
-        """Do what the transition from the previous state to this one asks for."""
+        """Follow the transition from the previous state to this one."""
         before, now = self.previous_state, self.current_state
         records = now in (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
         if before is ProfilerState.READY and now is ProfilerState.CLOSED:
@@ -264,7 +269,7 @@ class Profiler:
             try:
                 self._folder = LogFolder(self._log_dir)
             except OSError as error:
-                tell(f"not recording: {error}")
+                print_note(f"not recording: {error}")
         return self._folder
 
     def step_info(self, unit: str | None = None) -> str:
@@ -300,12 +305,12 @@ class Profiler:
         if time_unit not in TIME_UNITS:
             raise ValueError(f"time_unit {time_unit!r} is not one of {', '.join(TIME_UNITS)}")
         chosen = wanted_views(views)
-        asked = Asked(chosen, sorted_by, op_detail, thread_sep, time_unit, self.compat)
+        request = SummaryRequest(chosen, sorted_by, op_detail, thread_sep, time_unit, self.compat)
         for group in self._windows_of(window):
-            text, notes = summary_text(group, asked)
+            text, notes = summary_text(group, request)
             show(text)
             for note in notes:
-                tell(note)
+                print_note(note)
 
     def _windows_of(self, window: int | str) -> list[tuple[Window, ...]]:
         if isinstance(window, str) and window not in ("all", "each"):

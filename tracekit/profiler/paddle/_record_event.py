@@ -6,15 +6,17 @@ import functools
 import weakref
 from collections.abc import Callable
 from enum import Enum
-from types import TracebackType
-from typing import Any, Final
+from typing import Final, ParamSpec, TypeVar
 from warnings import warn
 
 from tracekit import recorder
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class TracerEventType(Enum):
-    """What a range is."""
+    """Type of a range."""
 
     Operator = 0
     Dataloader = 1
@@ -42,14 +44,14 @@ _KINDS: Final = {
     TracerEventType.PythonOp: "python_op",
     TracerEventType.PythonUserDefined: "user_range",
 }
-"""The types that a program may record, and the kinds of tracekit that they are."""
+"""The types that a program may record, with tracekit's kinds."""
 
-RUNNING: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-"""The profilers that run: between their windows a range of a wrong type is warned of too, as upstream does."""
+RUNNING: Final[weakref.WeakSet[object]] = weakref.WeakSet()
+"""The profilers that run. Between their windows, too, a range of a wrong type causes a warning, as upstream."""
 
 
 class RecordEvent:
-    """A range of the program: context manager, decorator, or `begin()` and `end()`. Nothing while none is recorded.
+    """A range of the program: context manager, decorator, or `begin()` and `end()`. It does nothing outside of windows.
 
     `end()` without `begin()` does nothing; a second `begin()` ends the range of the first.
     """
@@ -68,7 +70,7 @@ class RecordEvent:
             allowed = ", ".join(f"TracerEventType.{kind.name}" for kind in _KINDS)
             warn(f"Only TracerEvent Type in [{allowed}] can be recorded.", stacklevel=2)
             return
-        self._open = recorder.range(self.name, _as_told(kind))
+        self._open = recorder.range(self.name, _recorded_kind(kind))
         self._open.__enter__()
 
     def end(self) -> None:
@@ -81,26 +83,23 @@ class RecordEvent:
         self.begin()
         return self
 
-    def __exit__(
-        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
         self.end()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a function, coroutine function or generator so that each of its runs is such a range."""
         kind = _KINDS.get(self.event_type)
         if kind is not None:
-            wrapped: Callable[..., Any] = recorder.traced(function, name=self.name, kind=_as_told(kind))
-            return wrapped
+            return recorder.traced(function, name=self.name, kind=_recorded_kind(kind))
 
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
             with RecordEvent(self.name, self.event_type):
                 return function(*args, **kwargs)
 
         return run
 
 
-def _as_told(kind: str) -> str | None:
-    """Return what the recorder is told of a kind: nothing where it is the one that it takes for granted."""
+def _recorded_kind(kind: str) -> str | None:
+    """Return the kind for the recorder: None for the one that it assumes by default."""
     return None if kind == "user_range" else kind

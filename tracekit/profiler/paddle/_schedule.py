@@ -1,4 +1,4 @@
-"""Which steps are recorded: the states of Paddle's profiler and the functions from a step's number to its state.
+"""The steps that are recorded: the states of Paddle's profiler, and the functions from a step's number to its state.
 
 Source: REFERENCE of paddle.profiler (python/paddle/profiler/profiler.py, Paddle 2.3 to 3.0).
 """
@@ -11,7 +11,7 @@ from warnings import warn
 
 
 class ProfilerState(Enum):
-    """What a step does: nothing, get ready, record, or record as the last one of its window."""
+    """State of a step: closed, getting ready, recording, or recording as the last step of its window."""
 
     CLOSED = 0
     READY = 1
@@ -58,22 +58,22 @@ def make_scheduler(*, closed: int, ready: int, record: int, repeat: int = 0, ski
 
 
 def always(step: int) -> ProfilerState:  # noqa: ARG001 - as every scheduler
-    """Return RECORD: the scheduler of those who name none."""
+    """Return RECORD: the default scheduler."""
     return ProfilerState.RECORD
 
 
-def scheduler_of(told: object) -> Scheduler:
-    """Return the scheduler that the words mean: a function, a half-open range (first, end) of steps, or None.
+def scheduler_of(given: object) -> Scheduler:
+    """Return the scheduler for a function, a half-open range (first, end) of steps, or None.
 
-    Raises: AssertionError for a range that is no pair, is empty, or ends before step 1.
+    Raises: AssertionError for a range that is not a pair, is empty, or ends before step 1.
     """
-    if callable(told):
-        return told
-    if not isinstance(told, tuple | list):
+    if callable(given):
+        return given
+    if not isinstance(given, tuple | list):
         return always
-    if len(told) != 2 or not told[1] > told[0]:
+    if len(given) != 2 or not given[1] > given[0]:
         raise AssertionError("scheduler as a range needs two numbers, the second larger than the first")
-    first, end = max(told[0], 0), told[1]
+    first, end = max(given[0], 0), given[1]
     if first >= 1:
         return make_scheduler(closed=first - 1, ready=1, record=end - first, repeat=1)
     return make_scheduler(closed=0, ready=0, record=end - first, repeat=1)

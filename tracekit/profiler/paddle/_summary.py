@@ -1,7 +1,6 @@
-"""The tables of Paddle's `summary`, from tracekit's views: theirs are the figures, Paddle's the names.
+"""The tables of Paddle's `summary`: figures of tracekit's views under Paddle's names.
 
-Each name of Paddle stands for a view of tracekit. `compat="paddle"` gives Paddle's own figures in its own layout, and
-then what is to be said beside them goes to stderr.
+`compat="paddle"` gives Paddle's own figures in its own layout; then notes go to stderr.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tracekit.profiler._cpu import CpuUse, use_between
+from tracekit.profiler._cpu import CpuReading, CpuUse, use_between
 
 if TYPE_CHECKING:
     from tracekit.profiler._window import Window
@@ -21,7 +20,7 @@ TIME_UNITS: Final = ("s", "ms", "us", "ns")
 
 
 class SortedKeys(Enum):
-    """What the rows of a table are ranked by."""
+    """Sort keys of a table's rows."""
 
     CPUTotal = 0
     CPUAvg = 1
@@ -61,9 +60,9 @@ PLACES: Final[dict[SummaryView, tuple[str, str]]] = {
 """View of tracekit and title of Paddle, in the order in which Paddle prints them."""
 
 _RANKED: Final = ("operator", "user_defined")
-"""Views that Paddle ranks by any key."""
+"""Views that Paddle sorts by any key."""
 _KERNEL_KEYS: Final = (SortedKeys.GPUAvg, SortedKeys.GPUMax, SortedKeys.GPUMin)
-"""It ranks kernels by these alone, by their total else."""
+"""Paddle sorts kernels by these alone, and by their total for any other key."""
 
 
 def wanted_views(views: object) -> list[SummaryView]:
@@ -71,15 +70,15 @@ def wanted_views(views: object) -> list[SummaryView]:
     if views is None:
         return list(PLACES)
     named = list(views) if isinstance(views, (list, tuple, set, frozenset)) else [views]
-    strange = [view for view in named if not isinstance(view, SummaryView)]
-    if strange:
-        raise TypeError(f"views: {strange[0]!r} is no SummaryView")
+    wrong = [view for view in named if not isinstance(view, SummaryView)]
+    if wrong:
+        raise TypeError(f"views: {wrong[0]!r} is not a SummaryView")
     return [view for view in PLACES if view in named]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a summary shall show; compat: "paddle" for Paddle's own figures and layout."""
+class SummaryRequest:
+    """The arguments of a summary. compat: "paddle" for Paddle's own figures and layout."""
 
     views: Sequence[SummaryView]
     sorted_by: SortedKeys
@@ -89,30 +88,30 @@ class Asked:
     compat: str = ""
 
 
-def summary_text(windows: Sequence[Window], asked: Asked) -> tuple[str, list[str]]:
-    """Return the tables of windows, together, and what is to be said beside them. Raises: TracekitError."""
+def summary_text(windows: Sequence[Window], request: SummaryRequest) -> tuple[str, list[str]]:
+    """Return the tables of windows, together, and the notes that are not in them. Raises: TracekitError."""
     from tracekit import pipeline
     from tracekit.profiler._window import read_windows
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
 
     trace = read_windows(list(windows))
-    key = asked.sorted_by
-    options = ViewOptions(key.name, thread_sep=asked.thread_sep, op_detail=asked.op_detail, compat=asked.compat)
+    key = request.sorted_by
+    options = ViewOptions(key.name, thread_sep=request.thread_sep, op_detail=request.op_detail, compat=request.compat)
     made = pipeline.summary(trace, views=[PLACES[SummaryView.OverView][0]], options=replace(options, sorted_by=""))
     sections: list[Section] = []
-    for view in asked.views:
+    for view in request.views:
         name, title = PLACES[view]
         is_ranked = name in _RANKED or (name == "kernel" and key in _KERNEL_KEYS)
         section = pipeline.view(trace, name, options if is_ranked else replace(options, sorted_by=""))
-        if not asked.compat:
+        if not request.compat:
             section = _titled(section, title)
             section = _with_cpu(section, cpu_use(windows)) if view is SummaryView.DeviceView else section
         sections.append(section)
     remarks = [f"window {window.number}: {remark}" for window in windows for remark in window.remarks]
     made = replace(made, title=_title(windows), sections=tuple(sections), notes=(*made.notes, *remarks))
-    text = pipeline.render(made, "text", RenderOptions(time_unit=asked.time_unit), compat=asked.compat)
-    if not asked.compat:
+    text = pipeline.render(made, "text", RenderOptions(time_unit=request.time_unit), compat=request.compat)
+    if not request.compat:
         return text, []
     notes = (*made.notes, *(note for section in sections for note in section.notes))
     return text, list(dict.fromkeys(notes))
@@ -132,19 +131,15 @@ def _steps(window: Window) -> str:
 
 
 def _titled(section: Section, title: str) -> Section:
-    """Return the section under Paddle's title; a table that bore the section's own name bears it too."""
+    """Return the section under Paddle's title; a table with the section's own title gets it too."""
     tables = (replace(table, title=title if table.title == section.title else table.title) for table in section.tables)
     return replace(section, title=title, tables=tuple(tables))
 
 
 def cpu_use(windows: Sequence[Window]) -> CpuUse:
-    """Return how busy the processors were over all the windows' time together."""
-    first = windows[0].first_cpu
-    total = first
-    for window in windows:
-        gained: Any = (b - a for a, b in zip(window.first_cpu, window.last_cpu, strict=True))
-        total = type(first)(*(old + more for old, more in zip(total, gained, strict=True)))
-    return use_between(first, total)
+    """Return the load of the processors over all the windows' time together."""
+    spent = [[last - first for first, last in zip(w.first_cpu, w.last_cpu, strict=True)] for w in windows]
+    return use_between(CpuReading(0, 0, 0, 0), CpuReading(*map(sum, zip(*spent, strict=True))))
 
 
 def _with_cpu(section: Section, use: CpuUse) -> Section:

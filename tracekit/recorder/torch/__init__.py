@@ -44,7 +44,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from tracekit.recorder import _clock, _ranges
-from tracekit.recorder._process import tell
+from tracekit.recorder._process import print_note
 from tracekit.recorder.torch._loader_steps import Batches, Loaders, Steps
 from tracekit.recorder.torch._module_calls import CALLS, Handle, Module, Watched
 from tracekit.recorder.torch._phases import OPTIMIZER
@@ -157,7 +157,9 @@ def _watch_loader(watching: Watch, loader: Iterable[object], steps: Steps) -> No
     end = _LOADERS.add(loader, steps)
     if end is None:
         watching.dataloader = Batches(loader, steps)
-        tell(f"watch: a {type(loader).__name__} cannot be watched in its place; loop over the watch's `dataloader`")
+        print_note(
+            f"watch: a {type(loader).__name__} cannot be watched in its place; loop over the watch's `dataloader`"
+        )
     else:
         watching._ends.append(end)
 

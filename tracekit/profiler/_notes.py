@@ -1,4 +1,4 @@
-"""What a face says: tables on stdout, what it could not do on stderr, each remark once."""
+"""Output of the faces: tables on stdout, notes on stderr."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def tell(text: str) -> None:
-    """Say something on stderr in one line, if there is a stderr."""
+def print_note(text: str) -> None:
+    """Write one line to stderr, if there is a stderr."""
     with contextlib.suppress(Exception):
         sys.stderr.write("tracekit.profiler: " + " ".join(text.split()) + "\n")
         sys.stderr.flush()
 
 
-class Once:
-    """Says each remark once in its life."""
+class NoteOnce:
+    """Prints each note once in its life."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            tell(text)
+        if text not in self._printed:
+            self._printed.add(text)
+            print_note(text)
