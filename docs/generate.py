@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
+from types import ModuleType
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -66,35 +67,47 @@ EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A format, view or target: its name, its title, the docstring of its module, and what was declared."""
+    """A format, view or target: its name and title, the module that declares it, and what was declared."""
 
     name: str
     title: str
-    text: str
+    home: ModuleType
     declared: object
 
     @property
     def head(self) -> str:
         """The heading of its page, with the title and the first paragraph of the docstring without the name."""
-        first = " ".join(self.text.split("\n\n", 1)[0].split())
-        first = re.sub(rf"^({self.name}|{self.name.replace('-', '_')}): ", "", first)
+        first = " ".join(_doc(self.home).split("\n\n", 1)[0].split())
+        first = re.sub(
+            rf"^(?=[\w, -]*\b{re.escape(self.name)}\b)[\w, -]+: ", "", first
+        )  # "cuda-kvp, cuda-csv: the log ..."
         return f"# {self.name}\n\n**{prose(self.title)}.** {prose(first[:1].upper() + first[1:])}\n\n"
 
     @property
     def body(self) -> str:
         """The docstring behind its first paragraph."""
-        return prose(inspect.cleandoc("\n" + self.text).partition("\n\n")[2])
+        return prose(inspect.cleandoc("\n" + _doc(self.home)).partition("\n\n")[2])
+
+    @property
+    def source(self) -> str:
+        """A line with the file that declares it."""
+        return f"- Source: `{'/'.join(self.home.__name__.split('.'))}.py`"
 
 
 def entries(registry: Mapping[str, object]) -> list[Entry]:
     """Return the entries of READERS, VIEWS or WRITERS in their order."""
-    texts: dict[int, str] = {}
+    wanted = {id(declared) for declared in registry.values()}
+    homes: dict[int, ModuleType] = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("tracekit")]:
         for value in vars(module).values():
             for declared in value if isinstance(value, tuple) else (value,):
-                if module.__doc__ and len(module.__doc__) > len(texts.get(id(declared), "")):
-                    texts[id(declared)] = module.__doc__
-    return [Entry(name, str(vars_of(x)["title"]), texts.get(id(x), ""), x) for name, x in registry.items()]
+                if id(declared) in wanted and len(module.__doc__ or "") > len(_doc(homes.get(id(declared)))):
+                    homes[id(declared)] = module
+    return [Entry(name, str(vars_of(x)["title"]), homes[id(x)], x) for name, x in registry.items()]
+
+
+def _doc(module: ModuleType | None) -> str:
+    return (module.__doc__ or "") if module else ""
 
 
 def vars_of(declared: object) -> dict[str, object]:
@@ -177,7 +190,7 @@ def format_pages() -> Iterator[tuple[str, str]]:
             facts.append(
                 f"- Usual names: {', '.join(f'`*{s}`' for s in given['suffixes'])} (the content decides, not the name)"
             )
-        text = entry.head + "\n".join(facts) + "\n\n## What is read\n\n"
+        text = entry.head + "\n".join([*facts, entry.source]) + "\n\n## What is read\n\n"
         text += entry.body + "\n\n"
         text += table((vars_of(x) for x in given.get("options", ())), "Options (`--option KEY=VALUE`)")
         folder = SAMPLES / entry.name
@@ -204,7 +217,7 @@ def view_pages() -> Iterator[tuple[str, str]]:
     for entry in entries(VIEWS):
         given = vars_of(entry.declared)
         kinds = cell(given.get("kinds", ())) or "any"
-        text = f"{entry.head}- Option: `--view {entry.name}`\n- Kinds of events: {kinds}\n\n"
+        text = f"{entry.head}- Option: `--view {entry.name}`\n- Kinds of events: {kinds}\n{entry.source}\n\n"
         if (ROOT / "docs" / f"{entry.name}.md").exists():
             text += f"The guide [{entry.name}](../{entry.name}.md) has more.\n\n"
         text += entry.body + "\n\n"
@@ -238,7 +251,7 @@ def target_pages() -> Iterator[tuple[str, str]]:
         facts = [f"- Option: `--to {entry.name}`", f"- Holds: {holds}"]
         if given["suffixes"]:
             facts.append(f"- Chosen by the name of the output: {', '.join(f'`*{s}`' for s in given['suffixes'])}")
-        text = entry.head + "\n".join(facts) + f"\n\n{entry.body}\n\n"
+        text = entry.head + "\n".join([*facts, entry.source]) + f"\n\n{entry.body}\n\n"
         yield entry.name, text + table((vars_of(x) for x in given.get("options", ())), "Options")
 
 
