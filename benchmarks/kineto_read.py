@@ -103,7 +103,7 @@ def ours(path: str) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     from tracekit.readers.base import ReadOptions
-    from tracekit.readers.kineto import READER
+    from tracekit.readers.kineto.reader import READER
     from tracekit.readers.source import open_source
     from tracekit.trace import Ledger
 

@@ -27,12 +27,13 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 import tracekit
-from tracekit import schema
+from tracekit import compat, pipeline, schema
 from tracekit.cli import app
 from tracekit.readers import READERS
 from tracekit.views import VIEWS
 from tracekit.writers import WRITERS
 
+EVERY_VIEW = {name: pipeline.view_named(name) for name in (*VIEWS, *compat.VIEWS)}
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_traces"
 ELSEWHERE = {
@@ -214,7 +215,7 @@ def _sample_tables() -> dict[str, str]:
 def view_pages() -> Iterator[tuple[str, str]]:
     """Give name and text of a page for each view."""
     shown_on = _examples()
-    for entry in entries(VIEWS):
+    for entry in entries(EVERY_VIEW):
         given = vars_of(entry.declared)
         kinds = cell(given.get("kinds", ())) or "any"
         text = f"{entry.head}- Option: `--view {entry.name}`\n- Kinds of events: {kinds}\n{entry.source}\n\n"

@@ -205,7 +205,7 @@ class Child:
                 raise OverheadError(f"read gives {trace.totals.num_rows} totals, inspect {entry['totals']}")
             json.dumps(entry)
         if lot < 0.05:
-            for name in pipeline.VIEWS:
+            for name in (*pipeline.VIEWS, *pipeline.upstreams.VIEWS):
                 self._told(pipeline.view, trace, name)
             self._told(pipeline.convert, path, self.work / "x.json", to="chrome", format=self.reader, force=True)
             self._told(pipeline.write, trace, self.work / "x.parquet", force=True)

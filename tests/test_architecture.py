@@ -1,4 +1,4 @@
-"""Who may import whom: the table of DESIGN's floors, held against every import of the package, lazy ones too."""
+"""Who may import whom: DESIGN's floors and walls, held against every import of the package, lazy ones too."""
 
 from __future__ import annotations
 
@@ -10,62 +10,80 @@ from support import ROOT
 
 PACKAGE = ROOT / "tracekit"
 
-# Array types for every part; narrow calls of pyarrow and members of `args` for every part above the first floor.
-SHARED = {"arrays", "arrow", "args"}
+SHARED = ("arrays", "arrow", "args")
+"""Array types, narrow calls of pyarrow and members of `args`, for every part above the first floor."""
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "errors": set(), "units": set(), "_version": set(), "analysis": {"arrays"}, "recorder": set(), "messages": set(),
-    "arrays": set(), "arrow": {"arrays"}, "args": {"arrays", "arrow"},
+    "errors": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(),
+    "arrays": set(),
+    "arrow": {"arrays"},
+    "analysis": {"arrays", "arrow"},
     "display": {"errors", "units"},
-    "schema": {"errors", "units"},
-    "report": {"display", "errors", "units"},
-    "trace": {"display", "schema", "units", "errors"},
-    "selection": {"trace", "schema", "units", "errors"},
-    "readers": {"trace", "schema", "units", "errors", "messages", "recorder.log_format"},
-    "writers": {"trace", "schema", "analysis", "units", "errors", "messages"},
-    "run": {"trace", "schema", "analysis", "errors"},
-    "steps": {"trace", "schema", "analysis", "errors"},
-    "inventory": {"trace", "schema", "errors"},
-    "views": {"trace", "schema", "report", "analysis", "units", "errors"},
-    "render": {"report", "display", "units", "errors"},
-    "inputs": {"readers", "writers.base", "run", "steps", "selection", "trace", "schema", "errors"},
+    "schema": {*SHARED, "errors", "units"},
+    "report": {*SHARED, "display", "errors", "units"},
+    "trace": {*SHARED, "display", "schema", "units", "errors"},
+    "args": {"arrays", "arrow"},
+    "selection": {*SHARED, "trace", "schema", "units", "errors"},
+    "index": {*SHARED, "trace", "schema", "report", "analysis", "units", "errors"},
+    "readers": {*SHARED, "trace", "schema", "units", "errors", "messages", "recorder.log_format"},
+    "writers": {*SHARED, "trace", "schema", "analysis", "units", "errors", "messages"},
+    "run": {*SHARED, "trace", "schema", "analysis", "errors"},
+    "steps": {*SHARED, "trace", "schema", "analysis", "errors"},
+    "inventory": {*SHARED, "trace", "schema", "errors"},
+    "views": {*SHARED, "index", "trace", "schema", "report", "analysis", "units", "errors"},
+    "render": {*SHARED, "display", "report", "units", "errors"},
+    "compat": {
+        *SHARED, "display", "views", "index", "trace", "schema", "report", "render.base", "render.cells", "analysis",
+        "units", "errors",
+    },
+    "inputs": {*SHARED, "readers", "writers.base", "run", "steps", "selection", "trace", "schema", "errors"},
     "pipeline": {
-        "readers", "writers", "views", "render", "inputs", "inventory", "run", "steps", "selection", "trace", "schema",
-        "report", "units", "errors", "_version",
+        *SHARED, "readers", "writers", "views", "compat", "index", "render", "inputs", "inventory", "run", "steps",
+        "selection", "trace", "schema", "report", "units", "errors", "_version",
     },
     "profiler": {"recorder", "pipeline", "trace", "report", "render.base", "views.base", "units", "errors"},
-    "explain": {"pipeline", "trace", "report", "views", "analysis", "units", "errors"},
-    "archive": {"pipeline", "inputs", "selection", "trace", "errors"},
+    "explain": {*SHARED, "pipeline", "trace", "report", "views", "index", "analysis", "units", "errors"},
+    "archive": {*SHARED, "pipeline", "inputs", "selection", "trace", "errors"},
     "query": {
-        "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units", "errors",
-        "_version",
+        *SHARED, "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
+        "errors", "_version",
     },
     "batch": {
-        "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report", "trace", "units",
-        "errors", "_version",
+        *SHARED, "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report", "trace",
+        "units", "errors", "_version",
     },
     "compare": {
-        "archive", "pipeline", "inputs", "trace", "schema", "report", "analysis", "views.base", "views.steps", "units",
-        "errors", "_version",
+        *SHARED, "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
+        "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
-        "compare",
-        "archive", "batch", "query",
-        "pipeline", "explain", "inputs", "selection", "readers", "writers", "views", "render", "report", "trace",
-        "units", "errors", "_version",
+        "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
+        "views", "compat", "render", "report", "trace", "units", "errors", "_version",
     },
     "__init__": {"pipeline", "trace", "_version"},
     "__main__": {"cli"},
 }  # fmt: skip
 
+ENGINES = {"sqlite", "trace_event", "printed"}
+"""Folders of `readers/` that several producers share; every other folder is one producer's."""
 
-def part_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+SHELVES: dict[str, set[str]] = {"readers": ENGINES, "views": set(), "compat": set(), "writers": set()}
+"""Parts whose folders are rooms with walls, and which of these every room may use."""
+
+NEIGHBOURS: dict[tuple[str, str], set[str]] = {
+    ("views", "findings"): {"tables", "device", "memory", "steps", "path", "ranks"},  # it quotes their cells
+    ("views", "timeline"): set(),
+}
+"""Rooms that may use others of the same part, with the reason beside each."""
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports_of(path: Path) -> list[tuple[int, str]]:
-    """Every `tracekit.x.y` that a file imports, with its line, those inside functions and TYPE_CHECKING too."""
+    """Every `x.y` of tracekit that a file imports, with its line, those inside functions and TYPE_CHECKING too."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -76,58 +94,103 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+MODULES = {module_of(path) or "__init__": path for path in FILES}
+FOLDERS = sorted({path.parent for path in FILES})
+
+
+def target_of(name: str) -> str:
+    """The module that an imported name is, or is in."""
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name or "__init__"
+
+
+IMPORTS = {module: {target_of(name) for _, name in imports_of(path)} for module, path in MODULES.items()}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_down(path: Path) -> None:
-    here = part_of(path)
+    here = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     assert here in MAY, f"{here} has no place in the table"
     for line, name in imports_of(path):
         there = name.split(".")[0]
         if there == here:
             continue
-        parts = MAY[here] | (SHARED if MAY[here] - SHARED else set())
-        allowed = any(name == part or name.startswith(f"{part}.") for part in parts)
+        allowed = any(name == part or name.startswith(f"{part}.") for part in MAY[here])
         assert allowed, f"{path.name}:{line} imports {name}"
 
 
-def test_no_circle() -> None:
-    order: list[str] = []
-    rest = {part: {other.split(".")[0] for other in allowed} for part, allowed in MAY.items()}
+def test_no_circle_among_parts() -> None:
+    no_circle({part: {other.split(".")[0] for other in allowed} for part, allowed in MAY.items()})
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [folder for folder in FOLDERS if folder.name != "recorder"],
+    ids=lambda p: str(p.relative_to(PACKAGE.parent)),
+)
+def test_no_circle_inside_a_folder(folder: Path) -> None:
+    inside = {module: path for module, path in MODULES.items() if path.parent == folder and path.stem != "__init__"}
+    no_circle({module: (IMPORTS[module] & set(inside)) - {module} for module in inside})
+
+
+def no_circle(needs: dict[str, set[str]]) -> None:
+    rest, done = dict(needs), set[str]()
     while rest:
-        ready = [part for part, needs in rest.items() if needs <= set(order)]
+        ready = [part for part, needed in rest.items() if needed <= done]
         assert ready, f"a circle among {sorted(rest)}"
-        order += ready
+        done |= set(ready)
         for part in ready:
             del rest[part]
 
 
-JUDGES = {"views": "findings"}
-"""Of a folder the one file that may import all its neighbours: its findings quote cells of the other views."""
-
-
-@pytest.mark.parametrize("folder", ["readers", "views", "writers"])
-def test_neighbours_share_only_base_and_underscore_files(folder: str) -> None:
-    shared = {"base", "source", "builder"}
-    for path in sorted((PACKAGE / folder).glob("*.py")):
-        if path.stem in {"__init__", "sniff", JUDGES.get(folder)}:
-            continue
-        for line, name in imports_of(path):
-            parts = name.split(".")
-            if parts[0] == folder and len(parts) > 1:
-                assert parts[1] in shared or parts[1].startswith("_"), f"{path.name}:{line} imports {name}"
-
-
-def test_an_underscore_file_is_imported_by_its_folder_only() -> None:
-    for path in FILES:
-        folder = path.relative_to(PACKAGE).parts[0]
+@pytest.mark.parametrize("part", SHELVES)
+def test_no_room_enters_its_neighbour(part: str) -> None:
+    for path in sorted((PACKAGE / part).glob("*/*.py")):
+        room = path.parent.name
         for line, name in imports_of(path):
             owner, *rest = name.split(".")
-            if rest and rest[0].startswith("_") and not rest[0].startswith("__") and owner != "_version":
-                assert owner == folder, f"{path.name}:{line} imports {name}"
+            if owner != part or not rest or not (PACKAGE / part / rest[0]).is_dir() or rest[0] == room:
+                continue
+            allowed = SHELVES[part] | NEIGHBOURS.get((part, room), set())
+            assert rest[0] in allowed, f"{part}/{room}/{path.name}:{line} imports {name}"
+
+
+def test_what_rooms_share_does_not_know_the_rooms() -> None:
+    for part in SHELVES:
+        for path in sorted((PACKAGE / part).glob("*.py")):
+            for line, name in imports_of(path):
+                owner, *rest = name.split(".")
+                inside = owner == part and rest and (PACKAGE / part / rest[0]).is_dir()
+                assert not inside or rest[0] in SHELVES[part], f"{part}/{path.name}:{line} imports {name}"
+    for engine in ENGINES:
+        for path in sorted((PACKAGE / "readers" / engine).glob("*.py")):
+            for line, name in imports_of(path):
+                owner, *rest = name.split(".")
+                inside = owner == "readers" and rest and (PACKAGE / "readers" / rest[0]).is_dir()
+                assert not inside or rest[0] in ENGINES, f"{engine}/{path.name}:{line} imports {name}"
+
+
+def test_a_private_file_is_imported_by_its_folder_only() -> None:
+    for path in FILES:
+        for line, name in imports_of(path):
+            module = MODULES.get(target_of(name))
+            if module is None or not module.stem.startswith("_") or module.stem in ("__init__", "_version"):
+                continue
+            assert module.parent == path.parent, f"{path.relative_to(PACKAGE)}:{line} imports {name}"
 
 
 def test_no_file_outgrows_its_room() -> None:
     for path in FILES:
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= 420, f"{path.relative_to(ROOT)} has {lines} lines: split it"
+
+
+def test_no_folder_outgrows_its_shelf() -> None:
+    for folder in FOLDERS:
+        files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+        assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
+
+
+MOST_FILES = {"tracekit": 18, "analysis": 17, "recorder": 20, "profiler": 17}
+"""Folders with more files than 16."""

@@ -8,6 +8,7 @@ import pytest
 from support import corpus, sample
 
 import tracekit
+from tracekit import compat as upstreams
 from tracekit import pipeline
 from tracekit.errors import (
     AllInputsError,
@@ -20,7 +21,7 @@ from tracekit.errors import (
 )
 from tracekit.inputs import Failure, expand
 from tracekit.selection import Selection
-from tracekit.views import COMPATS, UPSTREAMS, VIEWS
+from tracekit.views import VIEWS
 
 GPU = sample("nvprof-csv/gpu-trace-20-columns.csv")
 BOTH = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -129,7 +130,7 @@ def test_views_see_the_columns_that_they_ask_for() -> None:
 def test_report_names_its_input_and_every_view() -> None:
     made = pipeline.report(tracekit.read([f"mine={BOTH}", str(GPU)]))
     assert made.title == "mine and 1 more"
-    assert [s.view for s in made.sections] == [name for name in VIEWS if name not in UPSTREAMS]
+    assert [s.view for s in made.sections] == list(VIEWS)
     assert dict(made.facts)["tool"]
     with pytest.raises(UsageError):
         pipeline.render(made, "nonsense")
@@ -169,8 +170,8 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
 def test_an_unknown_compat_and_a_view_it_has_not_are_refused() -> None:
     with pytest.raises(UsageError, match="compat caffe2"):
         pipeline.views_of("caffe2")
-    for compat, views in COMPATS.items():
-        assert pipeline.views_of(compat) == views
+    for compat in upstreams.COMPATS:
+        assert pipeline.views_of(compat) == tuple(view.name for view in upstreams.load(compat).views)
         with pytest.raises(UsageError, match="prints no such table"):
             pipeline.views_of(compat, ["metrics"])
 
@@ -178,11 +179,11 @@ def test_an_unknown_compat_and_a_view_it_has_not_are_refused() -> None:
 def test_an_upstreams_tables_are_shown_unasked_for_its_own_formats_alone() -> None:
     shown = [section.view for section in pipeline.summary(tracekit.read(GPU)).sections]
     assert "kernel" in shown
-    assert not set(shown) & set(UPSTREAMS)
-    assert not {section.view for section in pipeline.report(tracekit.read(GPU)).sections} & set(UPSTREAMS)
+    assert not set(shown) & set(upstreams.VIEWS)
+    assert not {section.view for section in pipeline.report(tracekit.read(GPU)).sections} & set(upstreams.VIEWS)
     theano = tracekit.read(next(sample("theano").glob("*.txt")))
     assert "theano" in [section.view for section in pipeline.summary(theano).sections]
-    assert pipeline.views_of("", ["all"]) == pipeline.TABLE_VIEWS
+    assert pipeline.views_of("", ["all"], theano) == (*pipeline.TABLE_VIEWS, "theano")
 
 
 @pytest.mark.parametrize(

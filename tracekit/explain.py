@@ -80,7 +80,7 @@ def _cell(trace: Trace, address: str) -> _Cell:
     if not dot or not column:
         raise UsageError(f"{address}: no cell", hint="VIEW.COLUMN or VIEW.ROW.COLUMN, such as kernel.total")
     section = pipeline.view(trace, view)
-    define = VIEWS[view].define
+    define = pipeline.view_named(view).define
     known = [c.name for table in section.tables for c in table.columns]
     table = next((t for t in section.tables if any(c.name == column for c in t.columns)), None)
     if table is None:

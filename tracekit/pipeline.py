@@ -9,20 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from tracekit import compat as upstreams
 from tracekit import schema, steps
 from tracekit._version import __version__
 from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
 from tracekit.readers import READERS
-from tracekit.render import LAYOUTS, RENDERERS
+from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
-from tracekit.views import COMPATS, SUMMARY, UPSTREAMS, VIEWS, clocks_of
-from tracekit.views.base import ViewOptions
+from tracekit.views import SUMMARY, VIEWS, clocks_of
+from tracekit.views.base import View, ViewOptions
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
@@ -82,9 +83,22 @@ def _collect(stream: Stream, columns: frozenset[str] | None, *, unmarked: bool) 
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
     """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""
-    if name not in VIEWS:
-        raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join(VIEWS)}")
-    return VIEWS[name].compute(trace, options or ViewOptions())
+    options = options or ViewOptions()
+    return view_named(name, options.compat).compute(trace, options)
+
+
+def view_named(name: str, compat: str = "") -> View:
+    """Return the view of that name; with the figures of an upstream, where one is named that prints such a table.
+
+    Raises: UsageError for an unknown name.
+    """
+    if compat in upstreams.COMPATS and (printed := upstreams.load(compat).view(name)) is not None:
+        return printed
+    if name in VIEWS:
+        return VIEWS[name]
+    if name in upstreams.VIEWS and (own := upstreams.load(name).view(name)) is not None:
+        return own
+    raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join((*VIEWS, *upstreams.VIEWS))}")
 
 
 def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
@@ -92,10 +106,7 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
 
     Raises: UsageError for an unknown name.
     """
-    for name in views:
-        if name not in VIEWS:
-            raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join(VIEWS)}")
-    return frozenset().union(*(VIEWS[n].columns | VIEWS[n].compat_columns.get(compat, frozenset()) for n in views))
+    return frozenset().union(*(view_named(name, compat).columns for name in views))
 
 
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
@@ -105,42 +116,46 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
     is to be seen. Raises: UsageError.
     """
     compat = options.compat if options else ""
-    names = views_of(compat, views)
+    names = views_of(compat, views, trace)
+    sections = [view(trace, name, options) for name in names]
     if views or compat:
-        return report_of(trace, [view(trace, name, options) for name in names])
-    sections = [view(trace, name, options) for name in names if _concerns(trace, name)]
+        return report_of(trace, sections)
     if not trace.events.num_rows or not any(section.tables for section in sections):
         there = set(trace.events.schema.names)
-        rest = [n for n in TABLE_VIEWS if n not in names and _concerns(trace, n) and VIEWS[n].columns <= there]
+        rest = [name for name in TABLE_VIEWS if name not in names and VIEWS[name].columns <= there]
         sections += [section for name in rest if (section := view(trace, name, options)).tables]
     return report_of(trace, sections)
 
 
-def _concerns(trace: Trace, name: str) -> bool:
-    """Tell whether a view is shown unasked: the tables of an upstream only for its own formats."""
-    return name not in UPSTREAMS or any(source.format in UPSTREAMS[name] for source in trace.run.sources)
+def own_views(trace: Trace) -> tuple[str, ...]:
+    """Return the views of the upstreams whose own formats were read: they are shown unasked."""
+    formats = {source.format for source in trace.run.sources}
+    return tuple(name for name in upstreams.VIEWS if upstreams.COMPATS[name] & formats)
 
 
-def views_of(compat: str, views: Sequence[str] = ()) -> tuple[str, ...]:
+def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None) -> tuple[str, ...]:
     """Return the views that a summary shows: those named, all tables, `views.SUMMARY`, or those of an upstream.
 
+    trace: what it is of; without one, the views of every upstream count as shown, for they may be.
     Raises: UsageError for an unknown compat, and for a view that the upstream has not.
     """
     if not compat:
-        return TABLE_VIEWS if "all" in views else tuple(views) or SUMMARY
-    if compat not in COMPATS:
-        raise UsageError(f"--compat {compat}: no such upstream", hint=f"one of: {', '.join(COMPATS)}")
+        own = upstreams.VIEWS if trace is None else own_views(trace)
+        if "all" in views:
+            return (*TABLE_VIEWS, *own)
+        return tuple(views) or (*SUMMARY, *own)
+    if compat not in upstreams.COMPATS:
+        raise UsageError(f"--compat {compat}: no such upstream", hint=f"one of: {', '.join(upstreams.COMPATS)}")
+    printed = tuple(view.name for view in upstreams.load(compat).views)
     for name in views:
-        if name not in COMPATS[compat]:
-            raise UsageError(
-                f"--view {name}: {compat} prints no such table", hint=f"one of: {', '.join(COMPATS[compat])}"
-            )
-    return tuple(views) or COMPATS[compat]
+        if name not in printed:
+            raise UsageError(f"--view {name}: {compat} prints no such table", hint=f"one of: {', '.join(printed)}")
+    return tuple(views) or printed
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     """Return the report of all views, timeline included, for the HTML page."""
-    return report_of(trace, [view(trace, name, options) for name in VIEWS if _concerns(trace, name)])
+    return report_of(trace, [view(trace, name, options) for name in (*VIEWS, *own_views(trace))])
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
@@ -207,7 +222,7 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     Raises: UsageError for another form.
     """
     if compat and form == "text":
-        return LAYOUTS[compat].render(made, options or RenderOptions())
+        return upstreams.load(compat).layout.render(made, options or RenderOptions())
     if form not in RENDERERS:
         raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(RENDERERS)}")
     return RENDERERS[form].render(made, options or RenderOptions())

@@ -307,7 +307,7 @@ def test_a_damaged_file_does_not_hide_the_others(tmp_path: Path) -> None:
 
 def test_an_older_schema_is_brought_up_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tracekit import schema
-    from tracekit.readers import _conform
+    from tracekit.readers.archive import _conform
 
     done = archive.add(tmp_path, CSV, run="r")
     before = tracekit.read(CSV).events.column("ts_ns").to_pylist()

@@ -17,8 +17,8 @@ from support import SAMPLES, sample
 import tracekit
 from tracekit.errors import ParseError, TracekitError
 from tracekit.readers import READERS
-from tracekit.readers._log_prefix import Logged, logged
 from tracekit.readers.base import Confidence, Head
+from tracekit.readers.printed.prefix import Logged, logged
 from tracekit.trace import Trace
 
 Row = dict[str, Any]

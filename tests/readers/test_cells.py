@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.readers._cells import PAD, Cells, Text
+from tracekit.readers.cuda_profile._cells import PAD, Cells, Text
 
 CELL = st.one_of(
     st.integers(0, 10**18).map(str),

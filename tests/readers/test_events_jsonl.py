@@ -17,10 +17,11 @@ from support import SAMPLES
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers import READERS, _conform
+from tracekit.readers import READERS
+from tracekit.readers.archive import _conform
+from tracekit.readers.archive.events_jsonl import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch
-from tracekit.readers.events_jsonl import READER
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
 
 ROW = {"ts_ns": 5, "dur_ns": 2, "event_id": 9, "name": "gemm", "kind": "kernel", "source": 0}
@@ -120,7 +121,8 @@ def test_the_fast_and_the_slow_path_give_the_same_rows(tmp_path: Path, monkeypat
         path = write(Trace(table), tmp_path / "a.jsonl")
         fast = rows_of(tracekit.read(path).events)
         with monkeypatch.context() as patch:
-            patch.setattr("tracekit.readers.events_jsonl._columns", lambda *_: (_ for _ in ()).throw(ValueError))
+            broken = "tracekit.readers.archive.events_jsonl._columns"
+            patch.setattr(broken, lambda *_: (_ for _ in ()).throw(ValueError))
             assert rows_of(tracekit.read(path).events) == fast
 
     check()

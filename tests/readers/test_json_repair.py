@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.readers import _json_repair
-from tracekit.readers._json_repair import LONGEST_OBJECT, is_json, mended, objects
+from tracekit.readers.trace_event import _repair
+from tracekit.readers.trace_event._repair import LONGEST_OBJECT, is_json, mended, objects
 
 WHOLE = b'{"name":"gemm","ph":"X","args":{"name":"inside"},"n":1}'
 ROW = b'5600391803247,"dur":443072,"args":{"name":"[CUDA memcpy HtoD]"}}'
@@ -39,16 +39,16 @@ def test_work_for_ends_grows_with_the_data(monkeypatch: pytest.MonkeyPatch, coun
     def counted(way: Callable[[bytes], object]) -> Callable[[bytes], object]:
         def counting(text: bytes) -> object:
             nonlocal looked_at
-            looked_at += len(text) if len(text) > _json_repair._SHORT else 0
+            looked_at += len(text) if len(text) > _repair._SHORT else 0
             return way(text)
 
         return counting
 
-    ways = {name: counted(getattr(_json_repair, name)) for name in ("is_json", "mended")}
-    waste = list(_json_repair._WASTE.values())
-    monkeypatch.setattr(_json_repair, "_WASTE", dict(zip(ways.values(), waste, strict=True)))
+    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "mended")}
+    waste = list(_repair._WASTE.values())
+    monkeypatch.setattr(_repair, "_WASTE", dict(zip(ways.values(), waste, strict=True)))
     for name, way in ways.items():
-        monkeypatch.setattr(_json_repair, name, way)
+        monkeypatch.setattr(_repair, name, way)
     data = WHOLE + b"," + ROW * count + b",\n" + WHOLE
     found = texts(data)
     assert (found[0], found[-1]) == (WHOLE, WHOLE)

@@ -445,7 +445,7 @@ def test_blanks_and_line_ends_do_not_matter(tmp_path: Path) -> None:
 def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = corpus("generated/torch/sched1.pt.trace.json")
     whole = rows(tracekit.read(name))
-    monkeypatch.setattr("tracekit.readers._json_stream.SLAB_BYTES", 701)
+    monkeypatch.setattr("tracekit.readers.trace_event.stream.SLAB_BYTES", 701)
     assert rows(tracekit.read(name)) == whole
 
 

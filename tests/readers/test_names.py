@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from support import corpus, missing, sample
 
 from tracekit.errors import TracekitError
-from tracekit.readers import _names
+from tracekit.readers import names as _names
 from tracekit.readers._demangle_child import LONGEST
-from tracekit.readers._names import Demangler, is_mangled, provably_small
+from tracekit.readers.names import Demangler, is_mangled, provably_small
 from tracekit.trace import Ledger
 
 if sys.platform == "win32":
@@ -154,7 +154,7 @@ def test_a_name_that_demangles_to_138_mb_stays_raw_with_a_note_and_costs_neither
     script = textwrap.dedent(
         f"""
         import os, resource
-        from tracekit.readers._names import Demangler
+        from tracekit.readers.names import Demangler
         from tracekit.trace import Ledger
         names = {[doubling(21), doubling(29), doubling(300), by_template(20)]!r}
         ledger = Ledger()

@@ -30,10 +30,11 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.readers import nvprof_csv, nvprof_text
-from tracekit.readers._nvprof_names import strip_suffix, suffixes
-from tracekit.readers._nvprof_session import Session
 from tracekit.readers.base import Confidence, Head
+from tracekit.readers.nvprof import csv as nvprof_csv
+from tracekit.readers.nvprof import text as nvprof_text
+from tracekit.readers.nvprof._names import strip_suffix, suffixes
+from tracekit.readers.nvprof._session import Session
 
 EXPECTED: dict[str, Any] = json.loads(sample("expected.json").read_text("utf-8"))
 CSV_SAMPLES = [n for n in EXPECTED if n.startswith("nvprof-csv/")]

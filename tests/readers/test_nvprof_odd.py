@@ -11,9 +11,9 @@ from nvprof_cases import API_3, GPU_20, PREAMBLE, UNITS_20, Got, copy, kernel, r
 from support import sample
 
 from tracekit.errors import ParseError
-from tracekit.readers._nvprof_row import plain_number
-from tracekit.readers._nvprof_session import Session
-from tracekit.readers._nvprof_state import RowError
+from tracekit.readers.nvprof._row import plain_number
+from tracekit.readers.nvprof._session import Session
+from tracekit.readers.nvprof._state import RowError
 
 TWO = (
     "==1== NVPROF is profiling process 1, command: ./a\n==2== NVPROF is profiling process 2, command: ./a\n"

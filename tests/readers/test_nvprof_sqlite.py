@@ -19,7 +19,7 @@ from support import corpus, sample
 import tracekit
 from tracekit.errors import TracekitError
 from tracekit.pipeline import inspect
-from tracekit.readers import nvprof_sqlite
+from tracekit.readers.nvprof import sqlite
 from tracekit.trace import Trace
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
@@ -212,9 +212,9 @@ def test_any_column_may_be_missing(copy: Path, tmp_path: Path) -> None:
 def test_no_table_of_strings_and_no_tables_at_all() -> None:
     from tracekit.readers.base import Confidence, Head
 
-    assert nvprof_sqlite.sniff(Head("x", b"SQLite format 3\0", tables=frozenset({"StringTable"}))) is Confidence.NO
+    assert sqlite.sniff(Head("x", b"SQLite format 3\0", tables=frozenset({"StringTable"}))) is Confidence.NO
     head = Head("x", b"SQLite format 3\0", tables=frozenset({"StringTable", "Version"}))
-    assert nvprof_sqlite.sniff(head) is Confidence.YES
+    assert sqlite.sniff(head) is Confidence.YES
 
 
 @given(st.data())

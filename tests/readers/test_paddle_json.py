@@ -166,7 +166,7 @@ def test_memory_rows_are_signed_and_steps_have_their_number() -> None:
 def test_slabs_do_not_change_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = corpus("generated/paddle3/all.0.json")
     whole = rows(tracekit.read(path))
-    monkeypatch.setattr("tracekit.readers._json_stream.SLAB_BYTES", 997)
+    monkeypatch.setattr("tracekit.readers.trace_event.stream.SLAB_BYTES", 997)
     assert rows(tracekit.read(path)) == whole
 
 

@@ -16,10 +16,10 @@ from support import sample
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers import _conform
+from tracekit.readers.archive import _conform
+from tracekit.readers.archive.parquet import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.readers.parquet import READER
 from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
 
 COLUMNS = {

@@ -12,8 +12,8 @@ from support import sample
 
 import tracekit
 from tracekit.readers import READERS
-from tracekit.readers._pasted import Plain
 from tracekit.readers.base import ReadOptions
+from tracekit.readers.printed.pasted import Plain
 from tracekit.readers.source import open_source
 from tracekit.trace import Ledger
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tracekit.errors import ParseError
-from tracekit.readers._sqlite import Block, Database, Kind
 from tracekit.readers.source import open_source
+from tracekit.readers.sqlite.database import Block, Database, Kind
 from tracekit.trace import Ledger
 
 COLUMNS = {"a": Kind.INTEGER, "r": Kind.REAL, "t": Kind.TEXT, "b": Kind.HEX, "gone": Kind.INTEGER}

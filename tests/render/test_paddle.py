@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tracekit import compat
 from tracekit.errors import UsageError
-from tracekit.render import LAYOUTS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Column, Report, ReportTable, Section
 from tracekit.units import Unit
@@ -17,7 +17,9 @@ SIDE = {"total": 2_000_000, "avg": 1_000_000, "max": 1_500_000, "min": 500_000, 
 
 
 def text(*sections: Section, unit: str = "") -> list[str]:
-    return LAYOUTS["paddle"].render(Report("t", "0", (), sections), RenderOptions(time_unit=unit)).split("\n")
+    return (
+        compat.load("paddle").layout.render(Report("t", "0", (), sections), RenderOptions(time_unit=unit)).split("\n")
+    )
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> ReportTable:

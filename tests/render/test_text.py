@@ -13,8 +13,8 @@ from render.reports import HOSTILE, ledger, reports, sample
 from tracekit.display import visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
-from tracekit.render._cells import cell_width, cut_apart, cut_middle, wrapped
 from tracekit.render.base import RenderOptions
+from tracekit.render.cells import cell_width, cut_apart, cut_middle, wrapped
 from tracekit.report import Bar, Column, Report, ReportTable, Section
 from tracekit.units import Unit
 

@@ -25,9 +25,11 @@ from views.tables import dicts
 
 from tracekit import pipeline
 from tracekit.analysis.intervals import merge, union_length
+from tracekit.index import devices as _devices
+from tracekit.index import gaps, grouping, launches
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
-from tracekit.views import VIEWS, _devices, _gaps, _groups, _launches
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 FIGURES: dict[str, Any] = json.loads(Path(__file__).with_name("hta_figures.json").read_text(encoding="utf-8"))
@@ -43,20 +45,20 @@ def selected(name: str) -> Trace:
     """What HTA looks at. A Trace is frozen, so that tests may share it."""
     whole = pipeline.read(corpus(f"kineto/{name}.json.gz"))
     ts = whole.events.column("ts_ns").to_numpy()
-    work = _groups.kind_mask(whole.events, DEVICE_WORK)
-    steps = _groups.kind_mask(whole.events, {Kind.STEP})
+    work = grouping.kind_mask(whole.events, DEVICE_WORK)
+    steps = grouping.kind_mask(whole.events, {Kind.STEP})
     if np.count_nonzero(steps) < 2:
         return whole
     last = ts[steps].max()
     keep = ts < last
-    launch = _launches.launches_of(whole, np.flatnonzero(work)).launch
+    launch = launches.launches_of(whole, np.flatnonzero(work)).launch
     keep[work] = (launch >= 0) & (ts[launch] < last)
     return Trace(whole.events.filter(pa.array(keep)), whole.totals, whole.run, whole.ledgers)
 
 
 def times(trace: Trace, *kinds: Kind) -> tuple[Any, Any, Any]:
-    rows = np.flatnonzero(_groups.kind_mask(trace.events, kinds))
-    starts, ends = _gaps.times_of(trace, rows)
+    rows = np.flatnonzero(grouping.kind_mask(trace.events, kinds))
+    starts, ends = gaps.times_of(trace, rows)
     return rows, starts, ends
 
 
@@ -186,10 +188,10 @@ def test_time_in_which_the_host_was_late_is_htas_host_wait(name: str) -> None:
     """HOST_WAIT: the launch began after the stream's work before it ended: our host late and synchronization."""
     trace = selected(name)
     devices = _devices.find(trace)
-    found = _gaps.find_gaps(devices, _launches.launches_of(trace, devices.rows), by_stream=True)
+    found = gaps.find_gaps(devices, launches.launches_of(trace, devices.rows), by_stream=True)
     assert found.starts.size
     stream = np.array([found.owners[lane][2] for lane in found.lane.tolist()])
-    gap, late = found.ends - found.starts, found.cause <= _gaps.CAUSES.index("synchronization")
+    gap, late = found.ends - found.starts, found.cause <= gaps.CAUSES.index("synchronization")
     begun = trace.events.column("ts_ns").to_numpy()[found.launch]
     # A gap whose launch began within two of HTA's grains of the gap may count as either.
     sure = np.abs(begun - found.starts) > 2 * grain(trace) * (grain(trace) > 1)
@@ -201,4 +203,4 @@ def test_time_in_which_the_host_was_late_is_htas_host_wait(name: str) -> None:
         assert hta.get("host_wait", 0) <= gap[mine & (late | ~sure)].sum() + rounding
         assert abs(sum(hta.values()) - gap[mine].sum()) <= rounding
         # KERNEL_WAIT and OTHER are of work that was queued.
-        assert not set(found.cause[mine & ~late].tolist()) & {_gaps.CAUSES.index("host late")}
+        assert not set(found.cause[mine & ~late].tolist()) & {gaps.CAUSES.index("host late")}

@@ -17,9 +17,9 @@ from support import corpus
 
 from tracekit import pipeline
 from tracekit.analysis.nesting import nest
+from tracekit.index import gaps, grouping
 from tracekit.schema import Kind
 from tracekit.trace import text_codes
-from tracekit.views import _gaps, _groups
 
 RUNS = ("plain", "sched1", "ddp_rank0", "ddp_rank1")
 HOST = {
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.corpus
 def ours(run: str) -> dict[str, tuple[int, int, int]]:
     """Calls, total and self ns by name; the steps under one name, as torch has them."""
     trace = pipeline.read(corpus(f"generated/torch/{run}.pt.trace.json"))
-    rows = np.flatnonzero(_groups.kind_mask(trace.events, HOST))
-    starts, ends = _gaps.times_of(trace, rows)
-    tree = nest(_gaps.keys_of(trace, rows, _gaps.THREAD), starts, ends)
+    rows = np.flatnonzero(grouping.kind_mask(trace.events, HOST))
+    starts, ends = gaps.times_of(trace, rows)
+    tree = nest(gaps.keys_of(trace, rows, gaps.THREAD), starts, ends)
     codes, names = text_codes(trace.events.column("name"))
     found: dict[str, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     for code, total, own in zip(codes[rows].tolist(), (ends - starts).tolist(), tree.self_ns.tolist(), strict=True):

@@ -19,14 +19,14 @@ from views.tables import Row, dicts, event_rows, statistics, trace
 import tracekit
 from tracekit import pipeline
 from tracekit.cli import app
+from tracekit.compat.fluid._names import Role, numbered, role_of
+from tracekit.compat.fluid._std_sort import descending
+from tracekit.compat.fluid.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.report import Report, ReportTable
 from tracekit.run import Run
 from tracekit.trace import SourceFacts, Trace
-from tracekit.views._fluid_names import Role, numbered, role_of
-from tracekit.views._std_sort import descending
 from tracekit.views.base import ViewOptions
-from tracekit.views.fluid import VIEW
 
 PADDLE18 = "generated/paddle18_fluid"
 REPORTS = (

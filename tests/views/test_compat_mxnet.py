@@ -16,13 +16,13 @@ from views.tables import Row, dicts, event_rows, statistics, trace
 import tracekit
 from tracekit import pipeline
 from tracekit.cli import app
+from tracekit.compat.mxnet.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.render.base import RenderOptions
 from tracekit.report import ReportTable
 from tracekit.run import Run
 from tracekit.trace import SourceFacts, Trace
 from tracekit.views.base import ViewOptions
-from tracekit.views.mxnet import VIEW
 
 ORDERS = ("total", "avg", "min", "max", "count")
 FOLDER = "generated/mxnet"

@@ -23,14 +23,15 @@ from views.tables import dicts, event_rows, trace
 
 import tracekit
 from tracekit import pipeline
+from tracekit.compat.paddle import _order
+from tracekit.compat.paddle._tree import forest
 from tracekit.errors import UsageError
 from tracekit.profiler.paddle._benchmark import Timing
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section
 from tracekit.trace import SourceFacts, Trace
-from tracekit.views import COMPATS, VIEWS, _paddle_order
-from tracekit.views._paddle_tree import forest
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 VIEW_OF = {
@@ -45,7 +46,7 @@ MS = 1_000_000
 @cache
 def read(path: Path) -> Trace:
     """A trace with the columns that the command would read, and no others."""
-    return tracekit.read(path, columns=pipeline.columns_of(COMPATS["paddle"], "paddle"))
+    return tracekit.read(path, columns=pipeline.columns_of(pipeline.views_of("paddle"), "paddle"))
 
 
 def printed(made: Trace, name: str) -> list[str]:
@@ -148,7 +149,7 @@ def test_devices_copies_collectives_and_memory_on_several_threads_as_paddle_prin
 
 
 def section(made: Trace, view: str, **options: Any) -> Section:
-    return VIEWS[view].compute(made, ViewOptions(compat="paddle", **options))
+    return tracekit.view(made, view, ViewOptions(compat="paddle", **options))
 
 
 def model_rows(path: Path) -> dict[str, dict[str, Any]]:
@@ -354,7 +355,7 @@ def test_the_order_of_a_file_gives_the_tree_that_blurred_times_do_not(seed: int,
     shift = [chance.randint(-off, off) for _ in order]
     starts = np.array([start[n] + s for n, s in zip(order, shift, strict=True)], np.int64)
     ends = np.array([end[n] + s for n, s in zip(order, shift, strict=True)], np.int64)
-    found = _paddle_order.by_levels(starts, ends, np.full(len(order), 2 * off + 1))
+    found = _order.by_levels(starts, ends, np.full(len(order), 2 * off + 1))
     assert found is not None
     above = {child: node for node, below in enumerate(children) for child in below}
     place = {node: i for i, node in enumerate(order)} | {0: -1}

@@ -13,11 +13,11 @@ from support import corpus, sample
 from views.tables import Row, dicts, event_rows, trace
 
 import tracekit
+from tracekit import pipeline
 from tracekit.errors import UsageError
 from tracekit.pipeline import render, summary, view
 from tracekit.profiler import singa
 from tracekit.trace import Trace
-from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 SINGA = ViewOptions(compat="singa")
@@ -222,7 +222,7 @@ def test_the_operators_of_any_trace_add_up_to_its_outermost_events(rows: list[Ro
 @pytest.mark.parametrize("compat", ["", "singa"])
 def test_any_trace_goes_through_with_the_columns_that_it_names(rows: list[Row], compat: str) -> None:
     whole = trace(*rows)
-    keep = [c for c in whole.events.schema.names if c in VIEWS["singa"].columns]
+    keep = [c for c in whole.events.schema.names if c in pipeline.columns_of(["singa"])]
     narrow = Trace(whole.events.select(keep), whole.totals, whole.run)
     options = ViewOptions(compat=compat)
     assert view(narrow, "singa", options) == view(whole, "singa", options)
@@ -235,5 +235,5 @@ def test_a_printed_line_without_a_name_is_shown() -> None:
     place = read.totals.schema.get_field_index("name")
     nameless = pa.nulls(read.totals.num_rows, read.totals.schema.field(place).type)
     of = replace(read, totals=read.totals.set_column(place, read.totals.schema.field(place), nameless))
-    shown = VIEWS["singa"].compute(of, ViewOptions())
+    shown = pipeline.view(of, "singa")
     assert sum(map(len, shown.tables)) > 0

@@ -16,18 +16,21 @@ from support import SAMPLES, sample
 from views.hosts import call, op, work
 from views.tables import dicts, event_rows, trace
 
+from tracekit import compat, pipeline
 from tracekit.errors import TracekitError, UsageError
 from tracekit.pipeline import read, render, report_of, summary
 from tracekit.readers import READERS
-from tracekit.render._cells import cell_width
 from tracekit.render.base import RenderOptions
+from tracekit.render.cells import cell_width
 from tracekit.report import Section
 from tracekit.schema import KINDS
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-TABLES = tuple(name for name in VIEWS if name != "timeline")
+EVERY = {name: pipeline.view_named(name) for name in (*VIEWS, *compat.VIEWS)}
+"""The common views, and those of the upstreams' own."""
+TABLES = tuple(name for name in EVERY if name != "timeline")
 SOME = ("overview", "device", "kernel", "memory_manipulation", "api", "metrics")
 FILES = sorted(p for p in SAMPLES.glob("*/*") if p.is_file() and not p.parent.name.startswith("."))
 FORMS = ("text", "json", "csv", "markdown")
@@ -35,7 +38,7 @@ FORMS = ("text", "json", "csv", "markdown")
 
 @pytest.mark.parametrize("name", TABLES)
 def test_an_empty_trace_gives_a_note_and_no_table(name: str) -> None:
-    section = VIEWS[name].compute(trace(), ViewOptions())
+    section = EVERY[name].compute(trace(), ViewOptions())
     assert section.view == name
     assert section.tables == ()
     assert section.notes[0].startswith("needs ")
@@ -46,29 +49,29 @@ def test_an_empty_trace_gives_a_note_and_no_table(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_columns_that_a_view_names_are_enough(name: str, rows: list[dict[str, Any]]) -> None:
     whole = trace(*rows)
-    keep = [c for c in whole.events.schema.names if c in VIEWS[name].columns | {"ts_ns", "dur_ns"}]
+    keep = [c for c in whole.events.schema.names if c in EVERY[name].columns | {"ts_ns", "dur_ns"}]
     narrow = Trace(whole.events.select(keep), whole.totals, whole.run)
-    assert VIEWS[name].compute(narrow, ViewOptions()) == VIEWS[name].compute(whole, ViewOptions())
+    assert EVERY[name].compute(narrow, ViewOptions()) == EVERY[name].compute(whole, ViewOptions())
 
 
-@pytest.mark.parametrize("name", [n for n in TABLES if VIEWS[n].columns - {"ts_ns", "dur_ns"}])
+@pytest.mark.parametrize("name", [n for n in TABLES if EVERY[n].columns - {"ts_ns", "dur_ns"}])
 def test_a_trace_read_without_a_needed_column_is_refused_by_name(name: str) -> None:
     whole = trace({"dur_ns": 1})
     narrow = Trace(whole.events.select(["ts_ns", "dur_ns"]), whole.totals, whole.run)
     with pytest.raises(UsageError, match=f"view {name}.* needs the column"):
-        VIEWS[name].compute(narrow, ViewOptions())
+        EVERY[name].compute(narrow, ViewOptions())
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_another_tools_figures_that_do_not_exist_are_told(name: str) -> None:
-    notes = VIEWS[name].compute(trace(), ViewOptions(compat="no such")).notes
+    notes = EVERY[name].compute(trace(), ViewOptions(compat="no such")).notes
     assert "compat no such changes nothing here" in notes
 
 
 def judge(made: Trace, options: ViewOptions) -> list[Section]:
     """What each view says of a trace: never another exception than one of ours, never a silent blank."""
     sections = []
-    for name, view in VIEWS.items():
+    for name, view in EVERY.items():
         try:
             section = view.compute(made, options)
         except TracekitError:  # times that add up to more than int64 holds
@@ -102,7 +105,7 @@ def test_every_view_of_an_odd_trace_says_something_in_every_form(name: str) -> N
         ViewOptions(compat="paddle"),
     ):
         sections = judge(made, options)
-        assert len(sections) == len(VIEWS)
+        assert len(sections) == len(EVERY)
         report = report_of(made, sections)
         for form in (*FORMS, "html"):
             text = render(report, form, RenderOptions(width=80))
@@ -130,26 +133,26 @@ def test_every_view_of_rows_that_reach_the_ends_of_int64_says_something(begin: i
 def test_every_view_of_every_sample_says_something_in_every_form(path: Path) -> None:
     made = read(str(path))
     report = report_of(made, judge(made, ViewOptions()))
-    assert len(report.sections) == len(VIEWS)
+    assert len(report.sections) == len(EVERY)
     for form in FORMS:
         text = render(report, form, RenderOptions(width=80))
         if form == "text":
             assert max(map(cell_width, text.split("\n"))) <= 80
         if form == "json":
-            assert [section["view"] for section in json.loads(text)["sections"]] == list(VIEWS)
+            assert [section["view"] for section in json.loads(text)["sections"]] == list(EVERY)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_view_declares_kinds_of_the_schema(name: str) -> None:
-    assert VIEWS[name].name == name
-    assert set(VIEWS[name].kinds) <= KINDS
+    assert EVERY[name].name == name
+    assert set(EVERY[name].kinds) <= KINDS
 
 
 @settings(max_examples=15)
 @given(rows=event_rows())
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_become_data_frames(name: str, rows: list[dict[str, Any]]) -> None:
-    section = VIEWS[name].compute(trace(*rows), ViewOptions())
+    section = EVERY[name].compute(trace(*rows), ViewOptions())
     frame = section.to_pandas()
     assert len(frame) == (len(section.tables[0]) if section.tables else 0)
 
@@ -182,7 +185,7 @@ EXPECTED = {
 def sums(name: str, *views: str) -> tuple[int, int]:
     """Calls and total of all rows of these views, but for those of unified memory."""
     made = read(sample(name))
-    sections = [VIEWS[view].compute(made, ViewOptions()) for view in views]
+    sections = [EVERY[view].compute(made, ViewOptions()) for view in views]
     rows = [row for section in sections if section.tables for row in dicts(section)]
     rows = [r for r in rows if "Unified" not in f"{r['name']} {r.get('section')}"]
     return sum(r["calls"] for r in rows), sum(r["total"] for r in rows)

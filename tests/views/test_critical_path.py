@@ -9,10 +9,12 @@ from support import corpus, sample
 from views.tables import NAMES, Row, dicts, trace
 
 from tracekit.errors import UsageError
+from tracekit.index import owners as _owners
 from tracekit.pipeline import read, render, summary
 from tracekit.trace import Run, SourceFacts, Trace
-from tracekit.views import VIEWS, _owners, _path_graph
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
+from tracekit.views.path import graph
 
 PATH = VIEWS["critical_path"].compute
 PARTS = ("host", "launch", "kernel", "copy", "sync_wait", "idle")
@@ -104,7 +106,7 @@ def test_a_stream_that_waits_for_an_event_hangs_on_the_other_stream() -> None:
 
 def test_findings_ask_for_names_and_for_waits_left_out() -> None:
     made = trace(*TWO_STEPS)
-    (of,) = _path_graph.graphs(made, _owners.find(made))
+    (of,) = graph.graphs(made, _owners.find(made))
     assert of.ceiling(["gemm"]) == 60
     assert of.ceiling(["gemm", "relu"]) == 90
     assert of.ceiling(["no such name"]) == 0
@@ -197,7 +199,7 @@ def test_parts_names_and_steps_add_up_to_the_span_and_ceilings_lie_between(made:
         return
     owners = _owners.find(made)
     whole = PATH(made, ViewOptions())
-    for of in _path_graph.graphs(made, owners):
+    for of in graph.graphs(made, owners):
         who = owners.labels[of.owner]
         span = of.graph.span
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from views.tables import dicts, trace
 
+import tracekit
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
-from tracekit.views.base import ViewOptions
 
 TIMES = (10, 20, 30)
 DEVIATION = 8  # the root of 200 / 3; a sample's would be 10
@@ -30,7 +30,7 @@ def three_steps() -> Trace:
 
 @pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("timeline", "findings")])
 def test_the_deviation_is_that_of_the_population_in_every_view(name: str) -> None:
-    for table in VIEWS[name].compute(three_steps(), ViewOptions()).tables:
+    for table in tracekit.view(three_steps(), name).tables:
         for row in dicts(table):
             calls = row.get("calls", row.get("steps"))
             if calls == 3 and (row.get("min"), row.get("max")) == (10, 30) and "std" in row:
@@ -41,7 +41,7 @@ def test_the_deviation_is_that_of_the_population_in_every_view(name: str) -> Non
 
 def test_the_views_of_steps_ops_and_kernels_give_it() -> None:
     found = {
-        name: [row["std"] for table in VIEWS[name].compute(three_steps(), ViewOptions()).tables
+        name: [row["std"] for table in tracekit.view(three_steps(), name).tables
                for row in dicts(table) if "std" in row]
         for name in ("steps", "kernel", "operator", "theano", "model")
     }  # fmt: skip

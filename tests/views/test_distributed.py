@@ -13,10 +13,10 @@ from support import corpus
 from views.hosts import op, work
 from views.tables import dicts, trace
 
+from tracekit.index.collectives import plain
 from tracekit.pipeline import read
 from tracekit.report import Section
 from tracekit.views import VIEWS
-from tracekit.views._collectives import plain
 from tracekit.views.base import ViewOptions
 
 DISTRIBUTED = VIEWS["distributed"].compute

@@ -19,13 +19,13 @@ from views.test_ranks import collective
 from tracekit.cli import app
 from tracekit.errors import TracekitError, UsageError
 from tracekit.pipeline import read, render, report_of, summary, view
-from tracekit.render._cells import cell_width
 from tracekit.render.base import RenderOptions
+from tracekit.render.cells import cell_width
 from tracekit.report import Finding, Section
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
-from tracekit.views.findings import THRESHOLDS
+from tracekit.views.findings.findings import THRESHOLDS
 
 FINDINGS = VIEWS["findings"].compute
 US = 1000

@@ -9,8 +9,8 @@ from hypothesis import given
 from views.hosts import RANGES, around, call, launch_of, op, programs, work
 from views.tables import trace
 
+from tracekit.index.host import host
 from tracekit.trace import Run, SourceFacts
-from tracekit.views._host import host
 
 
 @given(rows=programs())

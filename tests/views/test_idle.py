@@ -9,10 +9,12 @@ from views.device_rows import Row, end, in_order, instants, launch_of, span, tra
 from views.tables import dicts, statistics, trace
 from views.test_breakdown import call, work
 
+from tracekit.index import gaps as _gaps
 from tracekit.report import Bar, Section
 from tracekit.trace import Trace
-from tracekit.views import VIEWS, _gaps, idle
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
+from tracekit.views.device import idle
 
 
 def compute(made: Trace, **options: Any) -> Section:

@@ -9,8 +9,8 @@ from views.tables import dicts, trace
 from views.test_breakdown import work
 
 from tracekit.errors import UsageError
+from tracekit.index.kernel_classes import VARIABLE
 from tracekit.views import VIEWS
-from tracekit.views._kernel_classes import VARIABLE
 from tracekit.views.base import ViewOptions
 
 

@@ -12,8 +12,9 @@ from views.test_breakdown import call, work
 
 from tracekit.report import Section
 from tracekit.trace import Trace
-from tracekit.views import VIEWS, launch
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
+from tracekit.views.device import launch
 
 
 def compute(made: Trace, **options: Any) -> Section:

@@ -14,12 +14,12 @@ from views.tables import Row, dicts, event_rows, trace
 from views.tables import rank as nearest
 
 import tracekit
+from tracekit import pipeline
 from tracekit.analysis.nesting import nest
 from tracekit.errors import UsageError
 from tracekit.pipeline import render, summary, view
 from tracekit.render.base import RenderOptions
 from tracekit.trace import Trace
-from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 ALL = ViewOptions(n_ops=1000, n_apply=1000)
@@ -120,7 +120,7 @@ def test_the_tables_of_any_trace_add_up_to_its_self_times(rows: list[Row], most:
 @pytest.mark.parametrize("compat", ["", "theano", "paddle"])
 def test_any_trace_goes_through_with_the_columns_that_it_names(rows: list[Row], compat: str) -> None:
     whole = trace(*rows)
-    keep = [c for c in whole.events.schema.names if c in VIEWS["theano"].columns]
+    keep = [c for c in whole.events.schema.names if c in pipeline.columns_of(["theano"])]
     narrow = Trace(whole.events.select(keep), whole.totals, whole.run)
     options = ViewOptions(compat=compat)
     section = view(whole, "theano", options)

@@ -15,8 +15,9 @@ from tracekit.errors import UsageError
 from tracekit.pipeline import render, report
 from tracekit.report import Bar, Section, Timeline
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
-from tracekit.views import VIEWS, timeline
+from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
+from tracekit.views.timeline import timeline
 
 
 def view(made: Trace, **options: Any) -> Section:

@@ -6,7 +6,7 @@ a kernel or copy on a stream. An edge says that its head began after its tail ha
 * thread: the stretch before on the same thread; stream: the work before on the same stream;
 * launch: the stretch of host time up to the end of the launch call, or to the start of the work where that is earlier;
 * wait: the host goes on when the device work that its call waits for has ended; a stream waits for another; a thread
-  that was free goes on when another one has done its part (`_path_waits`).
+  that was free goes on when another one has done its part (`views/path/_waits.py`).
 
 Of all edges into a node the one whose tail ended last is *binding*: what is left between the two is a lag that stays.
 The others have slack: so much could their tail be later and nothing would change. The path follows the binding edges

@@ -8,6 +8,7 @@ from tracekit.cli._common import example
 @example("tracekit formats")
 def formats() -> None:
     """List the formats that can be read (--from) and the targets that can be written (--to)."""
+    from tracekit import compat
     from tracekit.readers import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
@@ -24,3 +25,5 @@ def formats() -> None:
     print("\nviews (--view)")
     for view in VIEWS.values():
         print(f"  {view.name:<20} {view.title}")
+    for name in compat.VIEWS:
+        print(f"  {name:<20} {compat.load(name).title}")

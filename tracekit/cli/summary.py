@@ -84,7 +84,7 @@ def _view_numbers(options: dict[str, str]) -> dict[str, Any]:
 def _thresholds(options: dict[str, str]) -> dict[str, float]:
     """Take the thresholds of findings out of those of formats. Raises: UsageError for a value that is no number."""
     from tracekit.errors import UsageError
-    from tracekit.views.findings import THRESHOLDS, chosen
+    from tracekit.views.findings.findings import THRESHOLDS, chosen
 
     found = {key: options.pop(key) for key in THRESHOLDS if key in options}
     numbers = {}

@@ -25,7 +25,7 @@ from tracekit.report import Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Trace
 from tracekit.views.base import ViewOptions
-from tracekit.views.steps import StepTimes, step_times
+from tracekit.views.steps.steps import StepTimes, step_times
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, str]

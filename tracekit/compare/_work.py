@@ -14,7 +14,7 @@ from tracekit.analysis.links import link
 from tracekit.errors import TracekitError
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Trace, text_codes
-from tracekit.views.steps import StepTimes
+from tracekit.views.steps.steps import StepTimes
 
 INT64_MAX = (1 << 63) - 1
 SEQUENCE = 20_000

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
-from tracekit.readers._text_lines import end_of
 from tracekit.readers.base import Confidence, Head, Reader
+from tracekit.readers.printed.lines import end_of
 from tracekit.readers.source import SQLITE_MAGIC, Source
 
 _XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment")

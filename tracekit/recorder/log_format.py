@@ -1,7 +1,7 @@
 """The log of tracekit's recorder, "tracekit-log" version 1: this text is the specification.
 
 JSONL in UTF-8: one JSON object a line, each line ended by one newline. A process writes its own file (recommended
-name STEM.rank<R>.pid<P>.jsonl). The recorder and `readers/recorder_log.py` share this file and nothing else. A whole
+name STEM.rank<R>.pid<P>.jsonl). The recorder and `reader` share this file and nothing else. A whole
 log (its header, broken here for the page, is one line):
 
     {"format":"tracekit-log","version":1,"tracekit":"0.1.0","pid":4242,"parent_pid":4200,"rank":0,"world_size":2,

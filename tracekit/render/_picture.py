@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tracekit.display import visible
-from tracekit.render._cells import cut_middle
 from tracekit.render._palette import TONES, color_of, tones
+from tracekit.render.cells import cut_middle
 from tracekit.report import Timeline
 
 EXACT = 1 << 53

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracekit.render._cells import finite
 from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.cells import finite
 from tracekit.report import Cell, Column, Report, Section
 from tracekit.units import Unit
 

@@ -14,9 +14,9 @@ import json
 import re
 from typing import Any
 
-from tracekit.render._cells import finite
 from tracekit.render._prose import omitted_line
 from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.cells import finite
 from tracekit.report import Finding, Report, ReportTable, Section
 
 # All of these can stand in a JSON text only within strings, where the escape means the same.

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 
 from tracekit.display import UNKNOWN, visible
-from tracekit.render import _cells, _prose
-from tracekit.render._cells import Shown
+from tracekit.render import _prose
+from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.cells import Shown
 from tracekit.report import Report, ReportTable, Section
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")

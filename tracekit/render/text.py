@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tracekit.display import UNKNOWN, visible
-from tracekit.render import _cells, _prose
-from tracekit.render._cells import Shown, cell_width, cut_apart, cut_middle, padded, wrapped
+from tracekit.render import _prose
+from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.cells import Shown, cell_width, cut_apart, cut_middle, padded, wrapped
 from tracekit.report import Report, ReportTable, Section
 
 LEAST_WIDTH = 40

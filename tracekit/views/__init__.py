@@ -4,49 +4,37 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from tracekit.index.clocks import by_clock
 from tracekit.trace import Trace
-from tracekit.views._clocks import by_clock
 from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
-    "timeline",
-    "findings",
-    "overview",
-    "steps",
-    "critical_path",
-    "ranks",
-    "device",
-    "benchmark",
-    "model",
-    "distributed",
-    "operator",
-    "user_defined",
-    "breakdown",
-    "idle",
-    "launch",
-    "kernel",
-    "memory",
-    "memory_manipulation",
-    "api",
-    "other",
-    "metrics",
-    "fluid",
-    "mxnet",
-    "theano",
-    "singa",
+    "timeline.timeline",
+    "findings.findings",
+    "tables.overview",
+    "steps.steps",
+    "path.critical_path",
+    "ranks.ranks",
+    "device.device",
+    "steps.benchmark",
+    "tables.model",
+    "ranks.distributed",
+    "tables.operator",
+    "tables.user_defined",
+    "device.breakdown",
+    "device.idle",
+    "device.launch",
+    "tables.kernel",
+    "memory.memory",
+    "memory.manipulation",
+    "tables.api",
+    "tables.other",
+    "tables.metrics",
 )
 
 VIEWS: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
 }
-
-UPSTREAMS: dict[str, frozenset[str]] = {
-    "fluid": frozenset({"fluid-pb", "fluid-report"}),
-    "mxnet": frozenset({"mxnet", "mxnet-table"}),
-    "theano": frozenset({"theano"}),
-    "singa": frozenset({"singa"}),
-}
-"""Views that are the tables of one upstream, and its formats: only these are shown so without being asked."""
 
 SUMMARY: tuple[str, ...] = (
     "findings",
@@ -62,29 +50,8 @@ SUMMARY: tuple[str, ...] = (
     "api",
     "other",
     "metrics",
-    *UPSTREAMS,
 )
 """What a summary shows when no view is named: what most people ask first. `--view all` has every table."""
-
-COMPATS: dict[str, tuple[str, ...]] = {
-    "paddle": (
-        "device",
-        "overview",
-        "model",
-        "distributed",
-        "operator",
-        "kernel",
-        "memory_manipulation",
-        "user_defined",
-        "memory",
-        "benchmark",
-    ),
-    "fluid": ("fluid",),
-    "mxnet": ("mxnet",),
-    "theano": ("theano",),
-    "singa": ("singa",),
-}
-"""For each upstream whose figures `ViewOptions.compat` gives: the views that it prints, in its order."""
 
 
 def clocks_of(trace: Trace) -> int:

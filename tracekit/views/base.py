@@ -17,11 +17,11 @@ class ViewOptions:
 
     sorted_by: a column's name ("-" before it: ascending), "" for the view's own order. top: rows kept a table, 0 all.
     thread_sep: a block for each thread. op_detail: rows of what an operator called and launched, below it.
-    compat: an upstream whose figures are wanted instead of the right ones, defects and all; a name of `views.COMPATS`.
+    compat: an upstream whose figures are wanted instead of the right ones, defects and all; a name of `compat.NAMES`.
     Of single views, None for the view's own default (`summary --option n_apply=20`): n_ops, n_apply: rows that theano
     shows of its tables. min_memory_size: bytes of the outputs of a node that its memory table shows. verbosity: 1, 2 or
     3 of singa. iterations, skip_iterations: those that a SINGA profile is an average of, and those that it left out.
-    thresholds: values of findings' rules other than the defaults; keys are those of `_findings_thresholds.THRESHOLDS`.
+    thresholds: values of findings' rules other than the defaults; keys are those of `findings.thresholds.THRESHOLDS`.
     """
 
     sorted_by: str = ""
@@ -64,6 +64,7 @@ class Quantity:
     whole: Quantity | None = None
 
 
+Compute = Callable[[Trace, ViewOptions], Section]
 Define = Callable[[Trace, ViewOptions, Mapping[str, Cell], str], Quantity | None]
 """From a trace, options, the cells of a row of the view's table ({}: all rows together) and a column: what it measures;
 None where a column has no such definition."""
@@ -71,15 +72,11 @@ None where a column has no such definition."""
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view. `columns` of EVENTS are what it needs; `kinds` too (empty: any). `define` serves `tracekit explain`.
-
-    compat_columns: for an upstream whose figures it gives, the columns that these need besides.
-    """
+    """One view. `columns` of EVENTS are what it needs; `kinds` too (empty: any). `define` serves `tracekit explain`."""
 
     name: str
     title: str
     columns: frozenset[str]
     kinds: frozenset[Kind]
-    compute: Callable[[Trace, ViewOptions], Section]
+    compute: Compute
     define: Define | None = None
-    compat_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)

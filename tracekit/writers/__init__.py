@@ -7,12 +7,12 @@ from importlib import import_module
 from tracekit.writers.base import Writer
 
 _MODULES: tuple[str, ...] = (
-    "chrome_trace",
+    "chrome.trace",
     "csv",
     "cuda_profile",
-    "fluid_pb",
+    "paddle.fluid",
     "jsonl",
-    "paddle_pb",
+    "paddle.pb",
     "parquet",
 )
 

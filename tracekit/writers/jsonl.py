@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 from tracekit import schema
 from tracekit.writers._compressed import compressed
-from tracekit.writers._json import facts_json
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.json_text import facts_json
 
 ROWS_AT_ONCE = 1 << 14
 BYTES_AT_ONCE = 64 << 20

@@ -33,9 +33,9 @@ from isal import isal_zlib
 
 from tracekit import schema
 from tracekit.trace import concat
-from tracekit.writers._json import facts_json
 from tracekit.writers._row_groups import compact, row_groups
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.json_text import facts_json
 
 ROWS_PER_GROUP = 1 << 19
 """Dictionaries are written once a group: four times the rows save 2 % (and 150 MB more are in memory)."""

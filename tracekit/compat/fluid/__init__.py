@@ -1,0 +1,1 @@
+"""fluid.profiler: its tables, and its layout."""

@@ -1,0 +1,1 @@
+"""MXNet's aggregate statistics: its tables, and its layout."""

@@ -1,0 +1,1 @@
+"""paddle.profiler's summary: its figures, defects included, and its layout."""

@@ -1,0 +1,1 @@
+"""SINGA's time profiling: its tables, and its layout."""

@@ -1,0 +1,298 @@
+"""singa: phases and operators of an average iteration, in the order of the graph, as SINGA's time profiling has them.
+
+Of a profile that SINGA printed: what it says. SINGA divides the operators by all iterations, also by those that it
+skipped and did not time; where `iterations` are given the times are put right (`skip_iterations`: 5 unless said), else
+a note says that they are too small. Any other trace is taken apart by `_events`: phases are events of kind
+forward, backward and optimizer; without them forward is what stands before the first operator whose name contains
+"Backward", and backward the rest of the iteration, as SINGA has it. Iterations that are skipped do not count.
+
+With compat "singa" the figures are SINGA's: operators are divided by all iterations, and 5 iterations are skipped where
+there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or those whose name contains "Dist" (3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.statistics import grouped
+from tracekit.compat.singa._events import COLUMNS, KINDS, NEVER_TIMED, Graph, forward_nodes, graphs
+from tracekit.compat.singa._printed import Printed, printed_profiles
+from tracekit.errors import UsageError
+from tracekit.index import grouping
+from tracekit.index.grouping import plural
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+
+_TITLE = "Phases and operators of an iteration (SINGA)"
+_NAMES = ("name", "op_id", "kind", "calls", "avg", "total", "min", "max", "p50", "p95", "p99", "std", "ratio")
+_SKIPPED = 5
+_MOST = 200
+"""Operators of a process that are shown, without --top: a trace without steps is one iteration of all its events."""
+_SPREAD = ("min", "p50", "p95", "p99", "max", "std")
+_PRIORITY = {"min": 5, "p50": 4, "p95": 6, "p99": 4, "max": 3, "std": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row: time of an average iteration, ns; spread: of the iterations that it ran in."""
+
+    name: str
+    op_id: int | None
+    kind: str
+    calls: int | None
+    avg: float | None
+    text: str | None = None
+    spread: dict[str, Cell] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """One `Time Profiling:`. of: what it is of, in words. left_out: operators beyond those; all_ns: time of all."""
+
+    of: str
+    phases: list[_Line]
+    operators: list[_Line]
+    below_blank: bool = True
+    left_out: int = 0
+    all_ns: float | None = None
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables. Raises: UsageError for an unknown key of --sort, a lacking column or a verbosity beyond 3."""
+    tabulate.check_sort(options, _NAMES)
+    tabulate.require(trace, "singa", COLUMNS)
+    if options.verbosity is not None and not 1 <= options.verbosity <= 3:
+        raise UsageError(f"--option verbosity={options.verbosity}: no such verbosity", hint="1, 2 or 3")
+    notes: list[str] = []
+    labels = source_labels(trace)
+    printed = printed_profiles(trace)
+    profiles = [_from_print(p, labels, options, notes) for p in printed]
+    for graph in graphs(trace):
+        profiles.append(_from_events(graph, labels, options, notes))
+    notes = list(dict.fromkeys(notes))
+    if not profiles:
+        return tabulate.nothing("singa", _TITLE, "operator, kernel or range", options, notes)
+    if options.compat == "singa":
+        if options.verbosity == 1 and any(p.operators and not p.phases for p in profiles):
+            notes.append("a profile of operators does not tell the time of an iteration: nothing at verbosity 1")
+        return Section("singa", _TITLE, tuple(_as_singa(p, options) for p in profiles), notes=tuple(notes))
+    if len(profiles) > len(printed):
+        notes.append("events: times are of an average iteration; percentiles are of the iterations that it ran in")
+    tables = [
+        table
+        for name, title in (("phases", "Phases"), ("operators", "Operators"))
+        if (table := _table(name, title, profiles, options)) is not None
+    ]
+    return Section("singa", _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options)))
+
+
+def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
+    of = source_label(labels, found.source)
+    of = of if found.rank is None else f"{of} rank {found.rank}"
+    of = f"{of} ({found.run})" if found.several else of
+    grow = 1.0
+    if found.operators and options.compat != "singa":
+        skip = _SKIPPED if options.skip_iterations is None else options.skip_iterations
+        if options.iterations is None:
+            notes.append(
+                "SINGA divides operators by all iterations, also those that it skipped: times are too small by "
+                "(iterations - skipped) / iterations; --option iterations=N puts them right"
+            )
+        elif options.iterations <= skip:
+            hint = "SINGA skips 5 unless told otherwise: --option skip_iterations=K"
+            raise UsageError(f"--option iterations={options.iterations}: all of them are skipped", hint=hint)
+        else:
+            grow = options.iterations / (options.iterations - skip)
+    operators = [_printed_line(r, grow) for r in found.operators]
+    phases = [_printed_line(r, 1.0) for r in found.phases]
+    first = next((n for n, o in enumerate(operators) if "Backward" in o.name and o.avg), 0)
+    if first and not phases and options.compat != "singa" and not found.dist_only:
+        for name, part in (("Forward", operators[:first]), ("Backward", operators[first:])):
+            time = sum(o.avg or 0.0 for o in part)
+            phases.append(_Line(f"{name} Propagation", None, name.lower(), 1, time))
+        notes.append("phases are sums of operators: backward begins with the first whose name contains Backward")
+    return _Profile(of, phases, operators, found.below_blank)
+
+
+def _printed_line(row: dict[str, Any], grow: float) -> _Line:
+    avg = None if row["avg_ns"] is None else row["avg_ns"] * grow
+    return _Line(row["name"] or "", row["args"].get("op_id"), row["kind"], row["calls"], avg, row["value_text"])
+
+
+def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
+    of = source_label(labels, graph.source)
+    of = of if graph.rank is None else f"{of} rank {graph.rank}"
+    count = int(graph.iterations.numbers.size)
+    skip = options.skip_iterations
+    if skip is None:
+        skip = _SKIPPED if options.compat == "singa" and count > _SKIPPED else 0
+    if graph.outside:
+        notes.append(f"{plural('event', graph.outside)} within no iteration not counted")
+    measured = max(count - skip, 0)
+    if not measured:
+        notes.append(f"all {plural('iteration', count)} skipped: there is no time of an average one")
+    elif skip:
+        notes.append(f"the first {plural('iteration', skip)} of {count:,} skipped")
+    divisor = count if options.compat == "singa" else measured
+    counted = (graph.iteration >= skip) & np.array([n != NEVER_TIMED for n in graph.names], np.bool_)[graph.node]
+    nodes, durations = graph.node[counted], graph.durations[counted]
+    try:
+        of_node = grouped(nodes, len(graph.names), durations)
+    except OverflowError as err:
+        raise grouping.too_long() from err
+    shown = np.flatnonzero(of_node.present) if measured else np.zeros(0, np.int64)
+    left_out = 0
+    most = options.top or _MOST
+    if options.compat != "singa" and shown.size > most:
+        left_out = int(shown.size) - most
+        which = "that took longest" if options.sorted_by else "that ran first"
+        notes.append(f"of {plural('operator', int(shown.size))} the {most:,} {which} are shown: --top N shows N")
+        if options.sorted_by:
+            shown = shown[np.argsort(-of_node.total[shown], kind="stable")]
+        shown = np.sort(shown[:most])
+    operators = []
+    for number in shown.tolist():
+        avg = int(of_node.total[number]) / divisor
+        spread = _spread(of_node, number) if options.compat != "singa" else None
+        calls = int(of_node.calls[number])
+        operators.append(_Line(graph.names[number], number, graph.kinds[number], calls, avg, spread=spread))
+    phases = _phases(graph, skip, measured, of_node.total, nodes, durations, graph.iteration[counted])
+    all_ns = sum(of_node.total.tolist()) / divisor if measured else None
+    return _Profile(of, phases, operators, left_out=left_out, all_ns=all_ns)
+
+
+def _spread(of: Any, number: int) -> dict[str, Cell]:
+    found: dict[str, Cell] = {f"p{p}": int(of.percentile(p)[number]) for p in (50, 95, 99)}
+    found |= {"min": int(of.min[number]), "max": int(of.max[number]), "std": int(of.pstd[number])}
+    return found
+
+
+def _phases(
+    graph: Graph, skip: int, measured: int, totals: I64, nodes: I64, durations: I64, iteration: I64
+) -> list[_Line]:  # fmt: skip
+    """Return forward, backward, optimizer where the trace has them, and the whole iteration."""
+    if not measured:
+        return []
+    whole = (graph.iterations.ends - graph.iterations.starts)[skip:]
+    found = {kind: times[skip:] for kind, times in graph.phases.items()}
+    if not found:
+        forward = np.zeros(graph.iterations.numbers.size, np.int64)
+        early = nodes < forward_nodes(graph, totals)
+        np.add.at(forward, iteration[early], durations[early])
+        found["forward"] = forward[skip:]
+        if forward_nodes(graph, totals) < len(graph.names):
+            found["backward"] = whole - forward[skip:]
+        else:
+            del found["forward"]
+    found["iteration"] = whole
+    made = []
+    for kind, times in found.items():
+        of = grouped(np.zeros(times.size, np.int64), 1, times)
+        name = "Iteration" if kind == "iteration" else f"{kind.capitalize()} Propagation"
+        name = "Optimizer" if kind == "optimizer" else name
+        made.append(
+            _Line(name, None, kind, int(times.size), int(of.total[0]) / int(times.size), spread=_spread(of, 0))
+        )  # fmt: skip
+    return made
+
+
+def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOptions) -> ReportTable | None:
+    lines = [(p, line) for p in profiles for line in getattr(p, name)]
+    if not lines:
+        return None
+    wholes: dict[str, float] = {}
+    for profile, line in lines:
+        if line.kind != "iteration":
+            wholes[profile.of] = wholes.get(profile.of, 0.0) + (line.avg or 0.0)
+        else:
+            wholes[profile.of] = line.avg or 0.0
+    left_out = 0
+    for profile in profiles if name == "operators" else ():
+        left_out += profile.left_out
+        if profile.all_ns is not None:
+            wholes[profile.of] = profile.all_ns
+    ratios: list[Cell] = [
+        line.avg / wholes[p.of] if line.avg is not None and wholes[p.of] > 0 else None for p, line in lines
+    ]
+    columns = [Column("name", title[:-1], Unit.TEXT, [line.name for _, line in lines], 0)]
+    if len(profiles) > 1:
+        columns.append(Column("of", "Of", Unit.TEXT, [p.of for p, _ in lines], 0))
+    if name == "operators":
+        columns.append(Column("op_id", "Id", Unit.ID, [line.op_id for _, line in lines], 0))
+    columns += [
+        Column("kind", "Kind", Unit.TEXT, [line.kind for _, line in lines], 6),
+        Column("calls", "Calls", Unit.COUNT, [line.calls for _, line in lines], 2),
+        Column("avg", "Per iteration", Unit.NS, [None if n.avg is None else round(n.avg) for _, n in lines], 0),
+    ]
+    for key in _SPREAD:
+        cells: list[Cell] = [None if n.spread is None else n.spread[key] for _, n in lines]
+        if any(cell is not None for cell in cells):
+            columns.append(Column(key, key.capitalize(), Unit.NS, cells, _PRIORITY[key]))
+    columns.append(Column("ratio", "Ratio", Unit.RATIO, ratios, 1))
+    if any(line.text for _, line in lines):
+        columns.append(Column("text", "As printed", Unit.TEXT, [line.text for _, line in lines], 4))
+    made = _ordered(name, title, columns, [(p.of,) for p, _ in lines], options)
+    return replace(made, omitted=made.omitted + left_out)
+
+
+def _ordered(
+    name: str, title: str, columns: list[Column], blocks: list[tuple[Cell, ...]], options: ViewOptions
+) -> ReportTable:  # fmt: skip
+    """Return the table in the order of the graph, or by the key of --sort; cut to --top rows of each profile."""
+    if options.sorted_by.removeprefix("-") in [c.name for c in columns]:
+        return tabulate.finish(name, title, columns, options, blocks=blocks)
+    kept: list[int] = []
+    seen: dict[tuple[Cell, ...], int] = {}
+    for place, block in enumerate(blocks):
+        seen[block] = seen.get(block, 0) + 1
+        if not options.top or seen[block] <= options.top:
+            kept.append(place)
+    shown = tuple(Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns)
+    return ReportTable(name, title, shown, omitted=len(blocks) - len(kept))
+
+
+def _as_singa(profile: _Profile, options: ViewOptions) -> ReportTable:
+    """Return what SINGA prints: phases at verbosity 1, else operators that took time, at 3 those of Dist alone."""
+    verbosity = options.verbosity or (1 if profile.phases and not profile.operators else 2)
+    if verbosity == 1 and profile.phases and profile.phases[-1].kind == "iteration":
+        lines = _two_passes(profile.phases)
+    elif verbosity == 1 or not profile.operators:
+        lines = profile.phases
+    else:
+        lines = [
+            n for n in profile.operators
+            if (verbosity == 2 or "Dist" in n.name) and (n.text or n.avg is None or n.avg > 0)
+        ]  # fmt: skip
+    lines = lines[: options.top or None]
+    seconds: list[Cell] = [None if line.avg is None else line.avg / 1e9 for line in lines]
+    columns = (
+        Column("op_id", "Id", Unit.ID, [line.op_id for line in lines], 0),
+        Column("name", "Name", Unit.TEXT, [line.name for line in lines], 0),
+        Column("s", "Time (s)", Unit.NUMBER, seconds, 0),
+        Column("text", "As printed", Unit.TEXT, [line.text for line in lines], 1),
+        Column("below_blank", "Below blank", Unit.COUNT, [int(profile.below_blank)] * len(lines), 9),
+    )
+    return ReportTable("time_profiling", f"Time Profiling: {profile.of}", columns)
+
+
+def _two_passes(phases: list[_Line]) -> list[_Line]:
+    """Return forward, and as backward the rest of the iteration, whatever it was."""
+    forward = next((p for p in phases if p.kind == "forward"), None)
+    time = forward.avg or 0.0 if forward else 0.0
+    return [
+        _Line("Forward Propagation", None, "forward", None, time),
+        _Line("Backward Propagation", None, "backward", None, (phases[-1].avg or 0.0) - time),
+    ]
+
+
+VIEW = View(name="singa", title=_TITLE, columns=COLUMNS, kinds=frozenset(Kind(k) for k in KINDS), compute=compute)

@@ -1,0 +1,1 @@
+"""Theano's profile: its tables, and its layout."""

@@ -1,0 +1,145 @@
+"""Communication in a trace: which kernels and which host ranges communicate, and what each collective was.
+
+Kernels are judged by their class (`analysis.kernel_class`, which users extend). Host ranges: kind communication, and
+operators and user ranges whose name is a library's (nccl..., c10d::) or that of a collective. "broadcast" alone is no
+such word: aten::broadcast_tensors sends nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.kernel_classes import communicates
+from tracekit.report import Cell
+from tracekit.schema import Kind
+from tracekit.trace import Trace, text_codes
+
+_HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
+_HOST_NAME = re.compile(
+    r"^(?:c10d(?:_functional)?::|_c10d|nccl|rccl|msccl|xccl|oneccl|hccl|bkcl|gloo:|mpi[:_]|ucc[:_]|nvshmem|deep_ep)"
+    r"|(?<![a-z])(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|(?<![a-z])c_broadcast|^(?:dist::)?broadcast_?$"
+    r"|(?<![a-z])rpc(?![a-z])",
+    re.IGNORECASE,
+)
+_LONGEST_NAME = 4096
+_KERNEL_NAME = re.compile(
+    r"(?:nccl|rccl|msccl|xccl)(?:Dev)?(?:Kernel)?_?"
+    r"(AllReduce|AllGather|ReduceScatter|AllToAll|Broadcast|Reduce|SendRecv|Send|Recv|Gather|Scatter)"
+)
+_TORCH_WORDS = {
+    "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter", "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+}  # fmt: skip
+_ITEM_BYTES = {
+    "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int": 4, "long": 8, "short": 2, "byte": 1, "char": 1, "bool": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "complexfloat": 8,
+    "complexdouble": 16, "unsigned char": 1,
+}  # fmt: skip
+"""Bytes of an element of the types that Kineto names in "dtype" (c10::ScalarType)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What a row says of itself: its operation, the group of processes, and the bytes that one rank put in."""
+
+    name: str | None
+    group: str | None
+    size: int | None
+
+
+def host_ranges(trace: Trace) -> I64:
+    """Return the rows of EVENTS, with a duration, that are communication on the host."""
+    events = trace.events
+    codes, names = text_codes(events.column("name"))
+    named = np.array([_HOST_NAME.search(name[:_LONGEST_NAME]) is not None for name in names] + [False], np.bool_)
+    found = grouping.kind_mask(events, {Kind.COMMUNICATION})
+    found |= grouping.kind_mask(events, _HOST_KINDS) & named[codes]
+    return np.flatnonzero(found & events.column("dur_ns").is_valid().to_numpy())
+
+
+def kernels(trace: Trace) -> tuple[I64, I64]:
+    """Return the rows of EVENTS, with a duration, that are kernels: those that communicate, and the others."""
+    rows = grouping.pick(trace, {Kind.KERNEL}).rows
+    mask = communicates(trace, rows) if rows.size else np.zeros(0, np.bool_)
+    return rows[mask], rows[~mask]
+
+
+def described(trace: Trace, rows: I64) -> list[Collective]:
+    """Return what each of these rows is, from its args, else from its name."""
+    codes, names = text_codes(trace.events.column("name"))
+    sizes = trace.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
+    args = trace.events.column("args").take(rows).to_pylist()
+    known = {code: _by_name(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
+    return [
+        _described(_members(text), known.get(code), size)
+        for text, code, size in zip(args, codes[rows].tolist(), sizes, strict=True)
+    ]
+
+
+def _by_name(name: str) -> str:
+    found = _KERNEL_NAME.search(name[:_LONGEST_NAME])
+    return name if found is None else plain(found[1])
+
+
+def plain(name: str) -> str:
+    """Return an operation in torch's spelling.
+
+    >>> plain("ReduceScatter"), plain("_allgather_base")
+    ('reduce_scatter', 'all_gather')
+    """
+    word = re.sub(r"[^a-z]", "", name.lower().removesuffix("base").removeprefix("_"))
+    word = word.removesuffix("base").removesuffix("tensor")
+    return _TORCH_WORDS.get(word, name.lower())
+
+
+def _members(text: str | None) -> dict[str, Any]:
+    if not text or ("roup" not in text and "ytes" not in text and "ollective" not in text):
+        return {}
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _described(args: dict[str, Any], name: str | None, size: float | None) -> Collective:
+    said = args.get("Collective name")
+    group = args.get("Process Group Name", args.get("group"))
+    words = args.get("Process Group Description")
+    if isinstance(words, str) and words not in ("", "undefined", group):
+        group = f"{group} ({words})"
+    count = None if size is None or size != size else int(size)
+    if count is None:
+        count = _bytes(args)
+    return Collective(
+        plain(said) if isinstance(said, str) and said else name,
+        None if group in (None, "") else str(group)[:200],
+        count,
+    )
+
+
+def _bytes(args: dict[str, Any]) -> int | None:
+    said = args.get("bytes")
+    if isinstance(said, int) and 0 <= said <= grouping.INT64_MAX:
+        return said
+    items, kind = args.get("In msg nelems"), args.get("dtype")
+    each = _ITEM_BYTES.get(kind.lower()) if isinstance(kind, str) else None
+    return items * each if isinstance(items, int) and 0 <= items < 1 << 56 and each else None
+
+
+def group_cells(found: list[Collective]) -> tuple[grouping.Key, grouping.Key]:
+    """Return the operations and the groups as keys."""
+    return _key([one.name for one in found]), _key([one.group for one in found])
+
+
+def _key(texts: list[str | None]) -> grouping.Key:
+    labels: list[Cell] = [*sorted({text for text in texts if text is not None})]
+    number: dict[Cell, int] = {text: i for i, text in enumerate(labels, 1)}
+    return grouping.Key(np.array([number.get(text, 0) for text in texts], np.int64), [None, *labels])

@@ -1,0 +1,168 @@
+"""Rows of some kinds, and keys to group them by: what the index and the tables of statistics share.
+
+Only rows with a duration take part in statistics; a note says how many have none. A duration below zero counts as
+zero, and a note says how many there are (upstream lets them subtract time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.statistics import Grouped, grouped
+from tracekit.errors import TracekitError
+from tracekit.report import Cell
+from tracekit.schema import Kind
+from tracekit.trace import Trace, text_codes
+
+INT64_MAX = (1 << 63) - 1
+
+
+_LEAVE_OUT = "leave out the rows that cannot be true: --time A:B, --name REGEX"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One column that rows are grouped by: `codes` of shape (n,) count into `labels`; a label may be None."""
+
+    codes: I64
+    labels: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows in groups. codes: shape (n,), the group of each row. labels: for each key, a cell a group."""
+
+    codes: I64
+    count: int
+    labels: tuple[list[Cell], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Rows of EVENTS with a duration. rows: their numbers; starts, durations: ns; untimed, negative: what notes say."""
+
+    trace: Trace
+    rows: I64
+    starts: I64
+    durations: I64
+    untimed: int
+    negative: int
+
+    def key(self, column: str) -> Key:
+        """Return that column of EVENTS as a key."""
+        return key_of(self.trace.events, column, self.rows)
+
+    def notes(self, what: str) -> list[str]:
+        """Return a sentence for rows without a duration, and one for durations below zero."""
+        out = []
+        if self.untimed:
+            verbs = ("has", "is") if self.untimed == 1 else ("have", "are")
+            out.append(f"{plural(what, self.untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
+        if self.negative:
+            verb = "has" if self.negative == 1 else "have"
+            out.append(f"{plural(what, self.negative)} {verb} a duration below zero, counted as 0")
+        return out
+
+
+def plural(what: str, count: int) -> str:
+    """Return so many of them in words: "1 kernel", "2,000 kernels"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def kind_mask(table: pa.Table, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Return shape (n,): whether a row is of one of the kinds; a null kind is of none."""
+    parts = [np.zeros(0, np.bool_)]
+    for chunk in table.column("kind").chunks:
+        wanted = np.array([text in kinds for text in chunk.dictionary.to_pylist()] + [False], np.bool_)
+        parts.append(wanted[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+
+def pick(trace: Trace, kinds: Collection[Kind]) -> Picked:
+    """Return the rows of these kinds that have a duration, durations below zero made 0.
+
+    starts and durations may be the trace's own columns: they are not for writing.
+    """
+    mask = kind_mask(trace.events, kinds)
+    dur = trace.events.column("dur_ns")
+    timed = dur.is_valid().to_numpy()
+    rows = np.flatnonzero(mask & timed)
+    durations = _take(dur.fill_null(0).to_numpy(), rows)
+    negative = int(np.count_nonzero(durations < 0))
+    return Picked(
+        trace,
+        rows,
+        _take(trace.events.column("ts_ns").to_numpy(), rows),
+        np.maximum(durations, 0) if negative else durations,
+        int(np.count_nonzero(mask & ~timed)),
+        negative,
+    )
+
+
+def _take(values: I64, rows: I64) -> I64:
+    """Return the values at these rows, ascending and distinct; without a copy where they are all rows."""
+    return values if rows.size == values.size else values[rows]
+
+
+def key_of(table: pa.Table, column: str, rows: I64) -> Key:
+    """Return a column as a key for these rows; label 0 is None."""
+    values = table.column(column)
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    codes, labels = text_codes(values.unify_dictionaries())
+    codes = codes[rows]
+    codes += 1
+    return Key(codes, [None, *labels])
+
+
+def group_by(*keys: Key) -> Groups:
+    """Return the groups of rows that agree in all keys, in order of their labels' codes; each has a row at least."""
+    count = len(keys[0].labels)
+    found, codes = _dense(keys[0].codes, count)
+    parts = [found]
+    count = found.size
+    for key in keys[1:]:
+        width = len(key.labels)
+        found, codes = _dense(codes * width + key.codes, count * width)
+        parts = [part[found // width] for part in parts] + [found % width]
+        count = found.size
+    labels = tuple([key.labels[i] for i in part.tolist()] for key, part in zip(keys, parts, strict=True))
+    return Groups(codes, count, labels)
+
+
+def _dense(codes: I64, size: int) -> tuple[I64, I64]:
+    """Return the codes that occur, ascending, and for each row the place of its code among them."""
+    if size > max(4 * codes.size, 1 << 16):
+        found, places = np.unique(codes, return_inverse=True)
+        return found, places.astype(np.int64, copy=False)
+    present = np.bincount(codes, minlength=size) > 0
+    places = np.cumsum(present) - 1
+    return np.flatnonzero(present), places[codes]
+
+
+def statistics(groups: Groups, values: I64) -> Grouped:
+    """Return calls, totals, percentiles of durations by group. Raises: TracekitError where a sum exceeds int64."""
+    try:
+        return grouped(groups.codes, groups.count, values)
+    except OverflowError as err:
+        raise too_long() from err
+
+
+def sums(codes: I64, count: int, values: I64, what: str) -> tuple[list[int], list[int]]:
+    """Return calls and total of the values of each group. Raises: TracekitError where a total exceeds int64."""
+    try:
+        of = grouped(codes, count, values, ())
+    except OverflowError as err:
+        raise TracekitError(f"the {what} add up to more than int64 holds", hint=_LEAVE_OUT) from err
+    return of.calls.tolist(), of.total.tolist()
+
+
+def too_long() -> TracekitError:
+    """Return the error for durations that together exceed 292 years."""
+    return TracekitError("the durations add up to more than 292 years", hint=_LEAVE_OUT)

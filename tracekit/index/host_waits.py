@@ -1,0 +1,61 @@
+"""Calls in which the host waits for a device, by name. The tables are data.
+
+Sources: the synchronization behaviour of the CUDA runtime ("API synchronization behavior" in its reference: cudaMemcpy
+and cudaMemset to host memory, cudaFree), its driver names (cuMemcpyHtoD_v2) and HIP's (hipMemcpyWithStream waits for
+its stream). An asynchronous copy from or to pageable memory waits as well: its call ends after the copy itself, which
+only the times tell.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.launches import Launched
+from tracekit.schema import API_CALLS
+from tracekit.trace import Trace, text_codes
+
+Mask = npt.NDArray[np.bool_]
+
+WAITS = re.compile(
+    r"^(?:cuda|cu|hip|mu|musa)(?:"
+    r"\w*Synchronize(?:_\w+)?"
+    r"|Memcpy(?!\w*Async)\w*"
+    r"|Free(?!Async)(?:Host|Array)?(?:_v\d+)?|MemFree(?!Async)(?:Host)?(?:_v\d+)?"
+    r")$"
+)
+STREAM_WAITS = re.compile(
+    r"^(?:cuda|cu|hip|mu|musa)StreamWait(?:Event|Value)\w*$|^Stream [Ww]ait (?:[Ee]vent|[Ss]ync)$"
+)
+"""A stream is told to wait for another: the call, and the rows of kind sync that Kineto and nsys write of it."""
+
+
+def named(trace: Trace, rows: I64, pattern: re.Pattern[str]) -> Mask:
+    """Tell for each of these rows whether its name fits."""
+    codes, names = text_codes(trace.events.column("name"))
+    fits = np.zeros(len(names) + 1, np.bool_)
+    used = np.unique(codes[rows])
+    fits[used] = [i >= 0 and pattern.match(names[i]) is not None for i in used.tolist()]
+    found: Mask = fits[codes[rows]]
+    return found
+
+
+def blocking_calls(trace: Trace, work: I64, work_ends: I64, launched: Launched) -> I64:
+    """Return the calls (rows of EVENTS, with a duration) in which the host waited for a device.
+
+    work, work_ends: device rows and their ends, ns, with their launches. A copy's call that ends no earlier than the
+    copy waited for it, whatever its name.
+    """
+    events = trace.events
+    calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS) & events.column("dur_ns").is_valid().to_numpy())
+    waits = calls[named(trace, calls, WAITS)]
+    copies = grouping.kind_mask(events, {"memcpy"})[work] & (launched.launch >= 0)
+    launch = launched.launch[copies]
+    starts = events.column("ts_ns").to_numpy()
+    ends = starts[launch] + events.column("dur_ns").fill_null(0).to_numpy()[launch]
+    found: I64 = np.union1d(waits, launch[ends >= work_ends[copies]])
+    return found

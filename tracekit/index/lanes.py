@@ -1,0 +1,186 @@
+"""Lanes of a timeline: which rows stand on one line, what the line is called, and in which order lines stand.
+
+A lane is a stream of a device, or a thread of the host. Lanes of one process stand together, devices first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell
+from tracekit.schema import DEVICE_WORK
+from tracekit.trace import Run, Trace
+
+COLUMNS = frozenset({"kind", "source", "rank", "pid", "tid", "device", "context", "stream"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lane is; None: the file does not say. `device`, `context`, `stream` are None on the host."""
+
+    source: int
+    rank: Cell
+    pid: Cell
+    on_device: bool
+    device: Cell
+    context: Cell
+    stream: Cell
+    tid: Cell
+
+    def order(self) -> tuple[object, ...]:
+        """Return the key under which lanes stand: process by process, devices before the host, by number.
+
+        Device work of which the file names no process comes before all processes.
+        """
+        shared = self.on_device and self.pid is None
+        own = (self.device, self.context, self.stream, self.tid)
+        return (self.source, _last(self.rank), not shared, _last(self.pid), not self.on_device, *map(_last, own))
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes in order. codes: shape (n,), the lane of each row. labels, groups: a text a lane; one group alone is ""."""
+
+    codes: I64
+    places: list[Place]
+    labels: list[str]
+    groups: list[str]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def _last(cell: Cell) -> tuple[bool, Cell]:
+    return cell is None, cell if cell is not None else 0
+
+
+def find(trace: Trace, rows: I64) -> Lanes:
+    """Return the lanes of these rows of EVENTS.
+
+    A row is on a device if it is a kernel, copy or memset, or names a device; a device row's thread and a host row's
+    stream are not looked at.
+    """
+    events = trace.events
+    on_device = grouping.kind_mask(events, DEVICE_WORK)[rows] | events.column("device").is_valid().to_numpy()[rows]
+
+    def key(column: str, of: bool | None = None) -> grouping.Key:
+        found = grouping.key_of(events, column, rows)
+        return found if of is None else grouping.Key(np.where(on_device == of, found.codes, 0), found.labels)
+
+    side = grouping.Key(on_device.astype(np.int64), [False, True])
+    groups = grouping.group_by(
+        key("source"), key("rank"), key("pid"), side,
+        key("device"), key("context", True), key("stream", True), key("tid", False),
+    )  # fmt: skip
+    places = [
+        Place(int(source or 0), rank, pid, bool(device_side), device, context, stream, tid)
+        for source, rank, pid, device_side, device, context, stream, tid in zip(*groups.labels, strict=True)
+    ]
+    order = sorted(range(len(places)), key=lambda i: places[i].order())
+    rank_of = np.empty(len(places), np.int64)
+    rank_of[order] = np.arange(len(places))
+    places = [places[i] for i in order]
+    return Lanes(rank_of[groups.codes], places, _labels(trace.run, places), _group_labels(trace, places))
+
+
+def keep(lanes: Lanes, kept: I64) -> tuple[Lanes, I64]:
+    """Return the lanes of ascending numbers `kept` alone, and which rows (positions in codes) stand on them."""
+    number = np.full(len(lanes), -1, np.int64)
+    number[kept] = np.arange(kept.size)
+    codes = number[lanes.codes]
+    rows = np.flatnonzero(codes >= 0)
+    chosen = kept.tolist()
+    fewer = Lanes(
+        codes[rows],
+        [lanes.places[i] for i in chosen],
+        [lanes.labels[i] for i in chosen],
+        [lanes.groups[i] for i in chosen],
+    )
+    return fewer, rows
+
+
+def _labels(run: Run, places: list[Place]) -> list[str]:
+    contexts = _distinct(
+        ((p.source, p.rank, p.pid, p.device), p.context) for p in places if p.on_device and p.context is not None
+    )
+    return [
+        _device_label(run, p, len(contexts.get((p.source, p.rank, p.pid, p.device), ())) > 1)
+        if p.on_device
+        else _host_label(run, p)
+        for p in places
+    ]
+
+
+def device_label(device: Cell) -> str:
+    """Return "GPU 0", or words where the file names no device."""
+    return "GPU" if device is None else f"GPU {device}"
+
+
+def _device_label(run: Run, place: Place, name_context: bool) -> str:
+    parts = [device_label(place.device)]
+    if name_context and place.context is not None:
+        parts.append(f"context {_own_id(run, 'context', place.source, place.context)}")
+    if place.stream is not None:
+        parts.append(f"stream {_own_id(run, 'stream', place.source, place.stream)}")
+        parts.append(run.streams.get((place.source, place.device, place.stream), ""))
+    return " ".join(filter(None, parts))
+
+
+def _host_label(run: Run, place: Place) -> str:
+    if place.tid is None:
+        return "host"
+    name = run.threads.get((place.source, place.pid, place.tid), "")
+    return f"host thread {_own_id(run, 'tid', place.source, place.tid)} {name}".rstrip()
+
+
+def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
+    """Return the id as the file spells it, where that was text or too large for the column."""
+    return run.ids.get((column, source, number), str(number))
+
+
+def _group_labels(trace: Trace, places: list[Place]) -> list[str]:
+    """Return for each lane what its process is called; the words that all lanes share are left out."""
+    owners = owner_labels(trace, [(p.source, p.rank) for p in places])
+    pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)
+    with_host = {(p.source, p.rank, p.pid) for p in places if not p.on_device}
+    labels = []
+    for p in places:
+        parts = [owners[p.source, p.rank]]
+        if len(pids.get((p.source, p.rank), ())) > 1:
+            if p.pid is not None:
+                name = trace.run.processes.get((p.source, p.pid), "")
+                parts.append(f"process {_own_id(trace.run, 'pid', p.source, p.pid)} {name}".rstrip())
+            else:
+                parts.append("no process named" if (p.source, p.rank, p.pid) in with_host else "devices")
+        labels.append(" · ".join(filter(None, parts)))
+    return labels
+
+
+def owner_labels(trace: Trace, owners: Iterable[tuple[int, Cell]]) -> dict[tuple[int, Cell], str]:
+    """Return a word for each (source, rank), "" where there is one alone: "rank 3", the input's label, or both."""
+    found = set(owners)
+    sources, ranks = {source for source, _ in found}, {rank for _, rank in found}
+    names = source_labels(trace)
+    out = {}
+    for source, rank in found:
+        parts = []
+        # Where each input is one rank of its own, the rank says it all.
+        if len(sources) > 1 and (None in ranks or len(ranks) < len(found) or len(sources) < len(found)):
+            parts.append(source_label(names, source))
+        if len(ranks) > 1:
+            parts.append("no rank named" if rank is None else f"rank {rank}")
+        out[source, rank] = " · ".join(parts)
+    return out
+
+
+def _distinct(pairs: Iterable[tuple[Hashable, Cell]]) -> dict[Hashable, set[Cell]]:
+    out: dict[Hashable, set[Cell]] = {}
+    for key, value in pairs:
+        out.setdefault(key, set()).add(value)
+    return out

@@ -1,0 +1,76 @@
+"""Which call of the runtime or driver launched which device work: the join that breakdown, idle and launch share.
+
+By (source, process, correlation), for ids repeat across files, ranks and processes. The context is no part of the key,
+since calls do not name one in any format. Of several calls with one id (a driver call within a runtime call) the first
+counts. One call may launch many (a CUDA graph); work whose call is not in the trace is an orphan, counted and told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.links import link
+from tracekit.index import grouping
+from tracekit.schema import API_CALLS
+from tracekit.trace import Trace
+
+COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """launch: shape (m,), for each device row asked for the row of EVENTS of its call; -1 for an orphan.
+
+    first: shape (m,): whether it is the first work of its call (by start); false for orphans. calls: API calls in the
+    trace. graphs: calls that launched more than one. duplicates: calls with the id of an earlier one.
+    """
+
+    launch: I64
+    first: npt.NDArray[np.bool_]
+    calls: int
+    graphs: int
+    orphans: int
+    duplicates: int
+
+    def notes(self, what: str = "row of device work") -> list[str]:
+        """Return sentences on orphans and on calls that launched several."""
+        out = []
+        if self.orphans and self.orphans == self.launch.size:
+            why = "no call of the runtime or driver with its correlation id is in the trace"
+            out.append(f"what launched the device work is not known: {why}")
+        elif self.orphans:
+            rows = f"{self.orphans:,} of {self.launch.size:,} {what.replace('row ', 'rows ', 1)}"
+            out.append(f"{rows} have no launch call in the trace")
+        if self.graphs:
+            calls = grouping.plural("call", self.graphs)
+            out.append(f"{calls} launched more than one (CUDA graphs): their time is charged to the first work of each")
+        return out
+
+
+def launches_of(trace: Trace, rows: I64) -> Launched:
+    """Return the launch of each of these rows of EVENTS, device work in the order of the trace."""
+    events = trace.events
+    calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS))
+    correlation = events.column("correlation")
+    known = correlation.is_valid().to_numpy()
+    pid = events.column("pid")
+    keys = np.column_stack(
+        (
+            events.column("source").to_numpy().astype(np.int64),
+            pid.fill_null(0).to_numpy(),
+            pid.is_valid().to_numpy().astype(np.int64),
+            correlation.fill_null(0).to_numpy(),
+        )
+    )
+    found = link(keys[calls], keys[rows], launch_known=known[calls], device_known=known[rows])
+    launch = np.append(calls, -1)[found.launch] if calls.size else np.full(rows.size, -1, np.int64)
+    linked = np.flatnonzero(launch >= 0)
+    first = np.zeros(rows.size, np.bool_)
+    # Rows stand in order of start: the first that names a call is its first work.
+    first[linked[np.unique(launch[linked], return_index=True)[1]]] = True
+    graphs = int(np.count_nonzero(found.work > 1))
+    return Launched(launch, first, int(calls.size), graphs, found.orphans, found.duplicates)

@@ -1,0 +1,118 @@
+"""Whose rows are whose: the rank, process or input that rows of EVENTS belong to, each with its own steps and devices.
+
+An owner is an input, and in it a rank where rows name ranks; where they name none, a process where several processes
+worked on devices, took steps or communicated. A row without a rank belongs to the only rank of its input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.clocks import by_input, sources_of_several_runs
+from tracekit.index.sources import several_clocks, source_label, source_labels
+from tracekit.report import Cell, Column
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+
+COLUMNS = frozenset({"kind", "source", "rank", "pid"})
+Mask = npt.NDArray[np.bool_]
+_TELLING = DEVICE_WORK | {Kind.STEP, Kind.COMMUNICATION}
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """codes: shape (n,), the owner of each row of EVENTS. labels: what each is called, all different.
+
+    ranks: of each owner, None where unknown. clocks: owners of the same number share a clock.
+    """
+
+    codes: I64
+    labels: list[str]
+    ranks: list[Cell]
+    clocks: list[int]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def column(self, owners: list[int], priority: int = 0) -> list[Column]:
+        """Return the column that names the owner of each row of a table; none where there is one owner alone."""
+        if len(self) < 2:
+            return []
+        title = "Rank" if None not in self.ranks else "Input"
+        return [Column("owner", title, Unit.TEXT, [self.labels[o] for o in owners], priority)]
+
+    def said(self, owner: int) -> str:
+        """Return the beginning of a sentence about an owner: "rank 3: "; "" where there is one alone."""
+        return f"{self.labels[owner]}: " if len(self) > 1 else ""
+
+
+def find(trace: Trace, *, join_ranks: bool = False) -> Owners:
+    """Return the owners. join_ranks: inputs that share a clock and name the same rank are one owner."""
+    events = trace.events
+    every = np.arange(events.num_rows)
+    inputs = by_input(trace)
+    place = grouping.Key(inputs.codes, range(inputs.count))
+    rank = _only_rank(place, grouping.key_of(events, "rank", every))
+    pid = grouping.key_of(events, "pid", every)
+    split = _split_by_process(trace, place, rank, pid)
+    process = grouping.Key(np.where(split, pid.codes, 0), pid.labels)
+    own_clocks = several_clocks(trace) or bool(sources_of_several_runs(trace))
+    if join_ranks and not own_clocks:
+        place = grouping.Key(np.where(rank.codes > 0, 0, place.codes), place.labels)
+    groups = grouping.group_by(place, rank, process)
+    keys = list(zip(*groups.labels, strict=True))
+    order = sorted(range(groups.count), key=lambda g: [(cell is None, cell or 0) for cell in keys[g]])
+    number = np.empty(groups.count, np.int64)
+    number[order] = np.arange(groups.count)
+    places, ranks, pids = ([labels[g] for g in order] for labels in groups.labels)
+    sources = [inputs.labels[0][p] if isinstance(p, int) else None for p in places]
+    runs = [inputs.labels[1][p] if isinstance(p, int) else None for p in places]
+    processes = [run if p is None else p for p, run in zip(pids, runs, strict=True)]
+    clocks = [p if own_clocks and isinstance(p, int) else 0 for p in places]
+    return Owners(number[groups.codes], _labels(trace, sources, ranks, processes), ranks, clocks)
+
+
+def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
+    """Return the ranks with those filled in that a row lacks, where its input has one rank alone."""
+    if not (rank.codes == 0).any() or len(rank.labels) == 1:
+        return rank
+    width = len(rank.labels)
+    seen = np.unique(place.codes * width + rank.codes)
+    seen = seen[seen % width > 0]
+    places, first, count = np.unique(seen // width, return_index=True, return_counts=True)
+    alone = np.zeros(len(place.labels), np.int64)
+    alone[places[count == 1]] = seen[first[count == 1]] % width
+    return grouping.Key(np.where(rank.codes == 0, alone[place.codes], rank.codes), rank.labels)
+
+
+def _split_by_process(trace: Trace, place: grouping.Key, rank: grouping.Key, pid: grouping.Key) -> Mask:
+    """Return for each row whether its process is an owner of its own."""
+    telling = np.flatnonzero(grouping.kind_mask(trace.events, _TELLING) & (rank.codes == 0))
+    count = len(place.labels)
+    width = len(pid.labels)
+    seen = np.unique(place.codes[telling] * width + pid.codes[telling])
+    processes = np.bincount(seen[seen % width > 0] // width, minlength=count)
+    unnamed = np.bincount(seen[seen % width == 0] // width, minlength=count)
+    several = (processes > 1) & (unnamed == 0)
+    split: Mask = several[place.codes] & (rank.codes == 0)
+    return split
+
+
+def _labels(trace: Trace, sources: list[Cell], ranks: list[Cell], pids: list[Cell]) -> list[str]:
+    names = source_labels(trace)
+    out = []
+    for source, rank, pid in zip(sources, ranks, pids, strict=True):
+        parts = [] if rank is None else [f"rank {rank}"]
+        shared = [s for s, r in zip(sources, ranks, strict=True) if r == rank]
+        if isinstance(source, int) and (rank is None or len(shared) > 1) and (len(set(sources)) > 1 or pid is None):
+            parts.insert(0, source_label(names, source))
+        if pid is not None:
+            parts.append(f"process {pid}")
+        out.append(" · ".join(parts))
+    return [f"{text} ({i})" if out.count(text) > 1 else text for i, text in enumerate(out)]

@@ -1,0 +1,113 @@
+"""The window that a training step takes on a device: where the work that it launched runs, not where its host range is.
+
+Host ranges of steps (kind `step`) run ahead of the device. So a step's window on a device begins with the first work
+that was launched within the step's range (by any thread of its process) and ends where the next step's window begins;
+that of the last step ends with the last work it launched. Windows of a process follow each other without a gap, and all
+work inside a window counts, whoever launched it. A step that launched nothing on the device begins at its host range's
+start, or where the step before it begins, whichever is later. Where no launch is known at all, the host ranges
+themselves are the windows. A step within another step of its process is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.devices import Device, Devices
+from tracekit.index.launches import Launched
+from tracekit.report import Cell
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+
+COLUMNS = frozenset({"step", "name"})
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps of one process in order: starts, ends: ns; numbers: that of the profiler, else the place in the order."""
+
+    source: int
+    pid: Cell
+    place: int
+    starts: I64
+    ends: I64
+    numbers: list[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of steps on a device, begins[i] <= ends[i] <= begins[i + 1]. by_launch: else they are host ranges."""
+
+    steps: Steps
+    begins: I64
+    ends: I64
+    by_launch: bool
+
+
+def host_steps(trace: Trace, places: grouping.Groups) -> tuple[list[Steps], int]:
+    """Return the steps of each process, and how many were left out since they lie within another."""
+    picked = grouping.pick(trace, {Kind.STEP})
+    if not picked.rows.size:
+        return [], 0
+    place = grouping.Key(places.codes[picked.rows], range(places.count))
+    groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
+    numbers = trace.events.column("step").take(picked.rows).to_pylist()
+    found, inside = [], 0
+    for g in range(groups.count):
+        mine = np.flatnonzero(groups.codes == g)
+        starts = picked.starts[mine]
+        ends = starts + picked.durations[mine]
+        own = np.ones(mine.size, np.bool_)
+        own[1:] = ends[1:] > np.maximum.accumulate(ends)[:-1]
+        inside += int(np.count_nonzero(~own))
+        source, pid, where = (labels[g] for labels in groups.labels)
+        kept = mine[own].tolist()
+        names = [numbers[i] if numbers[i] is not None else place for place, i in enumerate(kept)]
+        found.append(Steps(int(source or 0), pid, int(where or 0), starts[own], ends[own], names))
+    return found, inside
+
+
+def windows_on(devices: Devices, device: Device, steps: list[Steps], launched: Launched) -> list[Windows]:
+    """Return the windows on the device, those of each process that launched work on it within its steps.
+
+    Where no work of the device has a known launch: the host ranges, if one process alone has steps.
+    """
+    candidates = [s for s in steps if s.source == device.source and s.place == device.place]
+    call = launched.launch[device.index]
+    linked = call >= 0
+    if not linked.any():
+        if len(candidates) != 1:
+            return []
+        only = candidates[0]
+        ends = np.minimum(only.ends, np.append(only.starts[1:], only.ends[-1:]))
+        return [Windows(only, only.starts, ends, False)]
+    events = devices.trace.events
+    call = call[linked]
+    begun = events.column("ts_ns").to_numpy()[call]
+    pids = events.column("pid")
+    pid, pid_known = pids.fill_null(0).to_numpy()[call], pids.is_valid().to_numpy()[call]
+    work = device.index[linked]
+    found = []
+    for each in candidates:
+        own = ~pid_known if each.pid is None else pid_known & (pid == each.pid)
+        step = np.searchsorted(each.starts, begun, side="right") - 1
+        own &= step >= 0
+        own[own] = begun[own] < each.ends[step[own]]
+        if own.any():
+            found.append(_windows(each, step[own], devices.starts[work[own]], devices.ends[work[own]]))
+    return found
+
+
+def _windows(steps: Steps, step: I64, starts: I64, ends: I64) -> Windows:
+    """step, starts, ends: of the work that was launched within a step."""
+    n = steps.starts.size
+    present = np.bincount(step, minlength=n) > 0
+    first = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(first, step, starts)
+    begins = np.maximum.accumulate(np.where(present, first, steps.starts))
+    last = int(ends[step == n - 1].max()) if present[-1] else int(steps.ends[-1])
+    edges = np.append(begins, max(last, int(begins[-1])))
+    return Windows(steps, begins, edges[1:], True)

@@ -1,0 +1,77 @@
+"""Steps of training as views need them: which rows they are, whose, and how busy the devices were inside each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64, Ranges, merge
+from tracekit.analysis.nesting import nest
+from tracekit.index import grouping
+from tracekit.index import owners as _owners
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+
+COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
+HINT = (
+    "steps come from torch.profiler (prof.step() after each), paddle.profiler (the same) and the recorder "
+    "(tracekit.recorder.step, or steps over a data loader)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps in order of (owner, start); arrays of shape (n,). rows: of EVENTS; owner: number of the owner; ns."""
+
+    owners: _owners.Owners
+    rows: I64
+    owner: I64
+    starts: I64
+    durations: I64
+    inner: int
+    notes: list[str]
+
+
+def find(trace: Trace, owners: _owners.Owners) -> Steps:
+    """Return the outermost steps of each thread, by owner and start."""
+    picked = grouping.pick(trace, {Kind.STEP})
+    owner = owners.codes[picked.rows]
+    thread = picked.key("tid")
+    pid = picked.key("pid")
+    lanes = (owner * len(pid.labels) + pid.codes) * len(thread.labels) + thread.codes
+    ends = picked.starts + picked.durations
+    outer = np.flatnonzero(nest(lanes, picked.starts, ends).depth == 0) if picked.rows.size else picked.rows
+    order = outer[np.lexsort((picked.rows[outer], picked.starts[outer], owner[outer]))]
+    return Steps(
+        owners, picked.rows[order], owner[order], picked.starts[order], picked.durations[order],
+        picked.rows.size - order.size, picked.notes("step"),
+    )  # fmt: skip
+
+
+def covered(ranges: Ranges, at: I64) -> I64:
+    """Return how many ns of merged ranges lie before each of the times, shape (n,)."""
+    first, last = ranges
+    if not first.size:
+        return np.zeros(at.size, np.int64)
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(last - first)))
+    which = np.searchsorted(first, at, "right")
+    inside = np.minimum(at - first[np.maximum(which - 1, 0)], (last - first)[np.maximum(which - 1, 0)])
+    return np.where(which > 0, before[np.maximum(which - 1, 0)] + inside, 0)
+
+
+def busy_inside(trace: Trace, steps: Steps) -> list[int | None]:
+    """Return the union of device work inside each step; None where its owner has no device work at all."""
+    work = grouping.pick(trace, DEVICE_WORK)
+    owner = steps.owners.codes[work.rows]
+    busy: list[int | None] = [None] * steps.rows.size
+    for o in np.unique(steps.owner).tolist():
+        mine = owner == o
+        if not mine.any():
+            continue
+        ranges = merge(work.starts[mine], (work.starts + work.durations)[mine])
+        at = np.flatnonzero(steps.owner == o)
+        found = covered(ranges, (steps.starts + steps.durations)[at]) - covered(ranges, steps.starts[at])
+        for place, ns in zip(at.tolist(), found.tolist(), strict=True):
+            busy[place] = ns
+    return busy

@@ -1,0 +1,1 @@
+"""Readers of tracekit's own Parquet archives and JSON lines."""

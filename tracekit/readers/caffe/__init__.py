@@ -1,0 +1,1 @@
+"""Readers of `caffe time` and of Mini-Caffe's trace."""

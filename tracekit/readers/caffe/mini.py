@@ -1,0 +1,36 @@
+"""Mini-Caffe's profiler (Profiler.dump): scopes as pairs B, E, in order of their ends.
+
+    { "traceEvents": [ { "name": "net:conv1", "cat": "category", "ph": "B", "ts": 120, "pid": 0, "tid": 0 },
+        { "name": "net:conv1", "cat": "category", "ph": "E", "ts": 310, "pid": 0, "tid": 0 },
+        { "name": "net", "cat": "category", "ph": "B", "ts": 100, ... } ... ], "displayTimeUnit": "ms" }
+
+A record is an element of the list. ts is whole µs since the profiler was made: no clock is stated. Each scope's B and E
+stand beside each other, inner scopes before outer ones, so the file is not in order of time. A name is the path
+"outer:inner"; names are not escaped, so a quote in one breaks the JSON: such events are mended, with a note.
+
+Source of the facts: Mini-Caffe's profiler.cpp; no real file was at hand.
+"""
+
+from __future__ import annotations
+
+from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.family import MINI_CAFFE, sniffer_of
+from tracekit.readers.trace_event.generic import ChromeReading
+from tracekit.readers.trace_event.look import MINI_CAFFE as DIALECT
+from tracekit.trace import Ledger
+
+
+def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    reading = events.begin(source, options, ledger, DIALECT.tool, MINI_CAFFE)
+    return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
+
+
+READER = Reader(
+    name=MINI_CAFFE,
+    title="Mini-Caffe profiler trace",
+    suffixes=(".json", ".json.gz"),
+    sniff=sniffer_of(MINI_CAFFE),
+    read=_read,
+)

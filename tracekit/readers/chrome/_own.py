@@ -1,0 +1,226 @@
+"""Chrome traces that tracekit wrote (writers/chrome/trace.py says how): rows come back to their lanes.
+
+`tracekit.lanes` at the end of the file says what each thread of the viewer stands for; args hold the columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.builder import event_batch
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.columns import SCRATCH, Planner
+from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.look import BEGIN, END
+from tracekit.readers.trace_event.pairs import Pairs
+from tracekit.readers.trace_event.plan import FACT, PAIRED, Build, Member, members_of
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.schema import KINDS, Kind
+from tracekit.trace import SourceFacts
+
+_WHOLE = (
+    "correlation", "step", "bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes", "device", "context",
+    "stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
+)  # fmt: skip
+_SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
+_TEXTS = ("raw_name", "copy_kind")
+_LANE = ("source", "rank", "process", "device", "context", "stream", "thread")
+_PROCESS = re.compile(r"(?:rank -?\d+ · )?(?:(?P<name>.*) \(process (?P<pid>[^()]*)\)|process [^()]*)", re.DOTALL)
+_DEVICE = re.compile(r"(?:rank -?\d+ · )?(?:.* · )?GPU (?P<name>.*?)(?: \(process [^()]*\))?", re.DOTALL)
+_THREAD = re.compile(r"(?P<name>.*) \(thread [^()]*\)", re.DOTALL)
+_STREAM = re.compile(r"stream (?P<id>\S+) (?P<name>.+?)(?:, context \S+)?", re.DOTALL)
+
+
+def is_own(facts: dict[str, Any]) -> bool:
+    """Tell whether the facts beside the events are ours, lanes included."""
+    own = facts.get("tracekit")
+    lanes = own.get("lanes") if isinstance(own, dict) else None
+    return isinstance(lanes, list) and all(
+        isinstance(lane, dict) and isinstance(lane.get("tid"), int) for lane in lanes
+    )
+
+
+class OwnReading:
+    """One file of our own."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self._own: dict[str, Any] = reading.facts["tracekit"]
+        origin = self._own.get("origin_ns")
+        reading.run.origin_ns = origin if isinstance(origin, int) and not isinstance(origin, bool) else None
+        base = reading.facts.get("baseTimeNanoseconds")
+        self._offset = (base if isinstance(base, int) else 0) - (reading.run.origin_ns or 0)
+        self._lanes = self._table()
+        self._pairs = Pairs(reading.ledger)
+        self._take_sources()
+
+    def _table(self) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """Return by the viewer's tid: value and known of each part of a lane, and whether it is a device's."""
+        lanes = [lane for lane in self._own["lanes"] if 0 <= lane["tid"] < 1 << 24]
+        size = max((lane["tid"] for lane in lanes), default=0) + 1
+        out = {}
+        for key in (*_LANE, "on_device"):
+            values, known = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+            for lane in lanes:
+                value = lane.get("side") == "device" if key == "on_device" else lane.get(key)
+                if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+                    values[lane["tid"]], known[lane["tid"]] = value, True
+            out[key] = values, known
+        return out
+
+    def _take_sources(self) -> None:
+        run = self.reading.run
+        facts = [s for s in self._own.get("sources", []) if isinstance(s, dict)]
+        taken = []
+        for one in facts:
+            known = {k: one[k] for k in SourceFacts.__dataclass_fields__ if k in one}
+            if isinstance(known.get("path"), str) and isinstance(known.get("facts", {}), dict):
+                taken.append(SourceFacts(**{"format": "chrome-trace"} | known))
+        if taken:
+            run.sources[:] = taken
+        run.sources[0].facts = run.sources[0].facts | {"archived_ledgers": self._own.get("ledger", [])}
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows; the run has its names afterwards."""
+        planner = Planner(self.look, self.reading.ledger)
+        with closing(self._pairs):
+            for rows in events.planned(self.reading, planner):
+                paired = rows.has(PAIRED)
+                if paired.any():
+                    self._take_pairs(rows.take(paired))
+                    rows = rows.take(~paired)
+                if rows.count:
+                    self._place(rows)
+                    self.reading.ledger.kept += rows.count
+                    self.reading.ledger.events_out += rows.count
+                    yield event_batch(rows.count, rows.columns)
+            yield from self._pairs.batches()
+        self._name_everything()
+
+    def _take_pairs(self, rows: Rows) -> None:
+        begins = rows.per_plan(lambda b: b.phase == BEGIN)
+        identity, _ = rows.ints("scratch_2")
+        none = np.zeros(rows.count, np.int64)
+        self._place(rows)
+        source = rows.columns.pop("source")
+        self._pairs.add(rows, source, begins, (identity, none, none))
+
+    def look(self, build: Build) -> None:
+        """Say what an event is."""
+        event = build.event
+        phase, cat = event.get("ph"), event.get("cat")
+        if phase == "M":
+            self._metadata(build)
+            return
+        if phase in ("s", "f") and cat == "launch":
+            build.ignore("launch arrow")
+            return
+        events.named(build)
+        build.consts["kind"] = cat if cat in KINDS else Kind.OTHER
+        build.time("ts_ns", event.members.get("ts"))
+        build.integer("scratch_0", event.members.get("tid"))
+        if phase == "X":
+            build.time("dur_ns", event.members.get("dur"))
+        elif phase in ("b", "e"):
+            build.phase = BEGIN if phase == "b" else END
+            build.flags |= PAIRED
+            build.integer("scratch_2", event.members.get("id"))
+        args = dict(event.args)
+        beside = event.members.get("tracekit")
+        if beside is not None and beside.raw[:1] == b"{":
+            args |= members_of(event.text, beside)
+        self._take(build, args)
+
+    def _take(self, build: Build, args: dict[str, Member]) -> None:
+        event, taken = build.event, set[str]()
+        for column in _WHOLE:
+            if build.integer(column, args.get(column)):
+                taken.add(column)
+        for key, columns in _SHAPES:
+            sizes = event.items(args[key]) if key in args else []
+            if len(sizes) == 3:
+                for column, size in zip(columns, sizes, strict=True):
+                    build.integer(column, size)
+                taken.add(key)
+        if build.integer("scratch_1", args.get("tid")):
+            taken.add("tid")
+        if build.number("value", args.get("value")):
+            taken.add("value")
+        if "dur_ns" in args and not build.exact:
+            build.odd = True
+        elif "dur_ns" in args:
+            build.consts["dur_ns"] = int(args["dur_ns"].raw)
+            build.times.pop("dur_ns", None)
+            taken.add("dur_ns")
+        for column in _TEXTS:
+            if (text := args[column].text() if column in args else None) is not None:
+                build.consts[column] = text
+                taken.add(column)
+        if "name" in args and args["name"].is_null():
+            build.consts["name"] = None
+            taken.add("name")
+        rest = {k: m for k, m in args.items() if k not in taken}
+        if "args_text" in rest and (text := rest["args_text"].text()) is not None:
+            build.consts["args"] = text
+        elif "args" in rest and rest["args"].raw[:1] == b"{":
+            inner = members_of(event.text, rest["args"])
+            build.keep(*inner.values())
+            if not inner:
+                build.consts["args"] = "{}"
+        else:
+            build.keep(*rest.values())
+
+    def _metadata(self, build: Build) -> None:
+        event = build.event
+        build.fate = FACT
+        build.integer("pid", event.members.get("pid"))
+        build.integer("tid", event.members.get("tid"))
+        build.extra = {"what": event.get("name") or "", "text": event.arg("name") or ""}
+
+    def _place(self, rows: Rows) -> None:
+        """Put rows on the lanes that they came from, on the clock they came with."""
+        columns, count = rows.columns, rows.count
+        columns["ts_ns"] = pa.array(columns["ts_ns"].to_numpy() + self._offset)
+        viewer, known = rows.ints("scratch_0")
+        size = len(self._lanes["source"][0])
+        lane = np.where(known & (viewer >= 0) & (viewer < size), viewer, 0)
+        device_side = self._lanes["on_device"][0][lane] == 1
+        columns["source"] = pa.array((self._lanes["source"][0][lane] + self.reading.options.source).astype(np.int32))
+        for column, key, kind in (("rank", "rank", pa.int32()), ("pid", "process", pa.int64())):
+            values, there = self._lanes[key]
+            columns[column] = pa.array(values[lane], mask=~there[lane]).cast(kind)
+        own_tid = events.filled(columns.get("scratch_1"), count, pa.int64())
+        thread, there = self._lanes["thread"]
+        columns["tid"] = events.where(device_side, own_tid, pa.array(thread[lane], mask=~there[lane]))
+        for column, kind in (("device", pa.int32()), ("context", pa.int64()), ("stream", pa.int64())):
+            values, there = self._lanes[column]
+            of_lane = pa.array(values[lane], mask=~there[lane]).cast(kind)
+            own = events.filled(columns.get(column), count, kind)
+            columns[column] = events.where(device_side, of_lane, own)
+        for name in SCRATCH:
+            columns.pop(name, None)
+
+    def _name_everything(self) -> None:
+        run, names = self.reading.run, self.reading.names
+        for lane in self._own["lanes"]:
+            source = int(lane.get("source") or 0) + self.reading.options.source
+            process = names.processes.get(lane.get("pid"), "")
+            thread = names.threads.get((lane.get("pid"), lane.get("tid")), "")
+            if lane.get("side") == "device":
+                found = _DEVICE.fullmatch(process)
+                number = str(lane.get("device"))
+                if found and (name := found["name"].removeprefix(number).strip()):
+                    run.devices[source, lane.get("device")] = name
+                if (stream := _STREAM.fullmatch(thread)) and stream["id"] == str(lane.get("stream")):
+                    run.streams[source, lane.get("device"), lane.get("stream")] = stream["name"]
+                continue
+            if (found := _PROCESS.fullmatch(process)) and found["name"]:
+                run.processes[source, lane.get("process")] = found["name"]
+            if (found := _THREAD.fullmatch(thread)) and found["name"]:
+                run.threads[source, lane.get("process"), lane.get("thread")] = found["name"]

@@ -1,0 +1,1 @@
+"""Reader of the CUDA command-line profiler's logs."""

@@ -1,0 +1,112 @@
+"""Rows of a CUDA profiler log, found by structure: which lines have the same keys in the same places, and where.
+
+Lines of one shape (the same keys, or as many cells) are read together. A line that no shape fits is left to the
+reader's path for single lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracekit.readers.cuda_profile._cells import I64, Cells, Mask, Text
+
+MOST_FIELDS = 200
+SHAPES_A_BLOCK = 24
+"""Key-value lines of more different shapes than this, in one block, go line by line."""
+PAIR = re.compile(r"([A-Za-z_]\w*)=\[ ?(.*?) ?\](?=\s+[A-Za-z_]\w*=\[|\s*$)", re.ASCII)
+
+_KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
+
+Shape = tuple[I64, dict[str, Cells]]
+"""Numbers of the lines in their block, and the cells of each column."""
+
+
+def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
+    """Give lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
+
+    Only closing brackets are looked for: where a line has the keys of its shape, they say where its values begin.
+    """
+    closes = np.flatnonzero(text.bytes == ord("]"))
+    first = np.searchsorted(closes, starts)
+    count = np.searchsorted(closes, ends) - first
+    for fields in np.flatnonzero(np.bincount(count))[:MOST_FIELDS].tolist():
+        if not 0 < fields <= MOST_FIELDS:
+            continue
+        rows = np.flatnonzero(count == fields)
+        rights = closes[first[rows][:, None] + np.arange(fields)]
+        keys = np.empty_like(rights)
+        keys[:, 0] = starts[rows]
+        keys[:, 1:] = rights[:, :-1] + 2
+        stops = ends[rows]
+        for _ in range(SHAPES_A_BLOCK):
+            if not len(rows):
+                break
+            names = _keys(text, keys[0], rights[0])
+            mine = _like_the_first(text, names, keys, rights, stops)
+            if mine[0]:
+                cells = {
+                    name: Cells(text, keys[mine, at] + len(name) + 3, rights[mine, at] - 1)
+                    for at, name in enumerate(names)
+                }
+                yield rows[mine], cells
+            else:
+                mine[:] = False
+                mine[0] = True  # a shape that is none: this line goes by itself
+            rows, keys, rights, stops = rows[~mine], keys[~mine], rights[~mine], stops[~mine]
+
+
+def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
+    """Return the keys of one line, "" for what is none."""
+    names = []
+    for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
+        found = _KEY.match(text.padded, key, right)
+        names.append(found[1].decode("ascii") if found else "")
+    return names if len(set(names)) == len(names) else [""]
+
+
+def _like_the_first(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
+    """Tell which lines have these keys in their places, values between blanks, and nothing behind the last."""
+    mine: Mask = ends - rights[:, -1] <= 2
+    data = text.bytes
+    for at, name in enumerate(names):
+        if not name:
+            mine[:] = False
+            break
+        pattern = f"{name}=[ ".encode()
+        mine &= text.same(keys[:, at], pattern)
+        mine &= (rights[:, at] - keys[:, at] > len(pattern)) & (data[rights[:, at] - 1] == ord(" "))
+        if at:
+            mine &= data[keys[:, at] - 1] == ord(" ")
+    return mine
+
+
+def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
+    """Give comma-separated lines by their number of cells; a line may end early, and lack its last columns."""
+    commas = np.flatnonzero(text.bytes == ord(","))
+    first, last = np.searchsorted(commas, starts), np.searchsorted(commas, ends)
+    cells = last - first + 1
+    quotes = np.flatnonzero(text.bytes == ord('"'))
+    plain = np.searchsorted(quotes, starts) == np.searchsorted(quotes, ends)
+    for count in np.flatnonzero(np.bincount(cells[plain & (cells > 1) & (cells <= len(columns))])).tolist():
+        rows = np.flatnonzero(plain & (cells == count))
+        cuts = commas[first[rows][:, None] + np.arange(count - 1)]
+        begin = np.column_stack([starts[rows], cuts + 1])
+        end = np.column_stack([cuts, ends[rows]])
+        yield rows, {columns[at]: Cells(text, begin[:, at], end[:, at]) for at in range(count)}
+
+
+def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:
+    """Return the cells of one odd line by column, {} when it is no row."""
+    if comma:
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            return {}
+        return dict(zip(columns, cells, strict=False)) if 1 < len(cells) <= len(columns) else {}
+    found = PAIR.findall(line)
+    rest = PAIR.sub("", line).strip()
+    return dict(found) if found and not rest and len({k for k, _ in found}) == len(found) else {}

@@ -1,0 +1,1 @@
+"""Readers of Paddle fluid's two outputs: profile and printed report."""

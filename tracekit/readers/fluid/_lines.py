@@ -1,0 +1,52 @@
+"""What the lines of Paddle's printed reports of fluid.profiler look like."""
+
+from __future__ import annotations
+
+import re
+
+from tracekit.readers.printed.lines import NUMBER
+
+MARK = re.compile(
+    r"-(?<!--)-{4,}(?:>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
+    r"|\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$)"
+)
+"""It begins at the first dash; a character that stands there for sure makes the search fast."""
+TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
+HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
+COLUMNS = re.compile(
+    r"Event\s+Calls\s+Total\s+(CPU Time \(Ratio\)\s+GPU Time \(Ratio\)\s+)?Min\.\s+Max\.\s+Ave\.(\s+Ratio\.)?"
+)
+OTHER_COLUMNS = re.compile(r"Event\s+Calls\s+Total\b.*")
+_FIGURE = re.compile(r"[-+]?[\d.(]|-?nan|inf", re.ASCII)
+MEMORY_COLUMNS = re.compile(r"Event\s+Alloc Calls\s+Size\(MB\)\s+Free Calls\s+Size\(MB\)")
+_RATIO = rf"(?:{NUMBER}|-?nan|inf)\*?"
+ROW = re.compile(
+    rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})(?:\s+({NUMBER}) \(({_RATIO})\)\s*({NUMBER}) \(({_RATIO})\))?"
+    rf"\s+({NUMBER})\s+({NUMBER})\s+({NUMBER})(?:\s+({_RATIO}))?\s*",
+    re.ASCII,
+)
+MEMORY_ROW = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d{{1,18}})\s+({NUMBER})\s+(\d{{1,18}})\s+({NUMBER})\s*", re.ASCII)
+OVERHEAD = re.compile(rf"(Computation time|Framework overhead)\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
+TOTAL = re.compile(rf"(Total time|Elapsed time of events|Accumulated time of events): ({NUMBER})", re.ASCII)
+COPY = re.compile(rf"( *)(Gpu[Mm]em[Cc]py\w*)\s+Calls: (\d{{1,18}})\s+Total: ({NUMBER})\s+Ratio: ({_RATIO})%", re.ASCII)
+FACT = re.compile(r"(Place|Time unit|Sorted by)(?::)? (.{1,200})")
+MERGED = "Note! This Report merge all thread info into one."
+THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
+MOST_LEVELS = 100
+MOST_LAYOUTS = 10_000
+MORE_THAN_NAMES = 8
+"""So much wider than the longest name is the column of names."""
+_LONGEST_ROW = 4096
+MOST_DOUBTFUL = 1000
+"""After so many lines below a table that are no rows of it, it is over."""
+
+
+def like_row(text: str) -> bool:
+    """Tell whether a line has a count and two figures or more at its end, as rows have."""
+    words = text[: _LONGEST_ROW + 1].split()
+    figures = 0
+    while len(text) <= _LONGEST_ROW and len(words) > 1 and _FIGURE.match(word := words.pop()):
+        if figures > 1 and len(word) <= 18 and word.isdecimal():
+            return True
+        figures += 1
+    return False

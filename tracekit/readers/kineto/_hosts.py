@@ -1,0 +1,89 @@
+"""Whose work device rows are: one process in a file of Kineto, several where a tool joined the files of ranks.
+
+Device rows have pid = device, and nothing but the file says which process launched them. Tools that join files
+(SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": the label says it then. Others keep
+the pids as they are: then nothing says it, and the rows have no pid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.builder import FIRST_TEXT_ID
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.columns import Mask
+from tracekit.readers.trace_event.plan import MOVABLE
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.readers.trace_event.scan import I64
+from tracekit.trace import Ledger, Run
+
+
+class Hosts:
+    """The host processes of one file, by their label. first: the one that the file's rank is of."""
+
+    def __init__(self, run: Run, source: int, ledger: Ledger) -> None:
+        self._run, self._source, self._ledger = run, source, ledger
+        self._by_label: dict[str, set[int]] = {}
+        self.devices: dict[int, int] = {}
+        """Device by labelled pid."""
+        self.first: int | None = None
+        self.several = False
+
+    def _label(self, pid: int) -> str:
+        return self._run.ids.get(("pid", self._source, pid), "").rpartition(" ")[0]
+
+    def see(self, pids: I64) -> None:
+        """Take the pids of rows of the host."""
+        if self.first is not None and bool((pids == self.first).all()):
+            return  # as almost always
+        for pid in np.unique(pids).tolist():
+            self._by_label.setdefault(self._label(pid), set()).add(pid)
+        if self.first is None and len(pids):
+            self.first = int(pids[0])
+        if not self.several and sum(map(len, self._by_label.values())) > 1:
+            self.several = True
+            self._ledger.note(
+                "joined-files",
+                "host ranges are of several processes: files joined into one. The rank is that of the first process,"
+                " and device work has no process where no label before its pid tells it",
+            )
+
+    def see_devices(self, pids: I64, devices: I64) -> None:
+        """Take the pids of device rows, and the devices that they tell."""
+        if not len(pids) or int(pids.max()) < FIRST_TEXT_ID:
+            return
+        pairs, at = np.unique(np.column_stack((pids, devices)), axis=0, return_index=True)
+        for pid, device in pairs[np.argsort(at)].tolist():
+            if self._label(pid):
+                self.devices.setdefault(pid, device)
+
+    def of(self, pids: I64) -> tuple[I64, Mask]:
+        """Return the host of device rows by their pids in the file, and which are known."""
+        if not self.several:
+            return np.full(len(pids), self.first or 0), np.full(len(pids), self.first is not None)
+        known_pids, place = np.unique(pids, return_inverse=True)
+        found = []
+        for pid in known_pids.tolist():
+            own = self._by_label.get(self._label(pid), set())
+            found.append(next(iter(own)) if len(own) == 1 else -1)
+        hosts = np.array(found, np.int64)[place]
+        return hosts, hosts >= 0
+
+    def move_arrows(self, rows: Rows) -> None:
+        """Give arrows that end on a labelled device its row's lane."""
+        pid, known = rows.ints("pid")
+        moved = rows.has(MOVABLE) & known & np.isin(pid, list(self.devices))
+        if not moved.any():
+            return
+        columns, count = rows.columns, rows.count
+        device = pa.array([self.devices.get(p) for p in pid[moved].tolist()], pa.int32())
+        old = {n: events.filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
+        at = pa.array(np.cumsum(moved) - 1, mask=~moved)
+        columns["device"] = events.where(
+            moved, device.take(at), events.filled(columns.get("device"), count, pa.int32())
+        )
+        columns["stream"] = events.where(moved, old["tid"], old["stream"])
+        columns["tid"] = events.where(moved, pa.nulls(count, pa.int64()), old["tid"])
+        host, found = self.of(pid)
+        columns["pid"] = events.where(moved, pa.array(host, mask=~found), old["pid"])

@@ -1,0 +1,282 @@
+"""PyTorch's profiler (Kineto): Chrome trace JSON of torch 1.8 to today, for CUDA, ROCm, MTIA, XPU and CPU.
+
+    { "schemaVersion": 1, "distributedInfo": {"rank": 0}, "deviceProperties": [{"id": 0, "name": "Tesla V100"}],
+      "traceEvents": [ { "ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 4458676984451.267,
+        "dur": 4.960, "args": {"device": 0, "stream": 7, "correlation": 57609, "grid": [8, 1, 1]} }, ...],
+      "baseTimeNanoseconds": 1711964646000000000 }
+
+A record is an element of traceEvents. Unix time in ns is ts x 1000 + baseTimeNanoseconds (absent: ts is Unix time in
+µs already, unless it is small, as where a script filtered the events: no stated clock), computed in integers. Kept: X
+and i events, and the arrows s, t, f. Facts: M events. Ignored: empty objects.
+
+| cat | kind |
+|---|---|
+| cpu_op, Operator | operator |
+| user_annotation | user_range; "ProfilerStep#n": step n; "nccl:..." and the like: communication (Operator too) |
+| these and cpu_op | "enumerate(DataLoader)#...": dataloader; "Optimizer.step#...": optimizer |
+| python_function | python_op |
+| cuda_runtime, cuda_driver, mtia_runtime, ... | runtime, driver |
+| kernel; gpu_memcpy; gpu_memset; cuda_sync | kernel; memcpy; memset; sync |
+| mtia_ccp_events | kernel, or memcpy where it is a dma_request |
+| gpu_user_annotation, Trace, cuda_profiler_range, others | other |
+
+A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
+rows have pid = device and tid = stream in the file (torch 1.8: the text "stream 7"); here they have these in `device`
+and `stream`, and the pid of the host process, since one file is of one process; ends of arrows there are in the context
+of the work on their stream.
+"[memory]" instants are rows of kind memory (bytes signed, device when it is a GPU) and bring two counters, Total
+Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args. What is in a
+step is found behind the reader (tracekit.steps).
+
+Rank, world size, process groups and device properties are facts of the run. Device events at time 0 with duration 0
+have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
+in libkineto's output_json.cpp and ActivityType.cpp.
+
+Several of these files joined into one: `readers/kineto/_hosts.py`. Not supported: memory snapshots (pickle).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.builder import event_batch
+from tracekit.readers.kineto._hosts import Hosts
+from tracekit.readers.kineto._look import Look
+from tracekit.readers.source import Source
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.columns import Planner
+from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.family import KINETO, sniffer_of
+from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.readers.trace_event.scan import I64
+from tracekit.schema import Kind
+from tracekit.trace import Ledger
+
+NAME = KINETO
+
+_LOG_PREFIX = re.compile(r"^(?:WARNING|ERROR):[^\]]{0,200}\] ")
+"""Level, time, process and line of source that libkineto puts before what it says."""
+TIMELESS_NS = 10**12
+"""Where a trace reaches beyond this, a device event at time 0 has no time: the clocks count from boot or from 1970."""
+
+
+def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    reading = events.begin(source, options, ledger, "PyTorch profiler (Kineto)", NAME)
+    # torch 1.8 writes the tid of device rows as "stream 7".
+    reading.tids = events.LaneIds(reading.run, "tid", options.source, before="stream ")
+    reading.run.origin_ns = _origin(reading, events.first_time(source))
+    return Opened(reading.run, _Kineto(reading).batches(), False, (ledger,))
+
+
+def _origin(reading: Reading, first_us: int) -> int | None:
+    base = reading.facts.get("baseTimeNanoseconds")
+    if base is None and 0 < first_us < events.EPOCH_FROM_US:
+        return None
+    return base if isinstance(base, int) and abs(base) < 1 << 62 else 0
+
+
+class _Kineto:
+    """What spans the slabs of one file: the host's process, what is a device, the rank."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        info = reading.facts.get("distributedInfo")
+        rank = info.get("rank") if isinstance(info, dict) else None
+        self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
+        self.hosts = Hosts(reading.run, reading.options.source, reading.ledger)
+        self.devices: set[int] = {p["id"] for p in self._properties() if isinstance(p.get("id"), int)}
+        self.contexts: dict[tuple[int, int], int | None] = {}
+        """(device, stream) -> the context of its work, None where it is of several."""
+
+    def _properties(self) -> list[dict[str, Any]]:
+        found = self.reading.facts.get("deviceProperties", self.reading.facts.get("computeProperties"))
+        return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        reading, waiting = self.reading, list[Rows]()
+        look = Look(reading)
+        planner = Planner(look, reading.ledger, with_args=reading.options.wants("args"))
+        for rows in events.planned(reading, planner):
+            self._watch(rows)
+            waiting.append(rows)
+            # Device rows take the pid of the host, which most files tell at once.
+            if self.hosts.first is not None or len(waiting) > 16:
+                for each in waiting:
+                    yield from self._finished(each)
+                waiting.clear()
+        for each in waiting:
+            yield from self._finished(each)
+        look.close()
+        self._name_everything()
+
+    def _watch(self, rows: Rows) -> None:
+        """Learn which process the host is, and which numbers are devices."""
+        pid, told = rows.ints("pid")
+        self.hosts.see(pid[rows.has(HOST) & told])
+        device, known = rows.ints("device")
+        if known.any() and (own := rows.has(DEVICE)).any():
+            self.hosts.see_devices(pid[known & own & told], device[known & own & told])
+            self.devices.update(np.unique(device[known & own]).tolist())
+            (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
+            stream = np.where(on_stream & ~_no_number(stream), stream, -1)
+            at = np.flatnonzero(known & own & in_context)
+            for number, of, found in _distinct(device[at], stream[at], context[at])[0]:
+                if self.contexts.setdefault((number, of), found) != found:
+                    self.contexts[number, of] = None
+
+    def _arrow_contexts(self, rows: Rows) -> None:
+        """Ends of arrows on a device are in the context of the work that they point at; the file does not repeat it."""
+        arrows = rows.has(MOVABLE)
+        if not self.reading.options.wants("context") or not arrows.any():
+            return
+        (device, known), (stream, on_stream) = rows.ints("device"), rows.ints("stream")
+        at = np.flatnonzero(arrows & known)
+        stream = np.where(on_stream & ~_no_number(stream), stream, -1)
+        places, place = _distinct(device[at], stream[at])
+        found = [self.contexts.get((number, of)) for number, of in places]
+        if any(context is not None for context in found):
+            context, stated = rows.ints("context")
+            context[at] = np.array([c or 0 for c in found], np.int64)[place]
+            stated[at] = np.array([c is not None for c in found])[place]
+            rows.columns["context"] = pa.array(context, mask=~stated)
+
+    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        reading = self.reading
+        reading.ledger.kept += rows.count
+        rows = self._with_true_times(rows)
+        columns = rows.columns
+        own = rows.has(DEVICE)
+        host = self.hosts.first
+        events.move_arrows(rows, None if self.hosts.several else host, self.devices)
+        self.hosts.move_arrows(rows)
+        self._arrow_contexts(rows)
+        if own.any():
+            pid = events.filled(columns.get("pid"), rows.count, pa.int64())
+            of, found = self.hosts.of(rows.ints("pid")[0])
+            columns["pid"] = events.where(own, pa.array(of, mask=~found), pid)
+        for column in ("device", "stream", "context"):
+            if column in columns and (none := _no_number(columns[column].fill_null(0).to_numpy())).any():
+                columns[column] = events.where(none, pa.nulls(rows.count, columns[column].type), columns[column])
+        counters = self._memory(rows)
+        for name in ("scratch_0", "scratch_1", "scratch_2"):
+            columns.pop(name, None)
+        rank: pa.Array | int | None = self.rank
+        if self.hosts.several and rank is not None:
+            of, known = rows.ints("pid")
+            rank = pa.array(np.full(rows.count, rank, np.int32), mask=~known | (of != host))
+        yield reading.batch(rows, rank=rank)
+        yield from counters
+
+    def _with_true_times(self, rows: Rows) -> Rows:
+        ts, (dur, timed) = rows.columns["ts_ns"].to_numpy(), rows.ints("dur_ns")
+        if not (ts == 0).any():
+            return rows
+        timeless = (ts == 0) & (dur == 0) & timed & rows.has(DEVICE)
+        if not timeless.any() or not (ts.max() > TIMELESS_NS or self.reading.run.origin_ns):
+            return rows
+        count = int(timeless.sum())
+        self.reading.ledger.kept -= count
+        self.reading.ledger.drop(
+            "no-time", count, text="dropped: device events at time 0, which the profiler has no time for"
+        )
+        return rows.take(~timeless)
+
+    def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Make counters of the running totals; take the device away where the memory is the host's."""
+        own = rows.has(MEMORY)
+        if not own.any():
+            return iter(())
+        columns = rows.columns
+        kind, _ = rows.ints("scratch_0")
+        if "device" in columns:
+            host = own & (kind == 0)  # c10::DeviceType::CPU
+            columns["device"] = events.where(host, pa.nulls(rows.count, pa.int32()), columns["device"])
+        made = []
+        for column, name in (("scratch_1", "Total Allocated"), ("scratch_2", "Total Reserved")):
+            values, known = rows.ints(column)
+            at = np.flatnonzero(own & known)
+            if len(at):
+                keep = {k: columns.get(k) for k in ("ts_ns", "event_id", "pid", "tid", "device")}
+                taken = {k: v.take(pa.array(at)) for k, v in keep.items() if isinstance(v, pa.Array)}
+                made.append(
+                    event_batch(len(at), taken | {
+                        "kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64),
+                        "source": self.reading.options.source, "rank": None if self.hosts.several else self.rank,
+                    })
+                )  # fmt: skip
+                self.reading.ledger.events_out += len(at)
+        return iter(made)
+
+    def _name_everything(self) -> None:
+        reading = self.reading
+        run, names, source = reading.run, reading.names, reading.options.source
+        for properties in self._properties():
+            if isinstance(properties.get("id"), int) and isinstance(properties.get("name"), str):
+                run.devices[source, properties["id"]] = properties["name"]
+        devices = {
+            pid for pid in names.processes.keys() | names.labels.keys()
+            if pid != self.hosts.first and (pid in self.devices or (names.labels.get(pid, "CPU") != "CPU"))
+        }  # fmt: skip
+        for pid, text in names.processes.items():
+            if pid not in devices:
+                run.processes[source, pid] = text
+            elif (
+                pid in self.devices
+                and (source, pid) not in run.devices
+                and names.processes.get(self.hosts.first or -1) != text
+            ):
+                run.devices[source, pid] = text
+        for (pid, tid), text in names.threads.items():
+            if pid not in devices:
+                run.threads[source, pid, tid] = text
+            elif tid >= 0 and text != f"stream {tid}":
+                run.streams[source, self.hosts.devices.get(pid, pid), tid] = text
+        for level in ("WARNING", "ERROR"):
+            said = [text for text in _listed(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
+            if said:
+                first = " ".join(_LOG_PREFIX.sub("", said[0]).split())[:200]
+                reading.ledger.note(f"profiler-{level.lower()}", f"{level} of the profiler itself: {first}", len(said))
+        facts = run.sources[0].facts
+        for key, value in reading.facts.items():
+            if key not in ("traceEvents", "deviceProperties", "computeProperties"):
+                facts[key] = value
+        if self._properties():
+            facts["deviceProperties"] = self._properties()
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _distinct(*columns: I64) -> tuple[list[tuple[int, ...]], I64]:
+    """Return the distinct rows of some columns, and for each row its place among them."""
+    place = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        # Each column's values become small numbers first, so that these always fit beside those of the columns before.
+        values, code = np.unique(column, return_inverse=True)
+        _, place = np.unique(place * len(values) + code, return_inverse=True)
+    first = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
+    first[place] = np.arange(len(place))
+    return list(zip(*(column[first].tolist() for column in columns), strict=True)), place
+
+
+def _no_number(values: Any) -> Any:
+    """Tell which numbers of a device, stream or context stand for none: -1, and -1 of 32 bits (Context Sync)."""
+    return (values < 0) | (values == 0xFFFFFFFF)
+
+
+READER = Reader(
+    name=NAME,
+    title="PyTorch profiler (Kineto) trace",
+    suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
+    sniff=sniffer_of(NAME),
+    read=_read,
+    steps=True,
+)

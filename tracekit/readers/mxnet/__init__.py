@@ -1,0 +1,1 @@
+"""Readers of MXNet's trace and of its aggregate table."""

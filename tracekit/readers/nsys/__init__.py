@@ -1,0 +1,1 @@
+"""Readers of Nsight Systems' exports: SQLite, JSON lines, and the tables of `nsys stats`."""

@@ -1,0 +1,222 @@
+"""nsys export --type jsonlines: one object a line, with a number of its type; names are places in an array of texts.
+
+    {"data":["[Unknown]","cudaMalloc_v3020","vectorAdd(float*, float*)", ...]}
+    {"Type":48,"TraceProcessEvent":{"startNs":"68078778","endNs":"257222655","correlationId":100,"name":"1", ...}}
+    {"Type":79,"CudaEvent":{"startNs":"1517727052","endNs":"1517728492","kernel":{"shortName":"2","gridX":1, ...}, ...}}
+
+A record is a line; `event_id` is its number. Calls (TraceProcessEvent, CudaApiEvent), kernels, copies, memsets and
+synchronization (CudaEvent) and NVTX (NvtxEvent: push/pop, start/end, marks; domains, categories and thread names are
+facts) are events, as in the reader of the SQLite export; other types are ignored, each under its own name. Calls of
+other libraries than CUDA (OS runtime and so on, by eventClass) are ignored too, unless `--option osrt=yes`.
+
+The array of texts may stand anywhere: the file is read twice. With `--separate-strings true` each text is a line:
+
+    {"type":"String","id":"316","value":"vectorAdd(float*, float*)"}
+
+Without texts names are null, with a note. CommEvent names processes; what the profiler itself warns of
+(DiagnosticEvent: events that may be missing) is told in notes. Times are ns from
+the session's start, whose wall clock the lines do not say: `Run.origin_ns` is None. Members without a place in the
+schema stand in args under their own names. Not kept: gridId. Sources: programs that read such files (FORMATS 3c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.builder import BATCH_ROWS, RowBuilder
+from tracekit.readers.names import Demangler
+from tracekit.readers.nsys._facts import OPTIONS, tell_warnings, wants_osrt
+from tracekit.readers.nsys._json import (
+    BITS,
+    CATEGORY,
+    DOMAIN,
+    MARK,
+    PUSH_POP,
+    START_END,
+    THREAD,
+    ObjectError,
+    Tables,
+    call,
+    integer,
+    nvtx,
+    work,
+)
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_EVENT = re.compile(rb'^\s*\{.*"(?:TraceProcessEvent|CudaApiEvent|CudaEvent|NvtxEvent)"\s*:\s*\{')
+_TEXTS = re.compile(rb'^\s*\{\s*"data"\s*:\s*\[\s*"')
+_TEXT = re.compile(rb'^\s*\{(?=.*"type"\s*:\s*"String")(?=.*"id"\s*:)(?=.*"value"\s*:)')
+_DEFINITION = re.compile(rb'"Type"\s*:\s*"?(?:33|39|75)"?\s*[,}]')
+_CALLS = ("TraceProcessEvent", "CudaApiEvent")
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to lines that hold such events; the array of texts alone may be of something else."""
+    if not head.text or head.data.lstrip()[:1] != b"{":
+        return Confidence.NO
+    lines = head.lines()
+    if any(_EVENT.match(line) for line in lines[:500]):
+        return Confidence.YES
+    alone = bool(lines) and ((_TEXTS.match(lines[0]) and len(lines) == 1) or _TEXT.match(lines[0]))
+    return Confidence.MAYBE if alone else Confidence.NO
+
+
+@dataclass(slots=True)
+class _State:
+    run: Run
+    options: ReadOptions
+    ledger: Ledger
+    names: Demangler
+    tables: Tables
+    osrt: bool
+    unnamed: dict[int, str]
+    rows: RowBuilder = field(default_factory=RowBuilder)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events. Raises: UsageError for a bad option."""
+    osrt = wants_osrt(options)
+    run = Run()
+    run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
+    tables = _tables(source)
+    if tables.texts is None and not tables.separate:
+        ledger.note("no-texts", "no line holds the array of texts: calls and kernels have no names")
+    tell_warnings(ledger, tables.warnings)
+    for thread, name in tables.threads.items():
+        run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
+    demangler = Demangler(ledger, enabled=options.demangle)
+    state = _State(run, options, ledger, demangler, tables, osrt, dict(tables.processes))
+    return Opened(run, _batches(source, state), False, (ledger,))
+
+
+_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')
+
+
+def _tables(source: Source) -> Tables:
+    """Return the texts, the definitions and what the profiler said, wherever they stand."""
+    tables = Tables()
+    definitions: list[tuple[int, dict[str, Any]]] = []
+    for block in source.line_blocks(Ledger()):
+        if not any(word in block.data for word in _FIRST) and not _DEFINITION.search(block.data):
+            continue
+        for line in block.data.split(b"\n"):
+            definition = _DEFINITION.search(line) and b'"NvtxEvent"' in line
+            if not definition and not any(word in line for word in _FIRST):
+                continue
+            found = _object(line)
+            if found is None:
+                continue
+            if definition:
+                members, kind = found.get("NvtxEvent"), integer(found.get("Type"))
+                if isinstance(members, dict) and kind in (CATEGORY, THREAD, DOMAIN):
+                    definitions.append((kind, members))
+            else:
+                tables.take(found)
+    for kind, members in definitions:
+        tables.define(kind, members)
+    return tables
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(line.strip(b"\0\r \t"))
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
+    try:
+        for block in source.line_blocks(state.ledger):
+            lines = block.data.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            state.ledger.read += len(lines)
+            for at, line in enumerate(lines):
+                _line(state, line, block.line + at, torn=block.torn and at == len(lines) - 1)
+                if len(state.rows) >= BATCH_ROWS:
+                    yield state.rows.take()
+        if len(state.rows):
+            yield state.rows.take()
+    finally:
+        state.names.close()
+
+
+def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
+    ledger, where = state.ledger, f"line {number}"
+    if not line.strip(b"\0\r \t"):
+        ledger.ignore("blank")
+        return
+    found = _object(line)
+    if found is None:
+        if torn:
+            ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
+        else:
+            ledger.drop("bad-row", where=where, text="dropped: a line that is no JSON object")
+        return
+    kind = integer(found.get("Type"))
+    if kind is None:
+        if isinstance(found.get("data"), list) or (found.get("type") == "String" and "value" in found):
+            ledger.facts += 1
+        else:
+            ledger.ignore("no event")
+        return
+    name = next((key for key, value in found.items() if isinstance(value, dict)), f"Type {kind}")[:60]
+    try:
+        row = _row(state, name, kind, found.get(name), number)
+    except ObjectError as err:
+        ledger.drop("bad-row", where=where, text=f"dropped: an object that cannot be read ({err})")
+        return
+    if row is None:
+        return
+    state.rows.add(**row, event_id=number, source=state.options.source)
+    ledger.kept += 1
+    ledger.events_out += 1
+
+
+def _row(state: _State, name: str, kind: int, members: Any, number: int) -> dict[str, Any] | None:
+    """Return the row of an object; None when it is none, which is then accounted for."""
+    row: dict[str, Any] | None = None
+    if name in _CALLS:
+        row = call(members, state.tables)
+        if row["kind"] is Kind.OTHER and not state.osrt:
+            state.ledger.ignore("calls of other libraries")
+            return None
+    elif name == "CudaEvent":
+        row = work(members, state.tables, state.names)
+    elif name == "NvtxEvent" and kind in (CATEGORY, THREAD, DOMAIN):
+        state.ledger.facts += 1
+        return None
+    elif name == "NvtxEvent" and kind in (MARK, PUSH_POP, START_END):
+        row = nvtx(members, kind, state.tables, number)
+        if row["dur_ns"] is None and kind != MARK:
+            text = "a range did not end before the profile did: it has no duration"
+            state.ledger.note("open-range", text, where=f"line {number}")
+    elif name == "CommEvent":
+        state.ledger.facts += 1
+        return None
+    if row is None:
+        state.ledger.ignore(f"{name} type {kind}")
+    elif row.get("pid") in state.unnamed:
+        pid = row["pid"]
+        state.run.processes[(state.options.source, pid)] = state.unnamed.pop(pid)
+    return row
+
+
+READER = Reader(
+    name="nsys-jsonl",
+    title="Nsight Systems export (JSON lines)",
+    suffixes=(".json", ".jsonl"),
+    sniff=sniff,
+    read=read,
+    options=OPTIONS,
+)

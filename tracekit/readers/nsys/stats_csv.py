@@ -1,0 +1,315 @@
+"""nsys stats: its reports as CSV or as columns, one or many in a file.
+
+    Processing [report1.sqlite] with [/opt/nvidia/nsight-systems/2024.5.1/host-linux-x64/reports/cuda_gpu_trace.py]...
+    Start (ns),Duration (ns),CorrId,GrdX,...,Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name
+    1540178479,1632,171,,,,,,,,,,0.000,0.002,Device,Pinned,NVIDIA GeForce RTX 3080 (0),1,7,[CUDA memcpy Device-to-Host]
+
+A record is a line; `event_id` is its number. Traces (cuda_gpu_trace, cuda_api_trace, nvtx_pushpop_trace and all others
+with Start, Duration and Name) give EVENTS, sums (cuda_gpu_kern_sum, cuda_api_sum, nvtx_sum, cuda_gpu_mem_time_sum ...)
+TOTALS; cuda_gpu_mem_size_sum gives TOTALS with `bytes` and value_min, value_max, value_avg in bytes. `section` is the
+report's name, from the line before the table where there is one, else what its columns say. Columns go by the header's
+names and units, of all versions; in 2019 and 2020 the unit stands in the title ("CUDA API Statistics (nanoseconds)").
+
+What the console prints is read as it is pasted or logged: with other output around the tables, with an indent or a
+prefix before each line. A row that is moved against the dashes is read by its blanks, or not at all. Names with line
+ends in them, in quotes, are one row (the further lines count as merged).
+
+Starts count from the session's start, whose wall clock is not printed: `Run.origin_ns` is None. Device rows name no
+process. Sizes in KB or MB are rounded in print: a note says so. Columns without a place in the schema stand in `args`
+as printed, under the header's words. nvtx_gpu_proj_trace gives its ranges at their projected times, nvtx_gpu_proj_sum
+their projected total, cuda_kern_exec_trace its kernels (their calls stand in `args`).
+
+Tables with bars (--format table, Markdown) and with tabs (--format tsv) are read too.
+
+Not supported: HTML and JSON forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
+are ignored, with a note).
+Sources: output quoted in forums, teaching and documentation, of 2019.5 to 2026.3 (FORMATS section 3c), the SQL of the
+reports of 2020 to 2024.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.nsys._layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
+from tracekit.readers.nsys._rows import Rows
+from tracekit.readers.nsys._tables import NAMES, Header, has_numbers, headed, header_of, is_number, unread, work_of
+from tracekit.readers.source import LineBlock, Source
+from tracekit.trace import Ledger, Run, SourceFacts
+
+QUOTED_LINES = 100
+_LOG_TAG = re.compile(rb"\[[^]\[{}\"\s]{1,60}\](?:[\s<:]|$)")
+"""`[3/8] `, `[1,0]<stdout>:`, `[INFO] `: no JSON, though it begins as JSON may."""
+_NUMBERED = re.compile(r"\s*[\d.]+\s*[,\t]")
+_ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a header of such a table, or to the line that names a report."""
+    if not head.text:
+        return Confidence.NO
+    if head.data.lstrip()[:1] in (b"{", b"["):
+        first = next((line for line in head.lines() if line.strip()), b"").strip()
+        if not _LOG_TAG.match(first):
+            return Confidence.NO
+    before, unit, named = "", "", False
+    for raw in head.lines()[:2000]:
+        line = raw.decode("utf-8", "replace").rstrip("\r")
+        if (b"Start" in raw or b"Total" in raw) and headed(line) is not None:
+            return Confidence.YES
+        if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
+            return Confidence.YES
+        if unread(line) or ((b"Processing [" in raw or b"Executing '" in raw) and REPORT.match(line)):
+            named = True
+        if b"Statistics" in raw and (found := title(line)) is not None:
+            unit = found.unit
+        before = line if line.strip() else before
+    return Confidence.YES if named else Confidence.NO
+
+
+@dataclass(slots=True)
+class _State:
+    ledger: Ledger
+    rows: Rows
+    header: Header | None = None
+    places: Places | None = None
+    between: str = ","
+    texts: int = 0
+    report: str = ""
+    title: Title = field(default_factory=Title)
+    section: str = ""
+    table: int = -1
+    before: str = ""
+    quoted: list[str] = field(default_factory=list)
+    unread: bool = False
+    parted: bool = False
+    closed: tuple[Header, Places | None, str, int] | None = None
+    """The table before, which other output behind a blank line has ended."""
+    traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    skipped: int = 0
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events and totals."""
+    run = Run()
+    run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
+    state = _State(ledger, Rows(run, options, ledger))
+    return Opened(run, _batches(source, state), True, (ledger,))
+
+
+def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
+    ledger = state.ledger
+    try:
+        for block in source.line_blocks(state.ledger):
+            yield from _block(state, block)
+        if state.quoted:
+            text = "dropped: a row that cannot be read (a quote is not closed)"
+            ledger.drop("bad-row", len(state.quoted), text=text)
+        if state.skipped and not ledger.kept:
+            ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", state.skipped)
+        yield from state.rows.take(everything=True)
+    finally:
+        state.rows.close()
+
+
+def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
+    lines = block.data.decode("utf-8", "replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    state.ledger.read += len(lines)
+    for at, line in enumerate(lines):
+        last = at == len(lines) - 1
+        line = line.rstrip("\r\0")
+        above_rule = not last and "--" in lines[at + 1] and places(lines[at + 1].rstrip("\r\0")) is not None
+        # A rule may end a table, too: then a row stands above it.
+        if above_rule and line.strip() and not _is_row_above_rule(state, line):
+            state.ledger.ignore("header")
+            state.before = line
+            continue
+        _line(state, line, block.line + at, torn=block.torn and last)
+        yield from state.rows.take()
+
+
+def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
+    ledger = state.ledger
+    if state.quoted and _is_whole(state, line):
+        text = "dropped: a row that cannot be read (a quote is not closed)"
+        where = f"line {number - len(state.quoted)}"
+        ledger.drop("bad-row", len(state.quoted), where=where, text=text)
+        state.quoted = []
+    in_cells = state.places is None and state.header is not None and state.between != "|"
+    if state.quoted or (in_cells and line.count('"') % 2 and (not state.parted or _NUMBERED.match(line))):
+        _quoted(state, line, number, torn=torn)
+        return
+    if not line.strip() or (state.places is not None and not line[state.places[0][0] :].strip()):
+        ledger.ignore("message" if line.strip() else "blank")
+        if state.header is not None:
+            state.report, state.parted = "", True
+        else:
+            state.places = None
+        state.unread = False
+        return
+    before, state.before = state.before, line
+    columns = places(line) if "--" in line else None
+    if columns is not None:
+        _rule(state, columns, before, number)
+        return
+    if boxed(line) == []:
+        ledger.ignore("rule")
+        return
+    count = 0 if state.header is None else len(state.header.columns)
+    cells = split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
+    if state.header is not None and _is_row(state, state.header, cells, line):
+        state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
+        return
+    if state.parted and state.header is not None:
+        state.closed = state.header, state.places, state.between, state.texts
+        state.header, state.places, state.parted = None, None, False
+    if (match := REPORT.match(line)) is not None:
+        ledger.ignore("message")
+        state.report, state.title = next(g for g in match.groups() if g), Title()
+        state.header, state.places, state.unread, state.closed = None, None, False, None
+        return
+    if "Statistics" in line and (named := title(line)) is not None:
+        ledger.ignore("message")
+        state.title, state.header, state.places, state.unread, state.closed = named, None, None, False, None
+        return
+    if (found := headed(line, state.title.unit)) is not None:
+        ledger.ignore("header")
+        state.places, state.between = None, found[1]
+        _begin(state, found[0])
+        return
+    _outside(state, line, cells, number)
+
+
+def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
+    """Tell whether a line is a row of the table, be it a bad one: messages may stand between rows.
+
+    Behind a blank line only a good row is one: a paste may have a blank line after each line.
+    """
+    if state.parted:
+        return len(cells) == len(header.columns) and has_numbers(header, cells)
+    if state.places is not None:
+        start, end = state.places[0]
+        return header.columns[0] in NAMES or any(map(str.isdigit, line[start:end]))
+    if len(cells) == len(header.columns):
+        return ("Start" not in line and "Total" not in line) or header_of(cells) is None
+    return not MESSAGE.match(line)
+
+
+def _is_whole(state: _State, line: str) -> bool:
+    """Tell whether a line is a good row of its own: then the quote before it was none of a name with line ends."""
+    if state.header is None or line.count('"') % 2:
+        return False
+    cells = split(line, state.between)
+    return len(cells) == len(state.header.columns) and has_numbers(state.header, cells)
+
+
+def _is_row_above_rule(state: _State, line: str) -> bool:
+    """Tell whether a line is a good row of the open table of dashes."""
+    if state.header is None or state.places is None:
+        return False
+    cells = row(line, state.places, texts=state.texts)
+    return len(cells) == len(state.header.columns) and has_numbers(state.header, cells)
+
+
+def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
+    """A name with line ends in it: its lines are one row, told at the last."""
+    state.quoted.append(line)
+    whole = "\n".join(state.quoted)
+    if whole.count('"') % 2 and len(state.quoted) < QUOTED_LINES and not torn:
+        return
+    count = len(state.quoted)
+    state.quoted = []
+    try:
+        rows = list(csv.reader(io.StringIO(whole), delimiter=state.between, strict=True))
+    except csv.Error:
+        rows = []
+    cells = rows[0] if len(rows) == 1 else []
+    if state.header is None or len(cells) != len(state.header.columns):
+        reason = "torn-row" if torn else "bad-row"
+        text = "dropped: the last line is cut" if torn else "dropped: a row that cannot be read (a quote is not closed)"
+        state.ledger.drop(reason, count, where=f"line {number - count + 1}", text=text)
+        return
+    state.ledger.merged += count - 1
+    state.rows.row(state.header, state.section, cells, number - count + 1, torn=torn, quoted=True)
+
+
+def _rule(state: _State, columns: Places, before: str, number: int) -> None:
+    """A line of dashes: what stood before it was the header."""
+    state.ledger.ignore("rule")
+    cells = cut(before, columns)
+    found = header_of(cells, state.title.unit)
+    if found is None and _is_row_above_rule(state, before):
+        state.header = state.places = None
+        return
+    state.places = columns
+    if found is not None:
+        _begin(state, found)
+        return
+    state.header = None
+    if state.report or state.title.report or "Operation" in cells:
+        _tell_unread(state, state.report or state.title.report or "that stands there", number)
+
+
+def _begin(state: _State, header: Header) -> None:
+    state.header, state.unread, state.parted, state.closed = header, False, False, None
+    state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
+    state.table += 1
+    state.section = state.report or state.title.report or header.report
+    if header.form == "trace" and (kind := work_of(header)):
+        columns = state.traces.setdefault(kind, header.columns)
+        if columns != header.columns:
+            text = f"several reports tell of the same {kind}: what is summed over events counts them more than once"
+            state.ledger.note("told-twice", text)
+
+
+def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
+    """A line that is no row of a table that is read."""
+    if state.header is None and not state.unread and (_ROW.match(line) or _is_of_closed(state, line)):
+        state.ledger.ignore("row without a header")
+        text = "rows of a table stand there without its header: they are not read; is the text cut?"
+        state.ledger.note("no-header", text, where=f"line {number}")
+        return
+    name = state.report
+    if not state.unread and (found := unread(line)):
+        name = state.report = name or found
+    if MESSAGE.match(line) or not name:
+        state.skipped += "SKIPPED: " in line
+        state.ledger.ignore("message")
+        return
+    state.ledger.ignore(f"table {name}")
+    if not state.unread and len(cells) > 2:
+        _tell_unread(state, name, number)
+
+
+def _is_of_closed(state: _State, line: str) -> bool:
+    """Tell whether a line would have been a good row of the table that other output has ended."""
+    if state.closed is None:
+        return False
+    header, columns, between, texts = state.closed
+    cells = split(line, between, len(header.columns)) if columns is None else row(line, columns, texts=texts)
+    return len(cells) == len(header.columns) and has_numbers(header, cells)
+
+
+def _tell_unread(state: _State, report: str, number: int) -> None:
+    state.unread = True
+    text = f"the report {report} is not read: it has no rows of a name with Start and Duration, nor with Total Time"
+    state.ledger.note(f"unread-{report.replace('_', '-').replace(' ', '-')}", text, where=f"line {number}")
+
+
+READER = Reader(
+    name="nsys-stats-csv",
+    title="nsys stats reports (CSV, columns)",
+    suffixes=(".csv", ".txt"),
+    sniff=sniff,
+    read=read,
+    gives="both",
+)

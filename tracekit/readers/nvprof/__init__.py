@@ -1,0 +1,1 @@
+"""Readers of nvprof: CSV, printed text, and its database."""

@@ -1,0 +1,285 @@
+"""Cells of one line by the names of the CSV's columns, whether the line is CSV or text."""
+
+from __future__ import annotations
+
+import re
+
+from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, Header, Table, split_cells, units_of
+from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
+from tracekit.readers.nvprof._squeezed import squeezed_cells
+from tracekit.readers.nvprof._state import OpenTable
+from tracekit.readers.nvprof._table import cut_cells
+
+_DECIMAL = re.compile(
+    r"^[+-]?(?:\d+|\d{1,3}(?:[.,'\u2019\u00a0\u2009\u202f]\d{3})+)([.,])\d+(?:e[-+]\d+)?(?:%|[a-zA-Zµμ]+(?:/s)?)?$"
+)
+_NUMBER = re.compile(r"^[+-]?\.?\d")
+_FRACTION = re.compile(r"^[+-]?\d[\d.,]*[.,]\d+(?:e[-+]\d+)?(?:%|[nmuµμ]?s)?$")
+_SIX_DIGITS = re.compile(r"^\d+\.\d{6}(?:e[-+]\d+)?$")
+_ONE_BLANK = re.compile(r"^([^%]*\d%) \d")
+"""A percentage wider than its column leaves one blank before the time."""
+_BARE = re.compile(r"^<?\d+\.\d+$")
+_TIME_CELL = re.compile(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
+_SHAPE = re.compile(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
+_TEXT_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
+_SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
+
+
+def decimal_of(text: str, delimiter: str) -> str:
+    """Return "." or ",", whichever divides the first number whose fraction is no doubt one; "" when there is none.
+
+    Where only numbers as `1.234` stand, which may be thousands, the first of them decides.
+    """
+    doubtful = ""
+    for line in text.splitlines():
+        for cell in split_cells(line, delimiter)[0]:
+            if match := _DECIMAL.match(cell.strip()):
+                if not _EITHER.match(cell.strip()):
+                    return match[1]
+                doubtful = doubtful or match[1]
+    return doubtful
+
+
+def _quoted_decimal(cells: dict[str, str]) -> str:
+    """Return what divides fractions in a file of commas, as the first number in no doubt shows; "" while unknown."""
+    for column in _NUMERIC:
+        cell = cells.get(column, "")
+        if (match := _DECIMAL.match(cell)) and not _EITHER.match(cell):
+            return match[1]
+    return ""
+
+
+_NUMERIC = ("Start", "Duration", "Time", "Avg", "Min", "Max", "Size", "Total Time", "Avg Size", "Total")
+_EITHER = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
+
+
+def fitted(values: list[str], header: Header) -> list[str] | None:
+    """Return as many cells as the header has columns: a name without quotes may hold delimiters. None if too few."""
+    extra = len(values) - len(header.columns)
+    if extra <= 0:
+        return values if not extra else None
+    column = "Name" if "Name" in header.columns else "Kernel"
+    if header.quoted or column not in header.columns:
+        return None
+    at = header.columns.index(column)
+    return [*values[:at], header.delimiter.join(values[at : at + extra + 1]), *values[at + extra + 1 :]]
+
+
+def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] | None:
+    """Return the stripped cells by column; None when the line does not look like a row of this table."""
+    header = table.header
+    cells: dict[str, str] = {}
+    for column, value in zip(header.columns, values, strict=True):
+        if column or (header.table is Table.UNIFIED and "" not in cells):
+            cells[column] = value.strip()
+    if not table.decimal:
+        table.decimal = decimal_of(text, header.delimiter) if header.delimiter != "," else _quoted_decimal(cells)
+    return cells if _is_row(cells, text, header) else None
+
+
+def takes_units(text: str, table: OpenTable, *, torn: bool) -> bool:
+    """Whether a line is the row of units of the open table, or of a rival whose header came before it.
+
+    Where several tables wait, the row goes to the oldest; whose the rows below it are is unknown from then on.
+    """
+    waiting = [t for t in (*table.rivals, table) if t.units is None]
+    found = [(t, units) for t in waiting if (units := units_of(text, t.header)) is not None]
+    if not found:
+        return False
+    width = len(split_cells(text, table.header.delimiter)[0])
+    found = [pair for pair in found if len(pair[0].header.columns) == width] or found
+    if torn:
+        return True
+    found[0][0].units = found[0][1]
+    if len(found) > 1 or found[0][0] is not table:
+        alike = [t for t in (*table.rivals, table) if t.header.columns == found[0][0].header.columns]
+        if len(alike) > 1:
+            for one in alike:
+                one.mix()
+    return True
+
+
+_ODD_PERCENT = re.compile(r"^(?:[<>~]?[+-]?\.?\d|[+-]?(?:nan|inf|1\.#))", re.IGNORECASE)
+_NO_NUMBERS = frozenset({"nan", "inf", "infinity"})
+
+
+def _is_row(cells: dict[str, str], text: str, header: Header) -> bool:
+    if header.quoted and len(header.columns) < NARROW and '"' not in text:
+        return False
+    if header.table is Table.TRACE:
+        if len(header.columns) >= NARROW:
+            return True
+        start, duration = cells["Start"], cells["Duration"]
+        return bool(_NUMBER.match(start)) and (
+            not duration or bool(_NUMBER.match(duration)) or duration.lower().lstrip("+-") in _NO_NUMBERS
+        )
+    if header.table is Table.SUMMARY:
+        percent = cells["Time(%)"]
+        return bool(_NUMBER.match(percent)) or (
+            (not percent or bool(_ODD_PERCENT.match(percent)))
+            and bool(
+                _NUMBER.match(cells["Time"])
+                and _NUMBER.match(cells.get("Calls") or cells.get(HOST_CALLS, ""))
+                and cells["Name"]
+            )
+        )
+    first = {Table.COUNTERS: "Invocations", Table.UNIFIED: "Count", Table.PER_CALL: "Device"}
+    cell = cells.get(first[header.table], "")
+    if header.table is Table.UNIFIED and not cell and not header.is_text:
+        # Groups of page faults have no count in CSV.
+        return bool(ORDINAL.match(cells.get("Device", "")) and _NUMBER.match(cells["Total Size"]))
+    return bool(cell) if header.table is Table.PER_CALL else bool(_NUMBER.match(cell))
+
+
+SHORT, LONG = "the row has fewer cells than its header", "the row has more cells than its header"
+UNFIT = "the line begins like a row, but does not look like the rows of its table"
+
+
+def why_no_row(text: str, header: Header, *, torn: bool) -> tuple[str, str] | None:
+    """Return code and text of the reason to drop a line that begins like a row; None for output of the program."""
+    if header.is_text:
+        begins = _begins_text(text, header, torn=torn)
+        return (("torn-row", "the last line is cut") if torn else ("short-row", SHORT)) if begins else None
+    values = [v.strip() for v in split_cells(text, header.delimiter)[0]]
+    if torn:
+        begins = bool(_NUMBER.match(values[0])) or text.lstrip().startswith('"')
+        return ("torn-row", "the last line is cut") if begins else None
+    if not _begins_csv(values, text, header):
+        return None
+    extra = len(values) - len(header.columns)
+    return ("long-row", LONG) if extra > 0 else ("short-row", SHORT if extra else UNFIT)
+
+
+def _begins_csv(values: list[str], text: str, header: Header) -> bool:
+    """Whether the first cells of a line of another width are those of a row.
+
+    The program prints numbers too, so two of them count only with what a row has besides: six decimals, a delimiter
+    that no program uses, the quotes of a table of this width, or both fractions of a line of some width.
+    """
+    if len(values) < 2:
+        return False
+    if header.table in (Table.COUNTERS, Table.PER_CALL):
+        return text.startswith('"') and bool(ORDINAL.match(values[0]))
+    columns = {Table.SUMMARY: ("Time(%)", "Time"), Table.UNIFIED: ("Count", "Avg Size")}
+    try:
+        places = [header.columns.index(c) for c in columns.get(header.table, ("Start", "Duration"))]
+    except ValueError:
+        return False
+    if max(places) >= len(values):
+        return False
+    first, second = (values[p] for p in places)
+    if _SIX_DIGITS.match(first) and _SIX_DIGITS.match(second):
+        return True
+    if not (_NUMBER.match(first) and _NUMBER.match(second)) or len(values) == len(header.columns):
+        return False
+    if header.delimiter != ",":
+        return True
+    if len(values) > len(header.columns):
+        return not header.quoted or '"' in text or text.startswith(("GPU ", "API "))
+    quoted = not header.quoted or len(header.columns) >= NARROW or '"' in text
+    return quoted and len(values) > 3 and bool(_FRACTION.match(first) and _FRACTION.match(second))
+
+
+_GROUPS = ("GPU activities", "API calls", "OpenACC", "OpenMP", "Range")
+_BEGUN_SUMMARY = re.compile(
+    r"^(?:[\w ()]+: +)?-?[\d.<]*(?:nan|inf)?%? +\d[\d.]*(?:ns|us|ms|s)(?: |$)"
+    r"|^(?:GPU activities|API calls|Open(?:ACC|MP)(?: \(\w+\))?|Range): +\d"
+)
+_BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
+
+
+def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
+    """Whether a line of a text table that gives no row is one that was cut or spoilt."""
+    line = text.strip()
+    if torn:
+        group = line.split(":")[0]
+        return line[:1].isdigit() or (header.columns[0] == "Type" and any(g.startswith(group) for g in _GROUPS)) or (
+            header.columns[0] == "Type" and group.startswith(_GROUPS)
+        )  # fmt: skip
+    if header.table is Table.TRACE:
+        cells = re.split(r" +" if header.squeezed else r" {2,}", line)
+        return len(cells) > 1 and bool(_TIME_CELL.match(cells[0]) and (cells[1] == "-" or _TIME_CELL.match(cells[1])))
+    return bool((_BEGUN_SUMMARY if header.table is Table.SUMMARY else _BEGUN_COUNTER).match(
+        line if header.table is Table.SUMMARY else text))  # fmt: skip
+
+
+def text_cells(text: str, header: Header) -> dict[str, str] | None:
+    """Return the cells of a text table's row under the CSV's names; None when the line is no row of this table."""
+    typed = header.columns[0] == "Type"
+    if header.squeezed:
+        values = squeezed_cells(text, header.columns)
+    else:
+        values = cut_cells(text, header.ends, optional_first=typed)
+    if values is None and not header.squeezed and header.table is Table.SUMMARY and (close := _ONE_BLANK.match(text)):
+        values = cut_cells(f"{close[1]} {text[close.end(1) :]}", header.ends, optional_first=typed)
+    if values is None:
+        return None
+    if typed and not values[0].startswith(_GROUPS):
+        values[0] = ""  # output of the program that lacks its line end
+    if header.table is Table.TRACE:
+        if not _TIME_CELL.match(values[0]):
+            return None
+    elif header.table is Table.SUMMARY:
+        # CUDA 5.0 prints the percentage without its sign.
+        percent = values[header.columns.index("Time(%)")]
+        time = values[header.columns.index("Time")]
+        if not percent.endswith("%") and not (_BARE.match(percent) and (time == "0" or _TIME_CELL.match(time))):
+            return None
+    elif not values[header.columns.index("Context") if header.table is Table.PER_CALL else 0].isdecimal():
+        return None
+    cells: dict[str, str] = {}
+    for column, value in zip(header.columns, values, strict=True):
+        cell = "" if value == "-" else value
+        if column in _SHAPES:
+            shape = _SHAPE.match(cell)
+            if shape is None and cell:
+                return None
+            for axis, part in zip("XYZ", shape.groups() if shape else ("", "", ""), strict=True):
+                cells[f"{_SHAPES[column]} {axis}"] = part
+        else:
+            cells[_TEXT_NAMES.get(column, column)] = cell
+    return cells
+
+
+def holds_prefix(text: str, header: Header) -> bool:
+    """Whether a line is a whole row of CSV with what looks like nvprof's own line inside a quoted cell."""
+    if header.is_text or '"' not in text or header.table is not Table.TRACE or len(header.columns) < 3:
+        return False
+    values, _ = split_cells(text.strip(" "), header.delimiter)
+    if len(values) != len(header.columns):
+        return False
+    at = text.find("== ")
+    times = (values[header.columns.index(c)].strip() for c in ("Start", "Duration"))
+    return text.count('"', 0, at) % 2 == 1 and '"' in text[at:] and all(_NUMBER.match(t) for t in times)
+
+
+def after_returns(text: str, table: OpenTable | None) -> str:
+    """Return what a line shows last: behind the carriage returns of a progress bar, but not those inside a name."""
+    at = text.rfind("\r")
+    if at < 0:
+        return text
+    if table is not None and not table.header.is_text and text.count('"', 0, at) % 2:
+        values, _ = split_cells(text.strip(" "), table.header.delimiter)
+        if len(values) == len(table.header.columns) and "\r" not in values[0]:
+            return text
+    return text[at + 1 :]
+
+
+def ends_whole(cells: dict[str, str]) -> bool:
+    """Whether the name of a trace's row is whole for sure, though its line may be cut: what ends it stands there."""
+    name = cells["Name"]
+    if name.startswith("["):
+        return name.endswith("]")
+    is_call = not cells.get("Device") and not cells.get("Grid X")
+    return bool(LAUNCH.match(name) if is_call else SUFFIX.match(name))
+
+
+def begins_row(text: str, header: Header) -> bool:
+    """Whether a piece of a line is the beginning of a row of this table."""
+    if not header.is_text:
+        values = [v.strip() for v in split_cells(text, header.delimiter)[0]]
+        return (len(values) > 1 and bool(_SIX_DIGITS.match(values[0]))) or text.startswith('"')
+    first, *rest = re.split(r" +" if header.squeezed else r" {2,}", text.strip())
+    if header.table is Table.TRACE:
+        return bool(_TIME_CELL.match(first))
+    return bool(rest) and (first.isdecimal() or first.endswith(("%", ":")))

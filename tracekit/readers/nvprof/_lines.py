@@ -1,0 +1,212 @@
+"""Lines of nvprof's text and CSV output: what is a preamble, a header, a row of units; cells of a line.
+
+Facts from the printed output of nvprof 5.0 to 11.8: a line of its own begins with `==PID== `, or with eight equal
+signs where no process is known (`nvprof -i`); headers name the columns, in CSV quoted, in text over their right ends.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tracekit.readers.nvprof._squeezed import squeezed_columns
+from tracekit.readers.printed.lines import uncoloured
+
+PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
+MID_PREFIX = re.compile(
+    r"==(\d+)== ((?:NVPROF is|PGPROF is|Profiling |Metric result|Event result|API calls|Warning|Error|NVTX result"
+    r"|Unified Memory|OpenACC|OpenMP|Some kernel|Generated result).*)$",
+    re.DOTALL,
+)
+"""nvprof's line behind output of the program that did not end its own (a progress bar)."""
+
+STARTED = re.compile(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
+SECTION = re.compile(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
+NVTX_PART = re.compile(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?$', re.DOTALL)
+UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)")
+"""Headings of tables that are not read: device clocks, samples of the CPU, the critical path."""
+
+PAGE_FAULTS = re.compile(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
+"""`Total CPU Page faults: 49`, `Total CPU thrashes: 32`: below the totals of unified memory."""
+MESSAGE = re.compile(
+    r'^\s*+(?:"[^"]*",")?'
+    r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
+    r'Replaying kernel "|\s*No (?:NVTX|OpenACC|OpenMP)[ \w/]* profiled)'
+)
+LEGEND = re.compile(r"^\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): ")
+DEVICE_LINE = re.compile(r'^\s*Device "(.*?)"(?:\s+Kernel: (.*))?\s*$', re.DOTALL)
+KERNEL_LINE = re.compile(r"^\s+Kernel: (.*)$", re.DOTALL)
+
+NARROW = 8
+"""Tables of fewer columns look like the program's own CSV: there a row must also have its quotes."""
+UNIT = re.compile(r"^(?:%|[nmuµμ]?s|[KMGTP]?B(?:/s)?)$")
+DELIMITERS = (",", ";", "\t")
+ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
+"""`GeForce GTX 950 (0)`: name and number of a device."""
+
+HEADLESS = re.compile(
+    r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
+)
+"""The first row of a group says by itself of which table it is: reports are often passed on without their header."""
+NO_HEADER = "a summary has lost its header: its rows say what they are"
+
+_MAYBE_HEADER = re.compile(
+    r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
+)
+"""Every header has one of these words between its delimiters."""
+_WORDS = re.compile(r"\S+(?: \S+)*")
+
+
+HOST_CALLS, DEVICE_CALLS = "Calls (host)", "Calls (device)"
+"""Stand for Calls where kernels launched kernels (dynamic parallelism): real summaries of nvprof 7 and 10."""
+
+
+class Table(StrEnum):
+    """What stands in a table. Trace: EVENTS; all others: TOTALS."""
+
+    TRACE = "trace"
+    SUMMARY = "summary"
+    COUNTERS = "counters"
+    PER_CALL = "counters of each call"
+    UNIFIED = "unified memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a table. columns: names in order; a padded column (a table saved from a sheet) is "".
+
+    delimiter: "" for text, whose cells end under `ends`, exclusive, of the header's words. quoted: the names stood in
+    quotes, so the text cells of the rows do too. squeezed: text that lost its gaps (`readers/nvprof/_squeezed.py`).
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    delimiter: str = ""
+    quoted: bool = False
+    ends: tuple[int, ...] = ()
+    squeezed: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the table is of fixed width, not CSV."""
+        return not self.delimiter
+
+
+def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
+    """Return the cells of a CSV line, and whether its last cell is closed by a quote.
+
+    A quote ends a cell only before a delimiter or the line's end: a name may hold quotes of its own. Doubled quotes
+    count once. Without limits on the length of a cell, unlike the csv module.
+    """
+    if '"' not in line:
+        return line.split(delimiter), False
+    cells: list[str] = []
+    at, size = 0, len(line)
+    while True:
+        if not line.startswith('"', at):
+            end = line.find(delimiter, at)
+            cells.append(line[at : end if end >= 0 else size])
+            if end < 0:
+                return cells, False
+            at = end + 1
+            continue
+        end = at + 1
+        while True:
+            end = line.find('"', end)
+            if end < 0:
+                cells.append(line[at + 1 :])
+                return cells, False
+            if end + 1 == size or line[end + 1] == delimiter:
+                break
+            end += 2 if line[end + 1] == '"' else 1
+        cells.append(line[at + 1 : end].replace('""', '"'))
+        if end + 1 == size:
+            return cells, True
+        at = end + 2
+
+
+SUMMARY = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"), squeezed=True)
+
+
+def find_header(line: str) -> Header | None:
+    """Return the header that a line is, CSV or text, else None."""
+    if line.lstrip()[:1].isdigit() or _MAYBE_HEADER.search(line) is None:
+        return None
+    for delimiter in DELIMITERS:
+        # Tabs beside gaps are blanks of a text table that an editor has put together.
+        if delimiter in line and not (delimiter == "\t" and "  " in line.strip()):
+            cells = [c.strip() for c in split_cells(line.strip(" \r\0"), delimiter)[0]]
+            table = _table(cells)
+            if table is not None:
+                return Header(table, tuple(cells), delimiter, quoted='"' in line)
+    words = list(_WORDS.finditer(line))
+    columns = [w[0] for w in words]
+    table = _table(columns)
+    if table is not None and len(columns) >= 3:
+        return Header(table, tuple(columns), ends=tuple(w.end() for w in words))
+    squeezed = squeezed_columns(line)
+    table = _table(list(squeezed))
+    return Header(table, squeezed, squeezed=True) if table is not None else None
+
+
+def find_late_header(line: str) -> Header | None:
+    """Return the CSV header that stands behind output of the program on one line."""
+    if line.lstrip().startswith('"'):
+        return None
+    for start in ('"Start","Duration"', '"Time(%)","Time"', '"Type","Time(%)"'):
+        at = line.find(start)
+        if at > 0:
+            return find_header(line[at:])
+    return None
+
+
+_TRACE_COLUMNS = frozenset(
+    (
+        "Start", "Duration", "Name", "Grid X", "Grid Size", "Block X", "Registers Per Thread", "Static SMem",
+        "Dynamic SMem", "Size", "Throughput", "Device", "Context", "Stream", "Correlation_ID",
+    )
+)  # fmt: skip
+
+
+def _table(columns: list[str]) -> Table | None:
+    have = set(columns)
+    if {"Kernel", "Invocations"} <= have or ({"Invocations", "Min", "Max"} <= have):
+        return Table.COUNTERS if have & {"Metric Name", "Event Name"} else None
+    if {"Count", "Total Size", "Total Time"} <= have:
+        return Table.UNIFIED
+    if {"Time(%)", "Time", "Name"} <= have and have & {"Calls", HOST_CALLS}:
+        return Table.SUMMARY
+    if {"Device", "Context", "Stream", "Kernel"} <= have:
+        return Table.PER_CALL
+    if len(have & {"Start", "Duration", "Name"}) >= 2 and len(have & _TRACE_COLUMNS) >= 3:
+        return Table.TRACE
+    return None
+
+
+def units_of(line: str, header: Header) -> tuple[str, ...] | None:
+    """Return the units that a line gives to the columns of a CSV table ("" for none), or None if it is no such line."""
+    if header.is_text or not line or line[0].isdigit():
+        return None
+    cells = [c.strip() for c in split_cells(line.strip(" \r\0"), header.delimiter)[0]]
+    while len(cells) > len(header.columns) and not cells[-1]:
+        cells.pop()
+    if len(cells) > len(header.columns) or not any(cells) or not all(UNIT.match(c) for c in cells if c):
+        return None
+    if len(cells) < len(header.columns) and len(cells) < 2:
+        return None
+    return tuple(cells + [""] * (len(header.columns) - len(cells)))
+
+
+def plain(line: str, header: Header | None = None) -> str:
+    """Return a line without the colours of a terminal. header: of the open table.
+
+    Outside CSV, where they may divide thousands, blanks of a web page that do not break are blanks.
+    """
+    line = uncoloured(line)
+    return line.replace("\xa0", " ") if "\xa0" in line and (header is None or header.is_text) else line
+
+
+def is_blank(line: str) -> bool:
+    """Tell whether nothing stands in a line but blanks, NUL bytes and delimiters of a sheet."""
+    return not line.strip(" \t\r\0;,\ufeff")

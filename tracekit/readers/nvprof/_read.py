@@ -1,0 +1,193 @@
+"""nvprof's output, CSV and text, from blocks of lines to batches: what both readers share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.nvprof._cells import text_cells
+from tracekit.readers.nvprof._lines import (
+    HEADLESS,
+    PREFIX,
+    Header,
+    Table,
+    find_header,
+    find_late_header,
+    plain,
+    split_cells,
+    units_of,
+)
+from tracekit.readers.nvprof._session import Session
+from tracekit.readers.nvprof._state import State
+from tracekit.readers.printed.lines import end_of
+from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
+from tracekit.trace import Ledger
+
+TAG = re.compile(
+    r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): "
+    r"|\s*(?:#+|//+|\*{1,2}|(?:> ?)*>)|[\w.-]{1,80} +\|"
+    r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
+    re.ASCII,
+)
+"""Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Without a
+rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl logs, job
+and step before it in those of GitHub's workflows."""
+
+_ROW_STARTS = frozenset(b"0123456789")
+
+
+def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str) -> Opened:
+    """Return the events and totals of nvprof's output; tables of both forms, in any order."""
+    state = State(source.name, options, ledger, reader)
+    tagged = _is_tagged(_plain_lines(source.head().data))
+    if tagged is None and (end := end_of(source)) is not None:
+        tagged = _is_tagged(_plain_lines(end.data))
+    return Opened(state.run, _batches(source, state, bool(tagged)), True, (ledger,))
+
+
+def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBatch]:
+    sessions: dict[int | None, Session] = {None: Session(state)}
+    try:
+        for block in source.line_blocks(state.ledger):
+            if tagged:
+                yield from _tagged_block(block, state, sessions)
+            else:
+                yield from _block(block, sessions[None])
+            yield from state.take()
+        seen = state.ledger.kept + state.ledger.filtered + sum(state.ledger.dropped.values())
+        if state.ledger.ignored.get("header") and not seen:
+            raise ParseError(
+                state.ledger.path, "", "a table header without rows",
+                hint="nvprof writes its rows when the program ends: was it killed before?",
+            )  # fmt: skip
+        strange = [s.strange for s in sessions.values() if s.strange is not None]
+        if strange and not seen and not any(s.nothing for s in sessions.values()):
+            raise ParseError(
+                state.ledger.path, f"line {min(strange)}", "a table that is not understood follows 'Profiling result:'",
+                hint="nvprof's own columns (Start, Duration, Name or Time(%), Time, Calls), divided by commas, "
+                "semicolons or tabs, are read: was the file changed or translated?",
+            )  # fmt: skip
+        if not seen and "tables-not-read" not in state.ledger.notes:
+            elsewhere = state.facts.get("result_file")
+            state.ledger.note(
+                "no-rows", f"the file has no row: nvprof wrote what it recorded to {elsewhere}; read that file"
+                if elsewhere else "the file has no row: nvprof recorded nothing, or what it recorded was removed",
+            )  # fmt: skip
+    finally:
+        state.names.close()
+
+
+def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
+    if not block.torn:
+        batches = session.block(block.data, block.line)
+        if batches is not None:
+            yield from batches
+            return
+    lines = block.data.split(b"\n")
+    if not block.torn:
+        lines.pop()
+    last = len(lines) - 1
+    start = 0
+    """Where the run of lines that look like rows begins."""
+    for index, line in enumerate(lines):
+        is_row = bool(line) and (line[0] in _ROW_STARTS or (line[0] == 34 and line[1:2].isdigit()))
+        if is_row and not (block.torn and index == last):
+            continue
+        if start < index:
+            yield from session.rows(lines[start:index], block.line + start)
+        session.line(line.decode("utf-8", "replace"), block.line + index, torn=block.torn and index == last)
+        start = index + 1
+    if start <= last:
+        yield from session.rows(lines[start:], block.line + start)
+
+
+def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Session]) -> Iterator[pa.RecordBatch]:
+    """Read lines that name their rank, each rank's by a session of its own."""
+    lines = block.data.decode("utf-8", "replace").split("\n")
+    if not block.torn:
+        lines.pop()
+    for index, line in enumerate(lines):
+        line = plain(line) if line.startswith("\x1b") else line
+        tag = TAG.match(line)
+        rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
+        if rank not in sessions:
+            sessions[rank] = Session(state, rank)
+        sessions[rank].line(line[tag.end() :] if tag else line, block.line + index,
+                            torn=block.torn and index == len(lines) - 1)  # fmt: skip
+    yield from state.take()
+
+
+def _plain_lines(head: bytes) -> list[str]:
+    return [plain(line) for line in head.decode("utf-8", "replace").splitlines()]
+
+
+def _is_tagged(head: list[str]) -> bool | None:
+    """Whether nvprof's own lines stand behind the tag of a rank; None where there are none."""
+    for line in head:
+        tag = TAG.match(line)
+        if tag is not None and _is_own(line[tag.end() :]):
+            return True
+        if _is_own(line):
+            return False
+    return None
+
+
+def _is_own(line: str) -> bool:
+    return bool(PREFIX.match(line) or HEADLESS.match(line) or find_header(line))
+
+
+def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
+    """Return what the head says of the text form, or of CSV: the first header decides.
+
+    Without a header (a run without kernels, much output of the program before the table) nvprof's own lines are
+    enough; then the name decides, so that exactly one of the two forms says YES. NUL bytes do not hinder: a log that
+    was written on after a crash holds some.
+    """
+    if head.tables or head.data.startswith(SQLITE_MAGIC):
+        return Confidence.NO
+    own = False
+    lines = _plain_lines(head.data)
+    tagged = bool(_is_tagged(lines))
+    for number, raw in enumerate(lines):
+        tag = TAG.match(raw) if tagged else None
+        line = raw[tag.end() :] if tag else raw
+        header = find_header(line) or (find_late_header(line) if own else None)
+        if header is not None and (own or not _is_doubtful(header, _untagged(lines[number + 1 : number + 4], tagged))):
+            return Confidence.YES if header.is_text == text else Confidence.NO
+        if HEADLESS.match(line):
+            return Confidence.YES if text else Confidence.NO
+        own = own or bool(_OWN.match(line))
+    if not own:
+        return Confidence.NO
+    name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
+    return Confidence.YES if name.endswith(".csv") != text else Confidence.NO
+
+
+def _untagged(lines: list[str], tagged: bool) -> list[str]:
+    return [line[tag.end() :] if (tag := TAG.match(line)) else line for line in lines] if tagged else lines
+
+
+_OWN = re.compile(
+    r'^[\s"]*(?:==\d+==|={8}) (?:NVPROF|PGPROF|Profiling|Warning|Error|Generated|Metric|Event|API calls|OpenACC|OpenMP'
+    r"|NVTX|Some kernel|CPU |System profiling|Dependency|Analysis|Internal profiling|Unified Memory)"
+)
+
+
+def _is_doubtful(header: Header, following: list[str]) -> bool:
+    """Whether any text could hold the header: no quotes or gaps, no row of units below it, no cell with a unit."""
+    if header.squeezed:
+        return not any(text_cells(text, header) for text in following)
+    if header.is_text or header.quoted:
+        return False
+    line = next((text for text in following if text.strip()), "")
+    if units_of(line, header) is not None:
+        return False
+    cells = split_cells(line, header.delimiter)[0]
+    return header.table is Table.TRACE or not any(_TIME.match(cell.strip()) for cell in cells)
+
+
+_TIME = re.compile(r"^\d+(?:[.,]\d+)?(?:ns|us|ms|s)$", re.ASCII)

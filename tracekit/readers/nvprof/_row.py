@@ -1,0 +1,186 @@
+"""One row of a trace table, exactly: what the columnar path cannot or may not read, and all rows of text tables.
+
+Times are decimal text times the unit of the cell, of its column's unit row otherwise. Sizes are rounded to whole bytes:
+nvprof prints six decimals of KB or MB in CSV, five digits in text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, strip_launch, strip_suffix
+from tracekit.readers.nvprof._state import OpenTable, RowError, State
+from tracekit.schema import Kind
+from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
+
+ARGS = {
+    "SrcMemType": "src_mem_type",
+    "DstMemType": "dst_mem_type",
+    "Src Dev": "src_device",
+    "Src Ctx": "src_context",
+    "Dst Dev": "dst_device",
+    "Dst Ctx": "dst_context",
+    "Unified Memory": "unified_memory",
+    "Virtual Address": "virtual_address",
+}
+"""Columns without a place in the schema, and their keys in args. Others keep their own name as key."""
+
+INTEGERS = {
+    "Grid X": "grid_x",
+    "Grid Y": "grid_y",
+    "Grid Z": "grid_z",
+    "Block X": "block_x",
+    "Block Y": "block_y",
+    "Block Z": "block_z",
+    "Registers Per Thread": "registers",
+}
+SIZES = {"Static SMem": "static_smem_bytes", "Dynamic SMem": "dynamic_smem_bytes", "Size": "bytes"}
+DERIVABLE = frozenset(("Throughput",))
+"""Bytes over time, which the row has: not kept."""
+KNOWN = frozenset(
+    (*ARGS, *INTEGERS, *SIZES, *DERIVABLE, "Start", "Duration", "Device", "Context", "Stream", "Name", "Correlation_ID")
+)
+
+_INT32 = 1 << 31
+_BARE_SIZE = re.compile(r"^\d+[.,]\d+$", re.ASCII)
+_BLANKS = "'\u2019\u00a0\u2009\u202f"
+_UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
+_COMMA_GROUPS = re.compile(
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
+    rf"((?:\.\d*)?{_UNITS})$", re.ASCII,
+)  # fmt: skip
+_POINT_GROUPS = re.compile(
+    rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
+    rf"((?:,\d*)?{_UNITS})$", re.ASCII,
+)  # fmt: skip
+_SEPARATORS = re.compile(rf"[{_BLANKS},.]")
+
+
+def plain_number(cell: str, decimal: str) -> str:
+    """Return the cell with a decimal point and without separators of thousands.
+
+    Blanks that do not break and apostrophes are nothing else; of comma and point one proves the other, and so does a
+    second of its kind. Raises: RowError for `1,234` alone, which may be either.
+    """
+    if decimal != ",":
+        if "," in cell or not cell.isascii() or "'" in cell:
+            if (match := _COMMA_GROUPS.match(cell)) is None:
+                raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a comma in a table of decimal points")
+            return _SEPARATORS.sub("", match[1]) + match[2]
+        return cell
+    if "." in cell or cell.count(",") > 1 or not cell.isascii() or "'" in cell:
+        if (match := _POINT_GROUPS.match(cell)) is None:
+            raise RowError("ambiguous-number", f"the number {cell[:30]!r} has a point in a table of decimal commas")
+        cell = _SEPARATORS.sub("", match[1]) + match[2]
+    return cell.replace(",", ".")
+
+
+def time_ns(cell: str, unit: str, decimal: str = "") -> int:
+    """Return the ns of a cell, which may carry its own unit. Raises: RowError."""
+    try:
+        number, own = split_quantity(plain_number(cell, decimal))
+    except ValueError:
+        raise RowError("bad-time", f"{cell[:30]!r} is no time") from None
+    unit = own or unit
+    if unit not in TIME_EXPONENT:
+        raise RowError("no-unit", f"the time {cell[:30]!r} has no unit" if not unit else f"{unit!r} is no unit of time")
+    if number < 0:
+        raise RowError("negative-time", f"the time {cell[:30]!r} is negative")
+    try:
+        return to_ns(number, unit)
+    except ValueError:
+        raise RowError("absurd-time", f"the time {cell[:30]!r} is beyond 146 years") from None
+
+
+def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
+    """Return the bytes of a cell, which may carry its own unit. Raises: RowError."""
+    try:
+        number, own = split_quantity(plain_number(cell, decimal))
+        unit = own or unit
+        if unit not in BYTE_FACTOR and number == 0:
+            return 0
+        size = to_bytes(number, unit)
+    except ValueError:
+        raise RowError("bad-size", f"{cell[:30]!r} is no size in a known unit") from None
+    if not 0 <= size < 1 << 62:
+        raise RowError("bad-size", f"the size {cell[:30]!r} is negative or absurd")
+    return size
+
+
+def whole(cell: str, decimal: str, limit: int) -> int:
+    """Return a whole number below the limit. Raises: RowError."""
+    if cell.isascii() and cell.isdigit() and len(cell) < 10:
+        return int(cell)
+    try:
+        number, unit = split_quantity(plain_number(cell, decimal))
+    except ValueError:
+        unit = "?"
+    if not unit and abs(number) < limit and number == number.to_integral_value():
+        return int(number)
+    raise RowError("bad-number", f"{cell[:30]!r} is no whole number")
+
+
+def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: int) -> dict[str, Any]:
+    """Return the columns of EVENTS of one row of a GPU, API or combined trace.
+
+    cells: by the CSV's column name, stripped, "" for absent. Raises: RowError, with the reason to drop the row.
+    """
+    decimal = table.decimal
+    name = cells.get("Name", "")
+    row: dict[str, Any] = {
+        "ts_ns": time_ns(cells["Start"], table.unit("Start"), decimal), "event_id": line, "source": state.source,
+        "pid": table.pid,
+    }  # fmt: skip
+    duration = cells["Duration"]
+    if duration:
+        row["dur_ns"] = time_ns(duration, table.unit("Duration"), decimal)
+    elif not name.startswith(UNIFIED):
+        raise RowError("no-duration", "the row has no duration")
+    for column, target in INTEGERS.items():
+        if cell := cells.get(column):
+            row[target] = whole(cell, decimal, _INT32)
+    for column, target in SIZES.items():
+        if cell := cells.get(column):
+            row[target] = size_bytes(cell, table.unit(column), decimal)
+    row["device"] = state.device(cells.get("Device", ""))
+    row["context"] = state.context(cells.get("Context", ""))
+    row["stream"] = state.stream(cells.get("Stream", ""))
+    args = {}
+    for column, cell in cells.items():
+        if cell and (column in ARGS or column not in KNOWN):
+            unit = table.unit(column) if column not in ARGS else ""
+            args[ARGS.get(column, column)] = moved(cell, table) if column == "Unified Memory" else cell + unit
+    _name(row, name, args, state, decimal)
+    if cell := cells.get("Correlation_ID"):
+        row["correlation"] = state.correlation(cell)
+    if args:
+        row["args"] = orjson.dumps(args).decode()
+    return row
+
+
+def moved(cell: str, table: OpenTable) -> str:
+    """Return a cell of the column Unified Memory with its unit: a size has decimals, a count or an address has none."""
+    return cell + table.unit("Unified Memory") if _BARE_SIZE.match(cell) else cell
+
+
+def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State, decimal: str) -> None:
+    if row["device"] is None and "grid_x" not in row and not name.startswith("["):
+        name, kernel, correlation = strip_launch(name)
+        row["kind"] = api_kind(name)
+        if kernel is not None:
+            args["kernel"] = kernel
+    else:
+        name, correlation = strip_suffix(name)
+        row["kind"], row["copy_kind"] = device_kind(name)
+    row["correlation"] = correlation
+    if row["kind"] is Kind.MEMCPY and "bytes" not in row and (cell := args.get("unified_memory")):
+        with suppress(RowError):  # a count or an address: it stands in args
+            row["bytes"] = size_bytes(cell, "", decimal)
+    row["kind"] = str(row["kind"])
+    if name:
+        row["name"], row["raw_name"] = state.names.one(name)

@@ -1,0 +1,45 @@
+"""nvprof --csv: GPU traces, API traces, both in one; summaries, metrics and events; several runs in one file.
+
+    ==4242== Profiling result:
+    "Start","Duration","Grid X",...,"Device","Context","Stream","Name","Correlation_ID"
+    ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,,
+    391.803247,443.072000,,,,,,,,,,4704.000000,10.124955,"Pageable","Device","Tesla P100 (0)","1","14","[CUDA...]",8
+
+A record is a line; `event_id` is its number. Traces give EVENTS, all other tables TOTALS. Starts count from a moment of
+the process that nvprof does not name, so `Run.origin_ns` is None; API rows name no thread, so `tid` is null.
+
+Columns go by the header's names, times and sizes by the unit of the cell, else of the row of units below the header.
+Copies, memsets and kernels are told by name; rows of unified memory that are no copies (page faults, throttling,
+thrashing) are `overhead`, without duration where none is printed. Throughput is not kept: it is bytes over duration.
+All other columns without a place in the schema stand in `args` as printed, with their unit.
+
+Totals: `section` is "GPU activities", "API calls" and so on as printed, "NVTX GPU activities" for the part of one NVTX
+range (whose name is in `args`), "metrics" and "events" (the counter's name in `args`), "Unified Memory" (value_min,
+value_max, value_avg: sizes in bytes). `run` counts the runs of the file; `facts["runs"]` has their pid and command.
+
+Lines of several processes may be mixed (`mpirun nvprof`): with tags (`[1,0]<stderr>:`) each rank is read apart and
+`rank` is filled; without, rows that cannot be told apart have no pid, and a note says so.
+
+Not supported: CPU samples, device clocks, dependency analysis (ignored, with a note). Sources of these facts: files of
+nvprof 5 to 11 as FORMATS section 1 describes them, NVIDIA's Profiler User's Guide.
+"""
+
+from __future__ import annotations
+
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.nvprof._read import read_nvprof, sniff_nvprof
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a header of nvprof's CSV, or to nvprof's own lines in a file named .csv."""
+    return sniff_nvprof(head, text=False)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events and totals. Raises: ParseError for a trace without Start, Duration, Name or units."""
+    return read_nvprof(source, options, ledger, READER.name)
+
+
+READER = Reader("nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both")

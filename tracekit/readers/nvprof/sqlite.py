@@ -1,0 +1,348 @@
+"""nvprof -o FILE: the SQLite database of nvprof and the Visual Profiler (.nvprof, .nvvp), versions 8 to 12.
+
+    StringTable(_id_, value): (3, '_ZN10tensorflow7functor...')
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(..., start, end, ..., name): (..., 1510947070044042187, ..., 3)
+    CUPTI_ACTIVITY_KIND_RUNTIME(_id_, cbid, start, end, processId, threadId, ...): (1, 31, 1510..., 30375, -41998592)
+
+A record is a row of a table; `event_id` counts the rows of the tables in the order in which they are read. Times are ns
+since 1970. Tables and columns are looked for by name, whatever the version; a table that holds no events is counted as
+facts (names, devices) or as ignored, under its own name.
+
+Read: kernels (and those that kernels launched), copies, peer copies, memsets, calls of both APIs, markers, overhead,
+synchronization, unified memory. Calls have a number instead of a name (`cbid`); the names are what libcupti itself says
+(`_cupti_names.json`), less the version behind them. A marker's start and end of one id become one range (the end is
+`merged`), a moment becomes a `mark`; a range that never ends has no duration and `"unfinished": true`. Thread ids are
+the low 32 bits that CUPTI keeps of them. Device work names no process: it is the process of the calls if there is only
+one. Unified memory: copies are `memcpy`; page faults, throttling and the like are `overhead`, as in the reader of CSV.
+
+args: src_mem_type, dst_mem_type, async, the sides of a peer copy, value of a memset, returnValue unless 0, domain,
+payload and color of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed
+(the end once more).
+
+Not read, with a note: counters (EVENT, METRIC), OpenACC, OpenMP, clocks and power (ENVIRONMENT), PC samples. Sources:
+cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.names import Demangler
+from tracekit.readers.nvprof._markers import DEVICE, PROCESS, STREAM, THREAD, markers, objects_of, places_of, whose
+from tracekit.readers.source import Source
+from tracekit.readers.sqlite import cupti as cuda
+from tracekit.readers.sqlite.cupti import (
+    PLACE,
+    SHAPE,
+    SPAN,
+    Columns,
+    Context,
+    Extra,
+    above_zero,
+    args_of,
+    coded,
+    integers,
+)
+from tracekit.readers.sqlite.database import Block, Database
+from tracekit.readers.sqlite.database import Kind as Cell
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+PREFIX = "CUPTI_ACTIVITY_KIND_"
+UNREAD = re.compile(PREFIX + "(OPENACC|OPENMP|EVENT|METRIC|INSTANTANEOUS|PC_SAMPLING$|ENVIRONMENT)")
+"""Tables whose absence a user would miss."""
+KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
+COPIES = ("MEMCPY", "MEMCPY2")
+CALLS = ("RUNTIME", "DRIVER")
+FACTS = frozenset({"StringTable", "Version", *(PREFIX + name for name in ("DEVICE", "CONTEXT", "NAME"))})
+MEMORY = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static", 7: "Managed Static"}
+"""CUpti_ActivityMemoryKind; one more than Nsight Systems' numbers."""
+OVERHEAD = {
+    1: "Driver compiler", 1 << 16: "Buffer flush", 2 << 16: "Instrumentation", 3 << 16: "Resource",
+    4 << 16: "Runtime triggered module loading", 5 << 16: "Lazy function loading", 6 << 16: "Command buffer full",
+    7 << 16: "Activity buffer request", 8 << 16: "UVM activity init",
+}  # fmt: skip
+UNIFIED = {
+    1: "[Unified Memory Memcpy HtoD]", 2: "[Unified Memory Memcpy DtoH]", 3: "[Unified Memory CPU page faults]",
+    4: "[Unified Memory GPU page faults]", 5: "[Unified Memory thrashing]", 6: "[Unified Memory throttling]",
+    7: "[Unified Memory remote mapping]", 8: "[Unified Memory Memcpy DtoD]",
+}  # fmt: skip
+UNIFIED_COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD"}
+NONE = "-- null --"
+"""Row 0 of StringTable."""
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to the two tables that every such database has."""
+    return Confidence.YES if {"StringTable", "Version"} <= head.tables else Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events. Raises: ParseError when it is damaged, or no database of nvprof."""
+    db = Database(source, ledger)
+    run = Run(origin_ns=0)
+    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    try:
+        if "StringTable" not in db.tables:
+            raise db.error(ValueError("no table StringTable"))
+        run.sources.append(SourceFacts(path=source.name, format=READER.name, facts=_facts(ctx)))
+        pid = _process(ctx)
+    except BaseException:
+        db.close()
+        raise
+    return Opened(run, _batches(ctx, pid), False, (ledger,))
+
+
+def _batches(ctx: Context, pid: int | None) -> Iterator[pa.RecordBatch]:
+    with ctx.db:
+        try:
+            tables = [name for name in ctx.db.tables if name.startswith(PREFIX)]
+            read: set[str] = set()
+            for name in KERNELS + COPIES + CALLS + ("MEMSET", "OVERHEAD", "SYNCHRONIZATION", "UNIFIED_MEMORY_COUNTER"):
+                if PREFIX + name in tables:
+                    read.add(PREFIX + name)
+                    yield from _table(ctx, name, pid)
+            yield from markers(ctx, lambda number: _string(ctx, number))
+            read |= {PREFIX + "MARKER", PREFIX + "MARKER_DATA"}
+            cuda.ignore_others(ctx, read, set(FACTS))
+            if unread := [f"{t.removeprefix(PREFIX)} ({n})" for t, n in ctx.ledger.ignored.items() if UNREAD.match(t)]:
+                ctx.ledger.note("tables-not-read", f"tables that were not read, with their rows: {', '.join(unread)}")
+        finally:
+            ctx.names.close()
+
+
+def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]:
+    table = PREFIX + name
+    if name in KERNELS:
+        wanted = SPAN | PLACE | SHAPE | integers("name", *_KERNEL_EXTRAS)
+        return cuda.events(ctx, table, wanted, lambda b: _kernels(ctx, b, pid), zero="start")
+    if name in COPIES:
+        wanted = SPAN | PLACE | integers("copyKind", "srcKind", "dstKind", "flags", "bytes", *cuda.PEERS)
+        wanted |= integers("runtimeCorrelationId")
+        return cuda.events(ctx, table, wanted, lambda b: _copies(ctx, b, pid), zero="start")
+    if name == "MEMSET":
+        wanted = SPAN | PLACE | integers("value", "bytes", "memoryKind", "flags", "runtimeCorrelationId")
+        return cuda.events(ctx, table, wanted, lambda b: _memsets(ctx, b, pid), zero="start")
+    if name in CALLS:
+        wanted = SPAN | integers("cbid", "processId", "threadId", "correlationId", "returnValue")
+        return cuda.events(ctx, table, wanted, lambda b: _calls(b, name), zero="start")
+    if name == "OVERHEAD":
+        wanted = SPAN | integers("overheadKind", "objectKind") | {"objectId": Cell.HEX}
+        return cuda.events(ctx, table, wanted, _overhead, zero="start")
+    if name == "SYNCHRONIZATION":
+        wanted = SPAN | PLACE | integers("type", "cudaEventId")
+        return cuda.events(ctx, table, wanted, lambda b: _synchronization(ctx, b, pid), zero="start")
+    wanted = SPAN | integers("counterKind", "value", "address", "srcId", "dstId", "streamId", "processId")
+    return cuda.events(ctx, table, wanted, _unified, zero="start", open_ends="zero")
+
+
+_KERNEL_EXTRAS = (
+    "localMemoryPerThread", "localMemoryTotal", "sharedMemoryConfig", "partitionedGlobalCacheRequested",
+    "partitionedGlobalCacheExecuted", "queued", "submitted", "launchType", "isSharedMemoryCarveoutRequested",
+    "sharedMemoryCarveoutRequested", "sharedMemoryExecuted", "graphNodeId", "parentGridId", "parentBlockX",
+    "parentBlockY", "parentBlockZ",
+)  # fmt: skip
+
+
+def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
+    name, raw = _names(ctx, block.columns.get("name"))
+    extras = [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS]
+    columns = {"kind": Kind.KERNEL, "name": name, "raw_name": raw, "pid": pid, "args": args_of(block.count, extras)}
+    return columns | cuda.place(ctx, block) | cuda.shape(ctx, block)
+
+
+def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
+    kinds = block.columns.get("copyKind")
+    extras = [
+        Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
+        Extra("dst_mem_type", block.columns.get("dstKind"), MEMORY.get),
+        Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
+        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
+    ]
+    columns = {
+        "kind": Kind.MEMCPY, "pid": pid, "bytes": block.columns.get("bytes"), "args": args_of(block.count, extras),
+        "name": coded(kinds, copy_name) if kinds is not None else "[CUDA memcpy]",
+        "copy_kind": coded(kinds, cuda.COPY_KINDS.get),
+    }  # fmt: skip
+    return columns | _work(ctx, block)
+
+
+def copy_name(kind: int) -> str:
+    """Return the name of a copy, as nvprof prints it."""
+    return f"[CUDA memcpy {cuda.COPY_KINDS[kind]}]" if kind in cuda.COPY_KINDS else "[CUDA memcpy]"
+
+
+def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
+    extras = [
+        Extra("value", block.columns.get("value"), lambda value: value),
+        Extra("mem_type", block.columns.get("memoryKind"), MEMORY.get),
+        Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
+    ]
+    columns = {
+        "kind": Kind.MEMSET, "name": "[CUDA memset]", "pid": pid, "bytes": block.columns.get("bytes"),
+        "args": args_of(block.count, extras),
+    }  # fmt: skip
+    return columns | _work(ctx, block)
+
+
+def _work(ctx: Context, block: Block) -> Columns:
+    """Return the place of a copy or memset; some versions have the id of the launch in runtimeCorrelationId alone."""
+    columns = cuda.place(ctx, block)
+    other = cuda.above_zero(block.columns.get("runtimeCorrelationId"))
+    if other is not None:
+        mine = columns["correlation"]
+        columns["correlation"] = other if mine is None else pc.coalesce(mine, other)
+    return columns
+
+
+def _calls(block: Block, name: str) -> Columns:
+    known = _api_names(name.lower())
+    ids = block.columns.get("cbid")
+    thread = block.columns.get("threadId")
+    return {
+        "kind": Kind.RUNTIME if name == "RUNTIME" else Kind.DRIVER,
+        "name": None if ids is None else coded(ids, lambda cbid: _call_name(known, cbid)),
+        "pid": block.columns.get("processId"),
+        "tid": None if thread is None else pc.bit_wise_and(thread, 0xFFFFFFFF),
+        "correlation": cuda.above_zero(block.columns.get("correlationId")),
+        "args": args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))]),
+    }
+
+
+@lru_cache(maxsize=2)
+def _api_names(interface: str) -> tuple[str, ...]:
+    data = files("tracekit.readers.nvprof").joinpath("_cupti_names.json").read_text(encoding="utf-8")
+    return tuple(json.loads(data)[interface])
+
+
+def _call_name(known: tuple[str, ...], cbid: int) -> str:
+    return cuda.call_name(known[cbid]) if 0 < cbid < len(known) and known[cbid] else f"cbid {cbid}"
+
+
+def _overhead(block: Block) -> Columns:
+    kinds = block.columns.get("overheadKind")
+    return {
+        "kind": Kind.OVERHEAD,
+        "name": None if kinds is None else coded(kinds, lambda kind: OVERHEAD.get(kind, f"Overhead {kind}")),
+        **places_of(block),
+    }
+
+
+def _synchronization(ctx: Context, block: Block, pid: int | None) -> Columns:
+    kinds = block.columns.get("type")
+    event = cuda.below(block.columns.get("cudaEventId"), cuda.NO_ID)
+    columns = cuda.place(ctx, block) | {
+        "kind": Kind.SYNC, "pid": pid,
+        "name": None if kinds is None else coded(kinds, lambda kind: cuda.SYNC_NAMES.get(kind, f"Sync {kind}")),
+        "args": args_of(block.count, [Extra("cudaEventId", event)]),
+    }  # fmt: skip
+    columns["stream"] = cuda.below(block.columns.get("streamId"), cuda.NO_ID)
+    return columns
+
+
+def _unified(block: Block) -> Columns:
+    kinds = block.integers("counterKind")
+    copies = np.isin(kinds, tuple(UNIFIED_COPIES))
+    # A copy to the host happens on the device it comes from, all else on the one it goes to.
+    place = np.where(kinds == 2, block.integers("srcId", -1), block.integers("dstId", -1))
+    known = (place >= 0) & (place < 1 << 16)
+    counted = pa.array(block.integers("value"), mask=copies)
+    return {
+        "kind": coded(pa.array(kinds), lambda kind: Kind.MEMCPY if kind in UNIFIED_COPIES else Kind.OVERHEAD),
+        "name": coded(pa.array(kinds), lambda kind: UNIFIED.get(kind, f"[Unified Memory counter {kind}]")),
+        "copy_kind": coded(pa.array(kinds), UNIFIED_COPIES.get),
+        "bytes": pa.array(block.integers("value"), mask=~copies | ~block.valid("value")),
+        "pid": block.columns.get("processId"),
+        "device": pa.array(place, mask=~known),
+        "stream": above_zero(cuda.below(block.columns.get("streamId"), cuda.NO_ID)),
+        "args": args_of(
+            block.count,
+            [
+                Extra("unified_memory", pa.array(copies), lambda copy: True if copy else None),
+                Extra("count", counted), Extra("address", block.columns.get("address")),
+            ],
+        ),
+    }  # fmt: skip
+
+
+def _string(ctx: Context, number: int) -> str | None:
+    found = ctx.strings.get(number)
+    if found is None:
+        rows = ctx.db.rows("select value from StringTable where _id_ = ?", (number,))
+        found = ctx.strings[number] = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+    return None if found in ("", NONE) else found
+
+
+def _names(ctx: Context, ids: pa.Array | None) -> tuple[pa.DictionaryArray | None, pa.DictionaryArray | None]:
+    names = coded(ids, lambda number: _string(ctx, number))
+    return (None, None) if names is None else ctx.names.columns(names)
+
+
+def _process(ctx: Context) -> int | None:
+    """Return the one process that made the calls (or that the file names); None, with a note, when there are more."""
+    found: set[int] = set()
+    for name in CALLS:
+        if "processId" in ctx.db.tables.get(PREFIX + name, ()):
+            bounds = ctx.db.rows(f"select min(processId), max(processId) from {PREFIX}{name}")[0]
+            found |= {pid for pid in bounds if isinstance(pid, int)}
+    if not found:
+        found = {key[1] for key in ctx.run.processes}
+    if len(found) > 1:
+        ctx.ledger.note(
+            "several-processes", "the calls are of several processes; device work names none, so it has no process"
+        )
+    return found.pop() if len(found) == 1 else None
+
+
+def _facts(ctx: Context) -> dict[str, Any]:
+    """Put the names of devices, processes, threads and streams into the run; return the facts of the source."""
+    source, run, db = ctx.options.source, ctx.run, ctx.db
+    facts: dict[str, Any] = {"tool": "nvprof"}
+    version = db.small("Version", "version", limit=1)
+    if version and isinstance(version[0][0], int):
+        facts["schema_version"] = version[0][0]
+    for device, name in db.small(PREFIX + "DEVICE", "id", "name"):
+        if isinstance(device, int) and isinstance(name, int) and (text := _string(ctx, name)):
+            run.devices[(source, device)] = text
+    for device, stream in db.small(PREFIX + "CONTEXT", "deviceId", "nullStreamId"):
+        if isinstance(device, int) and isinstance(stream, int):
+            run.streams[(source, device, stream)] = "default"
+    if PREFIX + "NAME" in db.tables:
+        wanted = integers("objectKind", "name") | {"objectId": Cell.HEX}
+        for block in db.blocks(PREFIX + "NAME", wanted):
+            for (kind, blob), name in zip(objects_of(block), block.integers("name").tolist(), strict=True):
+                if text := _string(ctx, name):
+                    _named(ctx, kind, whose(kind, blob), text, facts)
+    return facts
+
+
+def _named(ctx: Context, kind: int, place: dict[str, int], text: str, facts: dict[str, Any]) -> None:
+    source, run = ctx.options.source, ctx.run
+    if kind == PROCESS and "pid" in place:
+        run.processes[(source, place["pid"])] = text
+        facts.setdefault("command", text)
+    elif kind == THREAD and "tid" in place:
+        run.threads[(source, place["pid"], place["tid"])] = text
+    elif kind == DEVICE and "device" in place:
+        run.devices.setdefault((source, place["device"]), text)
+    elif kind == STREAM and "stream" in place:
+        run.streams[(source, place["device"], place["stream"])] = text
+
+
+READER = Reader(
+    name="nvprof-sqlite",
+    title="nvprof and Visual Profiler database (SQLite)",
+    suffixes=(".nvprof", ".nvvp", ".sqlite"),
+    sniff=sniff,
+    read=read,
+)

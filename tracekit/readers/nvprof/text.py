@@ -1,0 +1,31 @@
+"""nvprof without --csv: the same tables in columns of fixed width.
+
+    ==4242== Profiling result:
+       Start  Duration   Grid Size   Block Size  Regs*  ...         Device   Context    Stream  Name
+    391.80ms  443.07us           -            -      -  ...    Tesla T4 (0)        1        14  [CUDA memcpy HtoD]
+
+A record is a line. Cells end under the end of their header's words, `-` is absent, each cell has its own unit, the name
+is the rest of the line. Times and sizes have about five digits, so sums are as exact as that: a note says so. Device
+names are cut to 15 characters, often before their number: such devices are numbered from 100 on. All else as
+`nvprof_csv` describes; a file may hold tables of both forms.
+"""
+
+from __future__ import annotations
+
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.nvprof._read import read_nvprof, sniff_nvprof
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a header of nvprof's text tables, or to nvprof's own lines in a file that is not named .csv."""
+    return sniff_nvprof(head, text=True)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events and totals. Raises: ParseError as the reader of CSV."""
+    return read_nvprof(source, options, ledger, READER.name)
+
+
+READER = Reader("nvprof-text", "nvprof text", (".txt", ".log", ".out"), sniff, read, gives="both")

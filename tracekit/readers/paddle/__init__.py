@@ -1,0 +1,1 @@
+"""Readers of paddle.profiler's exports and of its printed summary."""

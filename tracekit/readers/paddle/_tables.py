@@ -1,0 +1,348 @@
+"""The tables of paddle.profiler's summary, line by line: titles, rules, rows, blocks of threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, RowError, number
+from tracekit.readers.paddle._types import KIND_OF_TYPE
+from tracekit.readers.printed.lines import NUMBER, TextLine, printed
+from tracekit.readers.printed.pasted import RankRows, closes
+from tracekit.schema import Kind
+from tracekit.trace import Ledger
+from tracekit.units import TIME_EXPONENT
+
+_TITLES = (
+    "Device Summary", "Overview Summary", "Model Summary", "Distribution Summary", "Operator Summary", "Kernel Summary",
+    "Memory Manipulation Summary", "UserDefined Summary", "Memory Summary",
+)  # fmt: skip
+_ORDER = {title: place for place, title in enumerate((*_TITLES, STEPS, PERF))}
+_TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}")
+MARK = re.compile(rf"(?:-(?<!--)-{{2,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|=(?<!==)={{2,}}Perf Summary={{3,}})\s*$")
+"""How a title ends a line."""
+_FLOPS = re.compile(r"-{3,} Flops Profiler (Begin|End) -{3,}")
+_THREAD = re.compile(r"-+Thread: (.+?)-+")
+_RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
+_UNIT = re.compile(r"Time unit: (\w+)")
+_PEAK = re.compile(r"(Peak (?:Allocated|Reserved) Memory): (-?\d{1,18})", re.ASCII)
+_VALUE = rf"(?:{NUMBER}|-|-?inf|nan)"
+_FIVE = rf"(?:{_VALUE} ?/ ){{4}}{_VALUE}"
+"""A blank is missing in the first version's row of the total time: `- / - / - / -/ -`."""
+_COMPOUND = re.compile(_FIVE, re.ASCII)
+_FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIVE}))?(?:\s+({_VALUE}))?\s*", re.ASCII)
+_NUMBERS = re.compile(rf"{_VALUE}(?: ?/|$)", re.ASCII)
+_NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
+_PHASES = {
+    "ProfileStep": Kind.STEP, "Dataloader": Kind.DATALOADER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
+    "Optimization": Kind.OPTIMIZER, "Communication": Kind.COMMUNICATION,
+}  # fmt: skip
+_HEADS = ("Name", "Device", "Event Type")
+_GAP = re.compile(" {2,}")
+_COUNT = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
+def knows(text: str) -> bool:
+    """Tell whether a line is one that only these reports have."""
+    line = text.strip()
+    if line.startswith(("---", "===")):
+        return any(r.fullmatch(line) for r in (_TITLE, PERF_TITLE, _FLOPS))
+    step = STEP_LINE.fullmatch(text) if "ips: " in text and "batch_cost: " in text else None
+    return step is not None and step[3] is not None
+
+
+class Tables:
+    """Lines in, rows out. found: how many titles and benchmark lines there were."""
+
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int]) -> None:
+        self.ledger = ledger
+        self.rows = rows
+        self.found = 0
+        self._runs = runs
+        self._run = -1
+        self._title, self._place = "", ""
+        self._unit = "ms"
+        self._cells: list[tuple[int, int]] = []
+        self._columns: list[str] = []
+        self._thread = ""
+        self._above: list[tuple[int, str]] = []
+        self._state = ""
+        self._parted = False
+        self._benchmark = Benchmark(self.rows, ledger)
+        self._places: set[str] = set()
+
+    def line(self, line: TextLine) -> None:
+        """Take a line, which the ledger has counted as read."""
+        stripped = line.text.strip()
+        ledger = self.ledger
+        if not stripped:
+            self._parted = self._parted or self._state == "rows"
+            self._state = "" if self._state in ("rows", "perf") else self._state
+            ledger.ignore("blank lines")
+        elif found := _TITLE.fullmatch(stripped):
+            self._begin(found[1], found[2] or "")
+            ledger.ignore("titles")
+        elif PERF_TITLE.fullmatch(stripped):
+            self._begin(PERF, "")
+            self._benchmark.begin()
+            self._state = "perf"
+            ledger.ignore("titles")
+        elif flops := _FLOPS.fullmatch(stripped):
+            self.found += 1
+            self._state = "flops" if flops[1] == "Begin" else ""
+            ledger.ignore("titles")
+        elif self._state == "flops":
+            ledger.ignore("flops profiler")
+            ledger.note("flops-profiler", "what the Flops Profiler printed was not read", where=line.where)
+        elif "ips: " in stripped and (step := STEP_LINE.fullmatch(line.text)) and (step[2] or step[3]):
+            self._steps(step, line)
+        else:
+            self._inside(line, stripped)
+
+    def close(self) -> bool:
+        """Note that no line follows."""
+        return self.found > 0
+
+    def _begin(self, title: str, place: str) -> None:
+        self.found += 1
+        after = (_ORDER[title], place) if title != "Memory Summary" else (_ORDER[title], "")
+        before = (_ORDER.get(self._title, 99), self._place if self._title != "Memory Summary" else "")
+        again = title == self._title and (title != "Memory Summary" or place in self._places)
+        if self._run < 0 or after[0] < before[0] or again:
+            self._run = next(self._runs)
+            self._places = set()
+        self._places.add(place)
+        self._title, self._place = title, place
+        self._unit, self._thread = "ms", ""
+        self._cells, self._columns, self._above = [], [], []
+        self._state, self._parted = "title", False
+
+    def _inside(self, line: TextLine, stripped: str) -> None:
+        ledger = self.ledger
+        if self._state == "perf":
+            self._perf(line, stripped)
+        elif self._state == "":
+            if _RULE.fullmatch(stripped):
+                self._parted = False
+                ledger.ignore("rules")
+            elif self._parted and self._is_like_row(stripped):
+                ledger.ignore("rows behind a blank line")
+                why = "rows of a table stand behind a blank line in it, as where another output parts it: not read"
+                ledger.note("table-parted", why, where=line.where)
+            else:
+                ledger.ignore("other output")
+        elif closes(stripped):
+            # A document that quotes a table may leave away its last rule.
+            self._state = ""
+            ledger.ignore("other output")
+        elif stripped == "Note:" or self._state == "note":
+            self._note(stripped)
+        elif thread := _THREAD.fullmatch(stripped):
+            self._thread = "" if thread[1] == "All threads merged" else thread[1]
+            self._above = []
+            self._state = "rows"
+            ledger.ignore("titles")
+        elif _RULE.fullmatch(stripped):
+            self._rule(line.text)
+        elif (unit := _UNIT.fullmatch(stripped)) and unit[1] in TIME_EXPONENT:
+            self._unit = unit[1]
+            ledger.ignore("titles")
+        elif peak := _PEAK.fullmatch(stripped):
+            self.rows.add(self._run, "header", peak[1], str(Kind.MEMORY), self._args(), bytes=int(peak[2]))
+            ledger.kept += 1
+        elif self._cells and not (self._state == "rows" and self._columns):
+            self._columns = self._cut(line.text)
+            self._state = "header"
+            ledger.ignore("titles")
+        elif self._state == "rows":
+            self._table_row(line)
+        else:
+            ledger.ignore("other output")
+
+    def _is_like_row(self, stripped: str) -> bool:
+        cells = _GAP.split(stripped)
+        return len(cells) == len(self._cells) > 1 and _NUMBERS.match(cells[1]) is not None
+
+    def _note(self, stripped: str) -> None:
+        """A note below a table ends with a line of dashes alone."""
+        ends = self._state == "note" and _RULE.fullmatch(stripped)
+        self._state = "" if ends else "note"
+        self.ledger.ignore("notes")
+
+    def _rule(self, text: str) -> None:
+        """A rule stands before the heads, between heads and rows, and after the rows, where new heads may follow."""
+        self.ledger.ignore("rules")
+        if self._state == "header":
+            self._state = "rows"
+            return
+        if self._state == "rows":
+            self._state, self._columns = "title", []
+        self._cells = [match.span() for match in re.finditer("-+", text)]
+        self._above = []
+
+    def _cut(self, text: str) -> list[str]:
+        """Return the cells of a line; the first keeps its indent, less that of the rule.
+
+        Gaps of two blanks part the cells; where a name holds such a gap, the rule says where to cut. In the second
+        heads of the overview the first cell is empty.
+        """
+        if not self._cells:
+            raise RowError
+        first = self._cells[0][0]
+        cells = _GAP.split(text.strip())
+        indent = len(text) - len(text.lstrip()) - first
+        if len(cells) == len(self._cells) - 1 and indent > self._cells[0][1] - first:
+            return ["", *cells]
+        if len(cells) == len(self._cells):
+            return [" " * max(indent, 0) + cells[0], *cells[1:]]
+        ends = [start for start, _ in self._cells[1:]] + [len(text)]
+        return [text[start:end].rstrip() for (start, _), end in zip(self._cells, ends, strict=True)]
+
+    def _table_row(self, line: TextLine) -> None:
+        if line.torn and not line.text.endswith("  "):
+            # Every row is padded and ends in two blanks: without them its last figure may have lost digits.
+            self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            return
+        try:
+            cells = self._cut(line.text)
+            name = cells[0].strip()
+            if not name:
+                raise RowError
+            level = (len(cells[0]) - len(cells[0].lstrip())) // 2
+            while self._above and self._above[-1][0] >= level:
+                self._above.pop()
+            args = self._args()
+            if level:
+                args |= {"level": level} | ({"parent": self._above[-1][1]} if self._above else {})
+            self._row(line, name, level, cells, args)
+        except ValueError:
+            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
+            return
+        if len(self._above) < 100:
+            self._above.append((level, name))
+        self.ledger.kept += 1
+
+    def _args(self) -> dict[str, Any]:
+        args: dict[str, Any] = {}
+        if self._thread:
+            args["thread"] = self._thread
+        if self._place:
+            args["place"] = self._place
+        return args
+
+    def _row(self, line: TextLine, name: str, level: int, cells: list[str], args: dict[str, Any]) -> None:
+        columns = [head.strip() for head in self._columns]
+        parts = ", parts" if level else ""
+        section = f"{self._title}{parts}"
+        if len(cells) < 2:
+            raise RowError
+        if self._title == "Device Summary":
+            device = re.fullmatch(r"[A-Za-z]+(\d{1,9})", name)
+            self.rows.add(
+                self._run, section, name, str(Kind.OTHER), args, unit="%", value_avg=number(cells[1]),
+                device=int(device[1]) if device else None, value_text=cells[1] if cells[1] in ABSENT else None,
+            )  # fmt: skip
+        elif self._title == "Memory Summary":
+            if len(cells) != 7:
+                raise RowError
+            kind, allocations, frees, allocated, freed, increased = (cell.strip() for cell in cells[1:])
+            args |= {
+                "type": kind,
+                "frees": _whole(frees),
+                "allocated_bytes": _whole(allocated),
+                "freed_bytes": _whole(freed),
+            }
+            self.rows.add(
+                self._run, section, name, str(Kind.MEMORY), args, calls=_whole(allocations), bytes=_whole(increased)
+            )
+        elif any(" / " in head for head in columns):
+            self._compound(line, name, level, cells, columns, args)
+        else:
+            self._simple(name, level, cells, columns, args)
+
+    def _simple(self, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, Any]) -> None:
+        """Overview (calls, time of CPU or GPU, ratio) and Distribution (time, ratio)."""
+        place = next((n for n, head in enumerate(columns[:-1]) if head.endswith("Time")), None)
+        if place is None:
+            raise RowError
+        calls = next((n for n, head in enumerate(columns) if head == "Calls"), None)
+        gpu = ", GPU" if columns[place].startswith("GPU") else ""
+        args |= {"percent": cells[place + 1].strip(), "time_unit": self._unit}
+        kind = KIND_OF_TYPE.get(name, _PHASES.get(name, Kind.OTHER))
+        self.rows.add(
+            self._run, f"{self._title}{gpu}{', parts' if level else ''}", name,
+            str(Kind.OTHER if kind in _NOT_HERE or gpu else kind), args, total_ns=self._ns(cells[place]),
+            calls=None if calls is None else _whole(cells[calls]),
+        )  # fmt: skip
+
+    def _compound(
+        self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, Any]
+    ) -> None:
+        """Tables with cells of total, average, longest, shortest and ratio, for CPU, GPU or both."""
+        found: dict[str, str] = dict(zip((head.split(" ")[0] for head in columns), map(str.strip, cells), strict=True))
+        wide = [head for head in ("CPU", "GPU") if head in found]
+        if not wide or "Calls" not in found:
+            raise RowError
+        if not all(_COMPOUND.fullmatch(found[head]) for head in wide):
+            other = _FROM_RIGHT.fullmatch(line.text)
+            if other is None or (other[5] is not None) != (len(wide) == 2):
+                raise RowError
+            name = other[2]
+            found = {"Calls": other[3], wide[0]: other[4], "FLOPs": other[6] or "-"}
+            if len(wide) == 2:
+                found[wide[1]] = other[5]
+        if found.get("FLOPs", "-") not in ABSENT:
+            args["flops"] = found["FLOPs"]
+        calls = _whole(found["Calls"])
+        parts = ", parts" if level else ""
+        for head in wide:
+            total, mean, high, low, percent = map(str.strip, found[head].split("/"))
+            nothing = {"-"} if head == "CPU" else {"0.00", "-"}
+            if len(wide) == 2 and {total, mean, high, low, percent} <= nothing:
+                continue
+            gpu = ", GPU" if head == "GPU" and "CPU" in found else ""
+            average = None if mean in ABSENT else float(printed(mean, self._unit).ns)
+            self.rows.add(
+                self._run, f"{self._title}{gpu}{parts}", name, str(self._kind(name, level, gpu)),
+                args | {"percent": percent, "time_unit": self._unit}, calls=calls, total_ns=self._ns(total),
+                avg_ns=average, max_ns=self._ns(high), min_ns=self._ns(low),
+            )  # fmt: skip
+
+    def _kind(self, name: str, level: int, gpu: str) -> Kind:
+        if self._title == "Kernel Summary":
+            return Kind.KERNEL
+        if self._title == "Model Summary":
+            return _PHASES.get(name, Kind.OTHER)
+        if self._title == "Operator Summary":
+            return Kind.OPERATOR_INNER if level else Kind.OPERATOR
+        if self._title == "Memory Manipulation Summary" and gpu:
+            return Kind.MEMSET if "memset" in name.lower() else Kind.MEMCPY
+        return Kind.USER_RANGE
+
+    def _ns(self, cell: str) -> int | None:
+        cell = cell.strip()
+        return None if cell in ABSENT else printed(cell, self._unit).rounded()
+
+    def _steps(self, found: re.Match[str], line: TextLine) -> None:
+        if self._title != STEPS:
+            self._begin(STEPS, "")
+            self._benchmark.begin()
+        self.found += 1
+        self._state = ""
+        self._benchmark.step(found, line, self._run)
+
+    def _perf(self, line: TextLine, stripped: str) -> None:
+        if not self._benchmark.perf(line, stripped, self._run):
+            self._state = ""
+            self.ledger.ignore("other output")
+
+
+def _whole(cell: str) -> int | None:
+    """Return a count; None for a dash. Raises: ValueError for another text."""
+    cell = cell.strip()
+    if cell == "-":
+        return None
+    if not _COUNT.fullmatch(cell):
+        raise RowError
+    return int(cell)

@@ -1,0 +1,117 @@
+"""Lines of a printed report as its profiler wrote them: without what a terminal, a log or a quotation put around them.
+
+Two things are taken away, beside the colours that `text_lines` leaves out: the tag of `mpirun --tag-output`,
+`[1,0]<stdout>:`, whose rank tells apart the reports that several processes wrote into one log; and whatever stands
+before the title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) on each line that begins with the
+same, whatever its digits are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import ReadOptions
+from tracekit.readers.printed.lines import TextLine, TotalRows, text_lines
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger
+
+_RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
+_LONGEST_TITLE = 4096
+_LONGEST_PREFIX = 200
+_MOST_RANKS = 4096
+_CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCII)
+
+
+def closes(stripped: str) -> bool:
+    """Tell whether a line ends a quotation, whatever the report in it was at: a fence, quotes of Python, HTML tags.
+
+    >>> closes("```"), closes("</code></pre>"), closes("<lambda>  3")
+    (True, True, False)
+    """
+    return _CLOSES.fullmatch(stripped) is not None
+
+
+class Plain:
+    """Takes lines to what the profiler wrote. mark: how a title of a report ends a line."""
+
+    def __init__(self, mark: re.Pattern[str]) -> None:
+        self._mark = mark
+        self._prefixes: dict[int | None, re.Pattern[str] | None] = {}
+
+    def of(self, text: str) -> tuple[int | None, str]:
+        """Return the rank that a line is tagged with, None without a tag, and the line."""
+        rank = None
+        if text.startswith("[") and (tag := _RANK.match(text)):
+            rank, text = int(tag[1]), text[tag.end() :]
+            if rank not in self._prefixes and len(self._prefixes) > _MOST_RANKS:
+                rank = None
+        if len(text) <= _LONGEST_TITLE and (title := self._mark.search(text)):
+            prefix = text[: title.start()]
+            self._prefixes[rank] = _shape(prefix)
+            return rank, text[title.start() :] if prefix.strip() else text
+        shape = self._prefixes.setdefault(rank, None)
+        found = shape.match(text) if shape is not None else None
+        return rank, text[found.end() :] if found else text
+
+
+def _shape(prefix: str) -> re.Pattern[str] | None:
+    """Return what begins as a prefix does, whatever its digits are; None for blanks, which are the report's own."""
+    core = prefix.rstrip()
+    if not core or len(prefix) > _LONGEST_PREFIX:
+        return None
+    gap = len(prefix) - len(core)
+    digits = (r"\d++" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
+    # `2. ` of a numbered heading is no part of `64.5%`; the sign of a quotation may have lost its blank.
+    end = r"(?=\s|$)" if gap and core[-1] not in ">|" else r"(?!\.)" if core[-1].isdecimal() else ""
+    return re.compile(f"{''.join(digits)}{end}\\s{{0,{gap}}}")
+
+
+class RankRows:
+    """The rows of one rank, among those of the file; None where no rank is known."""
+
+    def __init__(self, rows: TotalRows, rank: int | None) -> None:
+        self._rows, self._rank = rows, rank
+
+    def add(
+        self, run: int, section: str, name: str, kind: str, args: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Add a row, as TotalRows does."""
+        self._rows.add(run, section, name, kind, args, rank=self._rank, **more)
+
+
+class Reading(Protocol):
+    """What reads the lines of one report after another."""
+
+    def line(self, line: TextLine) -> None:
+        """Take a line, which the ledger has counted as read."""
+
+    def close(self) -> bool:
+        """Note that no line follows. Tell whether there was a report."""
+
+
+def read_reports(
+    source: Source, options: ReadOptions, ledger: Ledger, mark: re.Pattern[str], what: str,
+    begin: Callable[[RankRows, Iterator[int]], Reading],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Give the rows of a text, each rank's by a reading of its own, which `begin` makes with the numbers of runs.
+
+    Raises: ParseError, at the end, when there was no report: what.
+    """
+    rows, runs, plain = TotalRows(options.source, ledger), count(), Plain(mark)
+    readings: dict[int | None, Reading] = {}
+    for line in text_lines(source, ledger):
+        rank, text = plain.of(line.text)
+        if rank not in readings:
+            readings[rank] = begin(RankRows(rows, rank), runs)
+        readings[rank].line(line if text == line.text else replace(line, text=text))
+        yield from rows.take()
+    if not sum(reading.close() for reading in readings.values()):
+        raise ParseError(source.name, "", f"no {what} in it")
+    yield from rows.take(everything=True)

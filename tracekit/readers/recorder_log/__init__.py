@@ -1,0 +1,1 @@
+"""Reader of the recorder's log."""

@@ -1,0 +1,156 @@
+"""Ranges, marks and counters of one log become columns: names by their ids, threads, steps, args."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.readers.recorder_log._lines import Name
+from tracekit.readers.recorder_log._pairs import I64
+from tracekit.recorder import log_format as log
+
+NAMES_KEPT = 1 << 18
+"""Names remembered at once: the recorder itself forgets sooner, and defines a name anew when it comes again."""
+
+_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+Extras = Mapping[str, object]
+
+
+def distinct(values: I64) -> tuple[I64, I64]:
+    """Return the distinct values, ascending, and for each value its place among them; quick for small integers."""
+    top = int(values.max()) if len(values) else 0
+    if not len(values) or int(values.min()) < 0 or top > 4 * len(values) + (1 << 16):
+        return np.unique(values, return_inverse=True)
+    used = np.zeros(top + 1, np.bool_)
+    used[values] = True
+    found = np.flatnonzero(used)
+    places = np.zeros(top + 1, np.int64)
+    places[found] = np.arange(len(found))
+    return found, places[values]
+
+
+class Names:
+    """The names of one log. lost: how many ids were used without a definition."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Name] = {}
+        self.lost = 0
+
+    def define(self, name: Name) -> None:
+        """Take a definition; the oldest one is forgotten when there are too many."""
+        self._known[name.id] = name
+        if len(self._known) > NAMES_KEPT:
+            del self._known[next(iter(self._known))]
+
+    def columns(self, ids: I64, fixed_kind: str = "") -> tuple[pa.Array, pa.Array, list[str], I64]:
+        """Return name and kind as dictionary arrays; the texts of args that names bring, and which row has which (-1:
+        none). fixed_kind: of marks and counters, whose kind is not the name's.
+        """
+        found, places = distinct(ids)
+        texts: dict[str, int] = {}
+        kinds: dict[str, int] = {}
+        args: dict[str, int] = {}
+        codes = np.empty((3, len(found)), np.int32)
+        for at, number in enumerate(found.tolist()):
+            name = self._known.get(number)
+            if name is None:
+                self.lost += int(np.count_nonzero(places == at))
+                name = Name(number, f"name {number} (lost)")
+            kind, extra = _kind_and_args(name, fixed_kind)
+            codes[0, at] = texts.setdefault(name.name, len(texts))
+            codes[1, at] = kinds.setdefault(kind, len(kinds))
+            codes[2, at] = args.setdefault(extra, len(args)) if extra else -1
+        columns = (
+            pa.DictionaryArray.from_arrays(pa.array(codes[0][places]), pa.array(list(texts), pa.string())),
+            pa.DictionaryArray.from_arrays(pa.array(codes[1][places]), pa.array(list(kinds), pa.string())),
+        )
+        return *columns, list(args), codes[2][places].astype(np.int64)
+
+
+def _kind_and_args(name: Name, fixed_kind: str) -> tuple[str, str]:
+    extra: dict[str, object] = {}
+    kind = name.kind or log.DEFAULT_KIND
+    if fixed_kind:
+        if name.kind and name.kind != fixed_kind:
+            extra["kind"] = name.kind
+        kind = fixed_kind
+    elif kind not in schema.KINDS:
+        extra["kind"], kind = kind, log.DEFAULT_KIND
+    if name.category is not None:
+        extra["category"] = name.category
+    if name.color is not None:
+        extra["color"] = name.color
+    return kind, _json(extra) if extra else ""
+
+
+def _json(value: Extras) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def joined_args(payload: bytes | None, named: str, extras: Extras) -> str:
+    """Return the JSON object of an event's args: members of the payload, what the name brings, what the reader adds.
+
+    payload: any JSON value as it stands in the log. A key of ours that the payload has too begins with "recorder_".
+
+    >>> joined_args(b'{"id":1}', '{"color":"#fff"}', {"id": 7})
+    '{"id":1,"color":"#fff","recorder_id":7}'
+    """
+    inner = ""
+    taken: Container[str] = ()
+    keys, ours = _members(named)
+    if payload is not None:
+        text = payload.decode("utf-8")
+        if not text.startswith("{"):
+            text = f'{{"payload":{text}}}'
+        inner = text[1:-1].strip()
+        if "\\" in text or any(f'"{key}"' in text for key in (*keys, *extras)):
+            taken = _OBJECT.decode(text)
+    if extras or taken:
+        mine = (json.loads(named) if named else {}) | dict(extras)
+        ours = _json({(f"recorder_{key}" if key in taken else key): value for key, value in mine.items()})[1:-1]
+    return f"{{{inner},{ours}}}" if inner and ours else f"{{{inner or ours}}}"
+
+
+@lru_cache(maxsize=1024)
+def _members(named: str) -> tuple[tuple[str, ...], str]:
+    """Return the keys of the args that a name brings, and its members without the braces."""
+    return (tuple(json.loads(named)), named[1:-1]) if named else ((), "")
+
+
+def args_column(
+    records: I64, payloads: dict[int, bytes], named: list[str], name_codes: I64, extras: Mapping[int, Extras]
+) -> pa.Array | None:
+    """Return the args of each row, None where no row has any.
+
+    records: number of the record of each row; its payload is taken out of `payloads`. named, name_codes: as `Names`
+    gives them. extras: by row.
+    """
+    rows = set(extras)
+    if payloads:
+        keys = np.fromiter(payloads, np.int64, len(payloads))
+        rows.update(np.flatnonzero(np.isin(records, keys)).tolist())
+    if not rows and not named:
+        return None
+    entries, codes = list(named), name_codes.copy()
+    for row in rows:
+        code = int(name_codes[row])
+        payload = payloads.pop(int(records[row]), None)
+        codes[row] = len(entries)
+        entries.append(joined_args(payload, named[code] if code >= 0 else "", extras.get(row, {})))
+    return pa.array(entries, pa.string()).take(pa.array(codes, mask=codes < 0))
+
+
+def step_column(steps: tuple[I64, I64], starts: I64) -> pa.Array | None:
+    """Return the step in which each start falls. steps: times, ascending, and the number that begins at each."""
+    times, numbers = steps
+    if not len(times):
+        return None
+    place = np.searchsorted(times, starts, "right") - 1
+    found = np.where(place >= 0, numbers[place], log.NO_STEP).astype(np.int32)
+    return pa.array(found, mask=found == log.NO_STEP)

@@ -1,0 +1,325 @@
+"""The state of one log while it is read: names, threads, what is open, and the items of the block at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.builder import IdTable, event_batch
+from tracekit.readers.recorder_log import _lines as lines
+from tracekit.readers.recorder_log._facts import clock_jump_ns, process_facts
+from tracekit.readers.recorder_log._pairs import I64, Items, Paired, Pending, by_handle, closed, nested, together
+from tracekit.readers.recorder_log._rows import Extras, Names, args_column, distinct, step_column
+from tracekit.recorder import log_format as log
+from tracekit.trace import Ledger, Run
+
+OPEN_KEPT = 1 << 20
+"""Ranges open at once; beyond, those of a thread (or all async ones) are closed as unfinished."""
+THREADS_KEPT = 1 << 16
+EXACT = 1 << 53
+
+
+class Log:
+    """One log of a file. `add` takes lines, `rows` gives what is complete, `close` the rest."""
+
+    def __init__(
+        self, head: lines.Header | None, source: int, shift: int, steps: tuple[I64, I64], run: Run, ledger: Ledger
+    ) -> None:
+        self.head = head or lines.Header(log.FORMAT_NAME, log.VERSION)
+        self._source, self._shift, self._steps = source, shift, steps
+        self._run, self._ledger = run, ledger
+        self._names = Names()
+        self._tids: dict[int, int] = {}
+        self._ids = IdTable(run, "tid", source)
+        self._open: dict[int, Items] = {}
+        self._async = Items.none()
+        self._payloads: dict[int, bytes] = {}
+        self._ranges: dict[int, Pending] = {}
+        self._others: dict[str, Pending] = {}
+        self._anchors: list[tuple[int, int, int]] = []
+        self._items = 0
+        self._last = 0
+        self._end: lines.End | None = None
+        if self.head.epoch_ns is not None:
+            self._anchors.append((self.head.perf_ns, self.head.epoch_ns, 0))
+            self._last = self.head.perf_ns
+        if self.head.process and self.head.pid is not None:
+            run.processes[(source, self.head.pid)] = self.head.process
+
+    def add(self, line: lines.Line, record: int) -> bool:
+        """Take a line whose first record has this number; False when it belongs to one thread too many."""
+        if isinstance(line, lines.Items):
+            return self._add_items(line, record)
+        if isinstance(line, lines.Name):
+            self._names.define(line)
+        elif isinstance(line, lines.Thread):
+            self._add_thread(line)
+        elif isinstance(line, lines.Clock):
+            self._anchors.append(line.x)
+            self._last = max(self._last, line.x[0])
+        elif isinstance(line, lines.Note):
+            code = line.code.replace("_", "-")[:60]
+            text = f"the recorder: {log.NOTE_CODES.get(line.code, line.code[:200])}"
+            self._ledger.note(code, text, line.count)
+        else:
+            self._end = line
+            self._last = max(self._last, line.t)
+        return True
+
+    def _add_items(self, line: lines.Items, record: int) -> bool:
+        count = line.count()
+        self._items += count
+        if isinstance(line, lines.Steps):
+            self._ledger.facts += count
+            return True
+        if isinstance(line, lines.Ranges):
+            if line.t not in self._ranges and len(self._open) + len(self._ranges) > THREADS_KEPT:
+                return False
+            pending = self._ranges.setdefault(line.t, Pending())
+        else:
+            pending = self._others.setdefault(line.kind(), Pending())
+        if line.u:
+            before = sum(pending.counts)
+            pending.cut.extend(before + n for n in line.u)
+        for n, payload in line.p:
+            self._payloads[record + n] = bytes(payload)
+        if isinstance(line, lines.Counters):
+            pending.values.extend(line.v)
+        pending.flat.extend(line.x)
+        pending.counts.append(count)
+        pending.offsets.append(line.o)
+        pending.firsts.append(record)
+        return True
+
+    def _add_thread(self, line: lines.Thread) -> None:
+        tid = self._ids.number(line.tid)
+        self._tids[line.t] = tid
+        if line.name:
+            key = (self._source, self.head.pid, tid)
+            known = self._run.threads.get(key)
+            if known and known != line.name and len(known) < 200:
+                # The operating system gives a tid again when its thread is over.
+                self._run.threads[key] = f"{known}, {line.name}"
+            else:
+                self._run.threads[key] = line.name
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Give the ranges that ended, the marks and the counters of the lines since the last call."""
+        done: list[tuple[int, Paired]] = []
+        ranges, self._ranges = self._ranges, {}
+        for thread, pending in ranges.items():
+            new = self._items_of(pending, 2)
+            opened = self._open.pop(thread, None)
+            found = nested(opened if opened is not None else Items.none(), new)
+            self._account(new, found)
+            done.append((thread, found))
+            if len(found.opened.ids):
+                self._open[thread] = found.opened
+        others, self._others = self._others, {}
+        done_async: list[Paired] = []
+        if log.ASYNC in others:
+            new = self._items_of(others.pop(log.ASYNC), 4)
+            found = by_handle(self._async, new)
+            self._account(new, found)
+            self._async = found.opened
+            done_async.append(found)
+        self._close_too_many(done, done_async)
+        yield from self._range_rows(done)
+        for each in done_async:
+            yield from self._async_rows(each)
+        for kind, pending in others.items():
+            yield from self._point_rows(kind, pending)
+        # A payload that no begin took stands at an end or at an item without a time.
+        if self._payloads:
+            self._drop_lost_payloads()
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """Give what is open still, closed at the last time seen, and say what is wrong with the log as a whole."""
+        yield from self.rows()
+        done = [(thread, closed(opened, self._last)) for thread, opened in self._open.items()]
+        left = closed(self._async, self._last)
+        self._open, self._async = {}, Items.none()
+        yield from self._range_rows(done)
+        yield from self._async_rows(left)
+        if self._names.lost:
+            self._ledger.note(
+                "name-lost", "events whose name is not in the log are named by its number", self._names.lost
+            )
+        if self._end is None:
+            self._ledger.note(
+                "log-cut", "the log has no end line: its process was killed; at most its last 50 ms are missing"
+            )
+        elif self._end.items > self._items:
+            self._ledger.note(
+                "items-missing", f"the end line says {self._end.items:,} items, {self._items:,} were found"
+            )
+
+    def _items_of(self, pending: Pending, stride: int) -> Items:
+        """Return begins and ends; items without a time or an id are dropped."""
+        table, records = pending.arrays(stride)
+        cut = np.zeros(len(table), np.bool_)
+        cut[pending.cut] = True
+        extra = (table[:, 2], table[:, 3]) if stride == 4 else (np.empty(0, np.int64), np.empty(0, np.int64))
+        items = Items(table[:, 0], table[:, 1], records, cut, *extra)
+        good = (items.times > 0) & (items.ids != 0)
+        if not good.all():
+            self._drop_items(records[~good])
+            items = items.take(good)
+        if len(items.times):
+            self._last = max(self._last, int(items.times.max()))
+        return items
+
+    def _drop_items(self, records: I64) -> None:
+        for record in records.tolist():
+            self._payloads.pop(record, None)
+        self._ledger.drop(
+            "bad-item", len(records), where=f"record {records[0]}", text="dropped: items without a time or a name"
+        )
+
+    def _account(self, new: Items, found: Paired) -> None:
+        ledger, orphans = self._ledger, found.orphans
+        ledger.merged += int(np.count_nonzero(new.ids < 0)) - len(orphans)
+        if len(orphans):
+            text = "dropped: ends of ranges that were not open"
+            ledger.drop("end-without-begin", len(orphans), where=f"record {orphans[0]}", text=text)
+        if found.repaired:
+            text = "ranges that crossed the one around them, or lost their end, were closed with it"
+            ledger.note("range-crossed", text, found.repaired)
+
+    def _close_too_many(self, done: list[tuple[int, Paired]], done_async: list[Paired]) -> None:
+        count = sum(len(opened.ids) for opened in self._open.values()) + len(self._async.ids)
+        while count > OPEN_KEPT:
+            sizes = {thread: len(opened.ids) for thread, opened in self._open.items()}
+            thread = max(sizes, key=lambda t: sizes[t], default=None)
+            if thread is None or sizes[thread] < len(self._async.ids):
+                left, self._async = closed(self._async, self._last), Items.none()
+                done_async.append(left)
+            else:
+                left = closed(self._open.pop(thread), self._last)
+                done.append((thread, left))
+            count -= len(left.ends)
+            text = f"more than {OPEN_KEPT:,} ranges were open at once: some were closed early"
+            self._ledger.note("too-many-open", text, len(left.ends))
+
+    def _range_rows(self, done: list[tuple[int, Paired]]) -> Iterator[pa.RecordBatch]:
+        done = [(thread, found) for thread, found in done if len(found.ends)]
+        if not done:
+            return
+        tids = np.repeat([self._tid(thread) for thread, _ in done], [len(found.ends) for _, found in done])
+        begins, ends, unfinished = together([found for _, found in done])
+        # An outer range begins first: of two with the same times it stays the outer one.
+        order = np.argsort(begins.records)
+        begins, ends, unfinished = begins.take(order), ends[order], unfinished[order]
+        yield self._batch(begins, ends, unfinished, pa.array(tids[order]), {})
+
+    def _async_rows(self, found: Paired) -> Iterator[pa.RecordBatch]:
+        if not len(found.ends):
+            return
+        extras: dict[int, Extras] = {}
+        begins, threads = found.begins, self._tids_of(found.begins.threads)
+        ended = zip(begins.handles.tolist(), threads.tolist(), self._tids_of(found.end_threads).tolist(), strict=True)
+        for row, (handle, first, last) in enumerate(ended):
+            extras[row] = {"id": handle, "tid": first} | ({"end_tid": last} if last != first else {})
+        yield self._batch(begins, found.ends, found.unfinished, None, extras)
+
+    def _batch(
+        self,
+        begins: Items,
+        ends: I64,
+        unfinished: np.ndarray[Any, Any],
+        tids: pa.Array | None,
+        extras: dict[int, Extras],
+    ) -> pa.RecordBatch:
+        ledger = self._ledger
+        durations = ends - begins.times
+        if (backwards := durations < 0).any():
+            count = int(backwards.sum())
+            ledger.note("clock-went-back", "ranges that end before they begin have the duration 0", count)
+            durations = np.maximum(durations, 0)
+        if (cut := np.flatnonzero(unfinished)).size:
+            text = "ranges without their true end: it is the last time at which they were known to be open"
+            ledger.note("unfinished-range", text, len(cut))
+            for row in cut.tolist():
+                extras[row] = {**extras.get(row, {}), "unfinished": True}
+        names, kinds, named, codes = self._names.columns(begins.ids)
+        return self._counted(
+            len(durations),
+            begins.times,
+            {
+                "dur_ns": durations, "event_id": begins.records, "name": names, "kind": kinds, "tid": tids,
+                "args": args_column(begins.records, self._payloads, named, codes, extras),
+            },
+        )  # fmt: skip
+
+    def _point_rows(self, kind: str, pending: Pending) -> Iterator[pa.RecordBatch]:
+        """Give marks or counters."""
+        table, records = pending.arrays(3)
+        good = (table[:, 1] > 0) & (table[:, 0] > 0)
+        values = pending.values
+        if not good.all():
+            self._drop_items(records[~good])
+            table, records = table[good], records[good]
+            values = [v for v, keep in zip(values, good.tolist(), strict=False) if keep]
+        if not len(table):
+            return
+        self._last = max(self._last, int(table[:, 1].max()))
+        is_counter = kind == log.COUNTERS
+        names, kinds, named, codes = self._names.columns(table[:, 0], "counter" if is_counter else "mark")
+        extras: dict[int, Extras] = {}
+        numbers: np.ndarray[Any, Any] | None = None
+        if is_counter:
+            numbers = np.array([log.NON_FINITE[v] if isinstance(v, str) else v for v in values], np.float64)
+            for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+                if isinstance(values[row], int):
+                    extras[row] = {"value": values[row]}  # a float would round it
+        yield self._counted(
+            len(table),
+            table[:, 1],
+            {
+                "event_id": records, "name": names, "kind": kinds, "tid": pa.array(self._tids_of(table[:, 2])),
+                "value": numbers, "args": args_column(records, self._payloads, named, codes, extras),
+            },
+        )  # fmt: skip
+
+    def _counted(self, count: int, times: I64, columns: dict[str, Any]) -> pa.RecordBatch:
+        self._ledger.kept += count
+        self._ledger.events_out += count
+        return event_batch(
+            count,
+            {
+                "ts_ns": times + self._shift, "source": self._source, "rank": self.head.rank, "pid": self.head.pid,
+                "step": step_column(self._steps, times),
+            } | columns,
+        )  # fmt: skip
+
+    def _drop_lost_payloads(self) -> None:
+        waiting = [opened.records for opened in self._open.values()] + [self._async.records]
+        still = np.concatenate(waiting)
+        keys = np.fromiter(self._payloads, np.int64, len(self._payloads))
+        lost = keys[~np.isin(keys, still)]
+        for key in lost.tolist():
+            del self._payloads[key]
+        if len(lost):
+            text = "payloads at ends of ranges were left out: only a begin has one"
+            self._ledger.note("payload-at-end", text, len(lost), where=f"record {lost[0]}")
+
+    def _tid(self, thread: int) -> int:
+        tid = self._tids.get(thread)
+        if tid is None:
+            tid = self._tids[thread] = self._ids.number(f"thread {thread} (lost)")
+            self._ledger.note("thread-lost", "threads that the log uses and does not name")
+        return tid
+
+    def _tids_of(self, threads: I64) -> I64:
+        found, places = distinct(threads)
+        return np.array([self._tid(thread) for thread in found.tolist()], np.int64)[places]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known of the process and its clock; a wall clock that was set is noted."""
+        if jump := clock_jump_ns(self._anchors):
+            text = f"the wall clock was set by {jump / 1e9:+.3f} s while the log was written; the first anchor counts"
+            self._ledger.note("wall-clock-set", text)
+        return process_facts(self.head, self._anchors, clean_stop=self._end is not None)

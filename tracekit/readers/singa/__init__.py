@@ -1,0 +1,1 @@
+"""Reader of SINGA's printed profiles."""

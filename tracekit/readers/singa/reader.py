@@ -1,0 +1,261 @@
+"""SINGA's time profiling, as `Device.PrintTimeProfiling` prints it between a program's own lines.
+
+    Time Profiling:
+    OP_ID0. SetValue : 1.73722e-05 sec
+    OP_ID1. cudnnConvForward : 0.000612724 sec
+
+A record is a line. Each `Time Profiling:` is a run; its section `header` says the verbosity. Verbosity 1 gives two rows
+of section `Propagation`, 2 a row for each operator of section `Operators`, in the order of the graph; `op_id` in `args`
+is the node's number. Verbosity 3 prints only operators whose name contains `Dist`: when all names do, it may be either.
+SINGA prints an empty line above `Time Profiling:`; `below_blank` in `args` of the header says that it is there.
+All are seconds of an average iteration, in which a node runs once: `calls` is 1, `avg_ns` the time as printed,
+`total_ns` the same rounded to ns. A time that is no number (all iterations were skipped) has a null `total_ns`, and
+`value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, also those that it
+skipped and did not time (5 unless told otherwise), so they are too small by that; the file does not say by how much: a
+note says so.
+
+What stands before a row, as a time stamp or the `>` of a quotation, is left out. Lines of several ranks:
+`[1,RANK]<stdout>:` of mpirun and `RANK:` of srun are read, and give `rank`. Blocks whose lines stand between each
+other are told apart by the rising numbers of the operators; a note says that it was a guess. Three lines of dots, as in
+the documentation, say that somebody left out what follows.
+
+Sources: Graph::PrintTimeProfiling in src/core/scheduler/scheduler.cc of Apache SINGA 3.1; the output in its
+documentation (docs-site/docs/time-profiling.md). Not supported: the tables of `Graph::Debug`; there are no time stamps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
+from tracekit.readers.printed.prefix import unquoted_line
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+HEADING = "Time Profiling:"
+_ROW = re.compile(r"OP_ID\d|(?:Forward|Backward) Propagation Time", re.ASCII)
+_SRUN = re.compile(r"(\d{1,9}): ?", re.ASCII)
+_OPERATOR = re.compile(rf"OP_ID(\d{{1,18}})\. (.*\S) : ({ANY_NUMBER}) sec", re.ASCII)
+_PASS = re.compile(rf"(Forward|Backward) Propagation Time : ({ANY_NUMBER}) sec", re.ASCII)
+_STARTS = ("OP_ID", "Forward Propagation Time", "Backward Propagation Time")
+_MOST_BESIDE = 1 << 10
+_MOST_RANKS = 1 << 16
+
+
+@dataclass(slots=True)
+class _Block:
+    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line stood above the heading."""
+
+    number: int
+    rank: int | None = None
+    below_blank: bool = False
+    last: int = -1
+    passes: list[str] = field(default_factory=list)
+    operators: int = 0
+    all_dist: bool = True
+
+    def is_fresh(self) -> bool:
+        return not self.operators and not self.passes
+
+    def verbosity(self) -> str:
+        if self.passes:
+            return "1"
+        return "2 or 3" if self.all_dist else "2"
+
+
+def _words(text: str) -> tuple[str, int | None]:
+    """Return a line with single blanks and without what other tools put before it, and the rank of their tag."""
+    text, rank = unquoted_line(" ".join(text.split()))
+    row = _ROW.search(text)
+    start = row.start() if row else len(text) - len(HEADING) if text.endswith(HEADING) else 0
+    if start:
+        if label := _SRUN.fullmatch(text[:start]):
+            rank = int(label[1])
+        # What a progress bar left before the heading shows that no empty line stood above it.
+        text = text[start:] if row or label or rank is not None else text
+    return text, rank
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a line of the profile; MAYBE to the heading alone, as verbosity 0 leaves it."""
+    if head.tables or not head.text:
+        return Confidence.NO
+    heading = False
+    for text in first_lines(head.data):
+        if "sec" in text:
+            line, _ = _words(text)
+            if _OPERATOR.fullmatch(line) or _PASS.fullmatch(line):
+                return Confidence.YES
+        heading = heading or text.rstrip().endswith(HEADING)
+    return Confidence.MAYBE if heading else Confidence.NO
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Who prints: a rank, or all whose lines have no tag. group: blocks whose headings stood side by side.
+
+    before: the group that was there earlier; its lines may still come when those of several processes mix.
+    """
+
+    group: list[_Block] = field(default_factory=list)
+    before: list[_Block] = field(default_factory=list)
+
+
+class _Reading:
+    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.rows = TotalRows(options.source, ledger)
+        self.blocks = 0
+        self.found = 0
+        self._writers: dict[int | None, _Writer] = {}
+        self._after_heading = False
+        self._blank: set[int | None] = set()
+
+    def line(self, line: TextLine) -> None:
+        text, rank = _words(line.text)
+        if not text:
+            self.ledger.ignore("blank lines")
+            self._blank.add(rank)
+            return
+        heading = text.endswith(HEADING)
+        if heading:
+            self.ledger.ignore("headings")
+            block = self._begin(rank)
+            block.below_blank = text == HEADING and rank in self._blank
+        elif (operator := _OPERATOR.fullmatch(text)) and not _ROW.search(operator[2]):
+            self._operator(operator, rank, line)
+        elif passed := _PASS.fullmatch(text):
+            self._pass(passed, rank, line)
+        elif text.startswith(_STARTS):
+            if line.torn:
+                self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
+            else:
+                why = "dropped: lines that begin as a row and do not end as one"
+                self.ledger.drop("bad-row", where=line.where, text=why)
+        elif text == "." and self.blocks:
+            self.ledger.ignore("dots")
+            if "list-cut" not in self.ledger.notes:
+                self.ledger.note("list-cut", "dots stand where operators were left out of the file", where=line.where)
+        else:
+            self.ledger.ignore("other output")
+        self._after_heading = heading
+        self._blank.discard(rank)
+
+    def _begin(self, rank: int | None) -> _Block:
+        if rank not in self._writers and len(self._writers) >= _MOST_RANKS:
+            self._end_all()
+        writer = self._writers.setdefault(rank, _Writer())
+        block = _Block(self.blocks, rank)
+        self.blocks += 1
+        beside = self._after_heading and len(writer.group) < _MOST_BESIDE
+        if not (beside and writer.group and writer.group[-1].is_fresh()):
+            self._end(writer.before)
+            writer.group, writer.before = [], writer.group
+        writer.group.append(block)
+        return block
+
+    def _end(self, blocks: list[_Block]) -> None:
+        for block in blocks:
+            if not block.is_fresh():
+                args = {"below_blank": True} if block.below_blank else None
+                self.rows.add(
+                    block.number, "header", "Verbosity", str(Kind.OTHER), args, rank=block.rank,
+                    value_text=block.verbosity(),
+                )  # fmt: skip
+
+    def _end_all(self) -> None:
+        for writer in self._writers.values():
+            self._end(writer.before)
+            self._end(writer.group)
+        self._writers.clear()
+
+    def finish(self) -> None:
+        """End what is open; the verbosity of a block is known when it is over."""
+        self._end_all()
+
+    def _operator(self, found: re.Match[str], rank: int | None, line: TextLine) -> None:
+        number, name = int(found[1]), found[2]
+        block = self._block(rank, lambda b: not b.passes and b.last < number)
+        block.last = number
+        block.operators += 1
+        block.all_dist = block.all_dist and "Dist" in name
+        if "divided-by-all" not in self.ledger.notes:
+            why = (
+                "SINGA divides the times of operators by all iterations, also by those that it skipped: they are too "
+                "small by (iterations - skipped) / iterations"
+            )
+            self.ledger.note("divided-by-all", why, where=line.where)
+        kind = Kind.COMMUNICATION if "Dist" in name else Kind.OPERATOR
+        self._row(block, "Operators", name, str(kind), found[3], line, {"op_id": number})
+
+    def _block(self, rank: int | None, fits: Callable[[_Block], bool]) -> _Block:
+        """Return the block that a row belongs to: the first of the newest ones that it fits."""
+        writer = self._writers.get(rank)
+        if writer is None:
+            return self._begin(rank)
+        newest = [block for block in writer.group if fits(block)]
+        if newest and len(writer.group) == 1:
+            return newest[0]
+        self.ledger.note(
+            "interleaved-blocks",
+            "lines of several blocks stand between each other; the rising numbers of the operators tell them apart",
+        )
+        return next(iter([*newest, *(block for block in reversed(writer.before) if fits(block))]), None) or self._begin(
+            rank
+        )
+
+    def _pass(self, found: re.Match[str], rank: int | None, line: TextLine) -> None:
+        which = found[1]
+        block = self._block(rank, lambda b: not b.operators and which not in b.passes)
+        block.passes.append(which)
+        kind = Kind.FORWARD if which == "Forward" else Kind.BACKWARD
+        self._row(block, "Propagation", f"{which} Propagation", str(kind), found[2], line, {})
+
+    def _row(
+        self, block: _Block, section: str, name: str, kind: str, time: str, line: TextLine, args: dict[str, int]
+    ) -> None:
+        ledger = self.ledger
+        self.found += 1
+        try:
+            value = printed(time)
+        except ValueError:
+            if time.lstrip("+-").lower() not in ("nan", "inf"):
+                ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
+                return
+            ledger.note("no-iteration", "times that are no numbers: all iterations were skipped", where=line.where)
+            self.rows.add(block.number, section, name, kind, args, rank=block.rank, calls=1, value_text=time)
+        else:
+            self.rows.add(
+                block.number, section, name, kind, args, rank=block.rank, calls=1, total_ns=value.rounded(),
+                avg_ns=float(value.ns),
+            )  # fmt: skip
+        ledger.kept += 1
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no line of a profile was found."""
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "SINGA"})])
+    return Opened(run, _batches(source, _Reading(options, ledger)), True, (ledger,))
+
+
+def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
+    ledger = reading.ledger
+    for line in text_lines(source, ledger):
+        reading.line(line)
+        yield from reading.rows.take()
+    reading.finish()
+    yield from reading.rows.take(everything=True)
+    if not reading.blocks and not ledger.dropped:
+        raise ParseError(source.name, "", f"no line {HEADING!r} of SINGA was found")
+    if not reading.found:
+        ledger.note("no-rows", "the profile has no rows: was SetVerbosity called before the training?")
+
+
+READER = Reader("singa", "Apache SINGA time profiling", (".txt", ".log", ".out"), sniff, read, gives="totals")

@@ -1,0 +1,1 @@
+"""SQLite databases: tables as Arrow batches, and the CUPTI activity tables that two profilers share."""

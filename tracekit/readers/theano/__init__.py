@@ -1,0 +1,1 @@
+"""Reader of Theano's printed profiles."""

@@ -1,0 +1,299 @@
+"""Which block and which table a line of a Theano profile belongs to; the lines of a block's head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tracekit.readers.printed.lines import TextLine, printed
+from tracekit.readers.printed.pasted import RankRows
+from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano._noise import Noise
+from tracekit.readers.theano._out import MOST_LINES, Block, Out
+from tracekit.readers.theano._sizes import Memory, Optimizer
+from tracekit.readers.theano._tables import TimeTables, overhead
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run
+
+MOST_FUNCTIONS = 1000
+"""Blocks that are named in the facts of the source."""
+_TIMED = frozenset((like.CLASS, like.OPS, like.APPLY))
+_NAMED = _TIMED | {like.MEMORY}
+
+
+def _section_of(text: str, words: str) -> str | None:
+    """Return the table that a row belongs to, by its columns; None for a line that is no row."""
+    if not like.ROW_START.match(words):
+        return None
+    if (found := like.GROUP_ROW.fullmatch(text)) and found["impl"]:
+        is_class = like.CLASS_NAME.fullmatch(found["name"]) or like.MODULE_PATH.fullmatch(found["name"])
+        return like.CLASS if is_class else like.OPS
+    return like.APPLY if like.APPLY_ROW.fullmatch(text) else None
+
+
+class State:
+    """What is known at a line of a process. blocks: how many there were; numbers: of their runs, for all processes.
+
+    The takers return whether the line was their own.
+    """
+
+    def __init__(self, rows: RankRows, numbers: Iterator[int], ledger: Ledger, run: Run) -> None:
+        self.ledger, self.run = ledger, run
+        self.out = Out(rows, ledger)
+        self.blocks = 0
+        self._numbers = numbers
+        self._block: Block | None = None
+        self._table = ""
+        self._times = TimeTables(self.out)
+        self._memory = Memory(self.out)
+        self._optimizer = Optimizer(self.out)
+        self._noise = Noise()
+        self._node: TextLine | None = None
+        self.profile_mode = False
+
+    def line(self, line: TextLine) -> None:
+        """Take one line."""
+        if self._node is not None:
+            node, self._node = self._node, None
+            line = self._after_node(node, line)
+        words = " ".join(line.text.split())
+        block = self._block
+        if not words:
+            kept = self._table == like.OPTIMIZER and block is not None and self._optimizer.detail(block, line)
+            if not kept:
+                self.ledger.ignore("blank lines")
+        elif self._heading(words, line) or self._table_line(words, line) or self._head(words, line):
+            self._noise.over(tips=words == like.TIPS)
+        elif line.torn and self._is_open():
+            self.out.torn(line)
+        else:
+            self._rest(words, line)
+
+    def _rest(self, words: str, line: TextLine) -> None:
+        """Take a line that no table and no head knows: a tip, details of the optimizer, or what a program printed."""
+        block, what = self._block, self._noise.of(line.text, words)
+        if what is None and block is not None and self._table in _NAMED and self.out.goes_on(line.text):
+            return
+        if what is None and self._table not in _TIMED and (section := _section_of(line.text.strip(), words)):
+            self._open(section)
+            self._times.begin(with_flops=False)
+            why = "rows of a table whose header is not in the file: what they are was told by their columns"
+            self.ledger.note("table-without-header", why, where=line.where)
+            self._times.row(self._block or self._begin(), section, line)
+            return
+        if like.PROFILE_MODE.match(words):
+            why = "not read: output of ProfileMode, the profiler that Theano had before 0.6"
+            self.profile_mode = True
+            self.ledger.note("profile-mode", why, where=line.where)
+        if what == "tips" and block is not None and words.startswith(like.TIP):
+            self.out.say(block, "Tip", line.text.strip())
+        elif what is None and self._table == like.OPTIMIZER and block is not None and line.text[:1].isspace():
+            if not self._optimizer.detail(block, line):
+                self.ledger.ignore("optimizer details")
+        else:
+            self.ledger.ignore(what or "other output")
+
+    def _after_node(self, node: TextLine, line: TextLine) -> TextLine:
+        """Return a line with the node before it that was not closed, or alone where it is none of the node's own."""
+        words = line.text.strip()
+        if not words or words.startswith(("Node ", "Time ", like.CLASS, like.FUNCTION, "<% time>")):
+            self.out.bad(node)
+            return line
+        self.ledger.merged += 1
+        return replace(node, text=f"{node.text}\n{line.text.rstrip()}", torn=line.torn)
+
+    def _is_open(self) -> bool:
+        """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
+        block = self._block
+        return block is not None and not block.over and (bool(self._table) or like.APPLY not in block.seen)
+
+    def finish(self) -> None:
+        """End what is open."""
+        if self._node is not None:
+            self.out.bad(self._node)
+            self._node = None
+        self._end_table()
+
+    def _begin(self, kind: str = "function") -> Block:
+        self._end_table()
+        self._block = Block(next(self._numbers), kind)
+        self.blocks += 1
+        return self._block
+
+    def _open(self, section: str) -> Block:
+        """Begin a table, in a new block after the tips or where the block had such a table."""
+        block = self._block
+        if block is None or block.over or section in block.seen:
+            block = self._begin()
+        self._end_table()
+        block.seen.add(section)
+        self._table = section
+        return block
+
+    def _end_table(self) -> None:
+        self.out.flush()
+        if self._table in _TIMED:
+            self.ledger.note("table-cut", "tables that end before their last line, so that rows may be missing")
+        self._table = ""
+
+    def _heading(self, words: str, line: TextLine) -> bool:
+        if words.endswith(like.FUNCTION):
+            self._begin()
+        elif scan := like.SCAN_HEAD.match(words):
+            block = self._begin("scan")
+            if scan[1]:
+                self.out.header(block, "Scan Op", value_text=scan[1])
+        elif not words.strip("-") or not words.strip("="):
+            if self._table == like.OPTIMIZER and self._optimizer.is_inside(line):
+                return False
+            self.ledger.ignore("rules")
+            return True
+        elif found := like.TABLE.match(words):
+            self._open(like.TABLE_OF[found[1]])
+            self._times.begin(with_flops="<Mflops>" in words)
+        elif words.startswith(like.OPTIMIZER_LEGEND):
+            if self._table == like.OPTIMIZER and self._block is not None and self._optimizer.detail(self._block, line):
+                return True
+        elif words in _TIMED:
+            pass
+        elif words == like.MEMORY or words.startswith(f"{like.MEMORY} (the max"):
+            self.out.say(self._open(like.MEMORY), like.MEMORY, words)
+            return True
+        elif words in (like.OPTIMIZER, "Rewriter Profile"):
+            self.out.say(self._open(like.OPTIMIZER), like.OPTIMIZER, words)
+            self._optimizer.begin(line)
+            return True
+        elif words == f"{like.OVERHEAD}:" or words.startswith("<Scan op time(s)>"):
+            if self._table != like.OVERHEAD:
+                if self._table == like.OPTIMIZER:
+                    self._optimizer.ends_before_blank()
+                self._open(like.OVERHEAD)
+        elif words == like.TIPS:
+            self._end_table()
+            if self._block is not None:
+                # A scan that never ran has its tips, and nothing else.
+                block = self._begin() if self._block.over else self._block
+                block.over = True
+        else:
+            return False
+        self.ledger.ignore("headings")
+        return True
+
+    def _table_line(self, words: str, line: TextLine) -> bool:
+        block, table = self._block, self._table
+        if block is None and like.REMAINDER.fullmatch(words):
+            block = self._begin()
+        if block is None:
+            return False
+        if words.startswith("..."):
+            return self._remainder(block, words, line)
+        if table in _TIMED:
+            if like.ROW_START.match(words):
+                return self._times.row(block, table, line)
+            return table == like.APPLY and self._times.variable(words, line)
+        if table == like.MEMORY:
+            return self._memory.line(block, words, line)
+        if table == like.OPTIMIZER:
+            return self._optimizer.line(block, words, line)
+        return table == like.OVERHEAD and overhead(block, words, line, self.out)
+
+    def _remainder(self, block: Block, words: str, line: TextLine) -> bool:
+        if found := like.REMAINDER.fullmatch(words):
+            # Theano 0.6 and its heirs agree on the words; the table that is open decides all the same.
+            section = self._table if self._table in _TIMED else like.REMAINDER_OF[found["what"]]
+            taken = self._times.remainder(block, section, found, line)
+            self._table = "" if self._table in _TIMED else self._table
+            return taken
+        if found := like.MEMORY_REST.fullmatch(words):
+            return self._memory.remainder(block, found)
+        return words.startswith("... (remaining ") and self.out.bad(line)
+
+    def _head(self, words: str, line: TextLine) -> bool:
+        """Take a line of a block's head. A block may have lost its heading; after the tips there is no head."""
+        block = self._block
+        if like.GLOBAL_STATS.match(words):
+            return self.out.say(block or self._begin(), "Global stats", line.text.strip())
+        if block is not None and block.over:
+            return False
+        if block is not None and block.message is None and not block.seen and (found := like.MESSAGE.match(words)):
+            if line.torn:
+                return self.out.torn(line)
+            whole = like.MESSAGE.match(line.text.strip())
+            return self._message(block, whole[1] if whole else found[1])
+        if found := like.NO_TIME.match(words):
+            why = "functions whose nodes were not timed (profiling.time_thunks)"
+            self.ledger.note("no-node-times", why, where=line.where)
+            self.out.header(block or self._begin(), found[0], value_text=words)
+            self.ledger.kept += 1
+            return True
+        for fact in like.FACTS:
+            if fact.start.match(words):
+                if found := fact.pattern.fullmatch(words):
+                    return self._fact(block or self._begin(), fact.name, words, found, line)
+                return block is not None and self.out.bad(line)
+        if block is not None and not block.seen and words.startswith("Node "):
+            return self._thunk_node(block, words, line)
+        return False
+
+    def _message(self, block: Block, message: str) -> bool:
+        block.message = message
+        if block.kind == "function" and like.SUM.match(message):
+            block.kind = "sum"
+        self.out.header(block, "Message", value_text=message)
+        self.ledger.kept += 1
+        functions = self.run.sources[0].facts.setdefault("functions", [])
+        if len(functions) < MOST_FUNCTIONS:
+            named = None if message == "None" else message[:200]
+            functions.append({"run": block.number, "kind": block.kind, "message": named})
+        return True
+
+    def _fact(self, block: Block, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
+        out = self.out
+        if tool := like.TOOL.match(words):
+            self.run.sources[0].facts.setdefault("tool", like.TOOLS[(tool[1] or tool[2]).lower()])
+        groups = found.groupdict()
+        args: dict[str, Any] = {}
+        if groups.get("time"):
+            args["s"] = groups["time"]
+        if groups.get("percent"):
+            args["percent"] = groups["percent"]
+        if groups.get("steps"):
+            args["steps"] = int(groups["steps"])
+        more: dict[str, Any] = {}
+        if groups.get("calls"):
+            more["calls"] = int(groups["calls"])
+        elif groups["label"] != name:
+            more["raw_name"] = groups["label"]
+        if groups.get("count"):
+            nodes = int(groups["count"])
+            more |= {"value_avg": float(nodes) if nodes >= 0 else None, "unit": "nodes"}
+        else:
+            try:
+                time = printed(groups["time"])
+            except ValueError:
+                return out.bad_time(line)
+            more["total_ns"] = time.rounded()
+            if name == "Time in thunks":
+                block.thunks = time
+        out.header(block, name, args, **more)
+        out.found += 1
+        self.ledger.kept += 1
+        return True
+
+    def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
+        found = like.THUNK_NODE.fullmatch(line.text.strip()) or like.THUNK_NODE.fullmatch(words)
+        if found is None and like.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
+            self._node = line
+            return True
+        if found is None:
+            return self.out.bad(line)
+        try:
+            time = printed(found["time"])
+        except ValueError:
+            return self.out.bad_time(line)
+        if "\n" in found["name"]:
+            self.out.say_joined()
+        args = {"s": found["time"]}
+        return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, args, total_ns=time.rounded())

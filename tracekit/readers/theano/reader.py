@@ -1,0 +1,117 @@
+"""The profile that Theano, Theano-PyMC, Aesara and PyTensor print at exit (profile=True) or by `summary()`.
+
+    Function profiling
+      Time in 200 calls to Function.__call__: 4.998040e-02s
+      64.3%    64.3%       0.012s       3.12e-05s     Py     400       2   theano.tensor.blas.Gemv
+
+A record is a line. Each block (`Function profiling`, `Scan Op profiling`) is a run, and so are an optimizer's profile
+and tips after it that belong to no function. Sections: `header` has the lines of the block's head, under the same names
+for all versions, with the line's own words in `raw_name`; `Class`, `Ops` and `Apply` the tables; `Node make_thunk` the
+nodes that were slowest to compile; `Memory Profile` bytes by node and `Memory Profile: peaks`; `Scan overhead`;
+`Optimizer Profile` the steps of the optimizer, those within a step in `Optimizer Profile: STEP`, with the lines between
+them as `details` in `args`. The same times stand in several tables, so rows may be added up only within a section of a
+run. `Sum of all(N) printed profiles` repeats the other blocks: its sections are named `Sum of all: Class` and so on,
+with `"sum": true` in `args` of its header; those of a scan, whose time its function has too, `Scan Op: Class`.
+
+Nothing that the profiler prints is lost, so that the view `theano` can print it again: `s` in `args` is a time as it
+was printed, in s; words without a number (tips, headings of memory and optimizer, the end of a table that left nothing
+out) are rows of `header`.
+
+The tables print the time of a node in ms and the time of a call with three digits; `total_ns` is the time that both
+allow (time per call x calls where that is finer), so a sum is as exact as those digits; a note says so. `avg_ns` is the
+time per call as printed. The first 20 rows are printed only: `... (remaining 5 Ops account for 2.00%(0.01s) of the
+runtime)` is a row of the same section, `"remaining": 5` in `args`, whose time follows from its percentage where that is
+finer. With it a table sums up to `Time in thunks`. Lines `input 0: dtype=...` belong to the row of Apply above them.
+Sizes are printed in KB of 1024 B.
+
+Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class. What
+other tools put before each line (a time stamp, `>`) is learned from the heading and left out; the tag of mpirun tells
+the blocks of several processes apart and gives `rank`. A name with a small constant has several lines, as a terminal
+makes of a long one: they are put together by their brackets. The rest of a scan's table, whose block prints no `Time in
+thunks`, has its time from the largest row and its share.
+Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
+before it; only the steps within a step of the optimizer cannot be told then, which is noted.
+
+Sources: the files named in `_lines`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
+supported: ProfileMode, which Theano had before 0.6 (it is named); times within one optimizer, which stay words
+(`details`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.printed.lines import TotalRows, first_lines, text_lines
+from tracekit.readers.printed.pasted import Plain, RankRows
+from tracekit.readers.source import Source
+from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano._state import State
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_OWN = re.compile(r"\b(?:theano|pytensor|aesara)\b", re.IGNORECASE)
+
+
+_ALONE = ("Max peak memory with current setting", "<Sum apply outputs (bytes)> <Apply outputs shape>")
+"""Lines by which one knows a copy that has the profile of the memory alone."""
+
+_OLD = "ProfileMode, the profiler before Theano 0.6, is not read: profile=True gives a profile that is"
+
+
+def sniff(head: Head) -> Confidence:
+    """Say YES to a block's head, the header or end of a table; MAYBE to warnings of Theano, which may come before."""
+    if head.tables or not head.text:
+        return Confidence.NO
+    heading = warned = False
+    plain = Plain(like.MARK)
+    for line in first_lines(head.data):
+        _, text = plain.of(line)
+        words = " ".join(text[-4096:].split())
+        if heading and (words.startswith("Message: ") or (words and not words.strip("="))):
+            return Confidence.YES
+        if words:
+            heading = words.endswith(like.FUNCTION) or bool(like.SCAN_HEAD.match(words))
+        if "<apply time>" in words and like.TABLE.match(words):
+            return Confidence.YES
+        if words.startswith(_ALONE) or like.REMAINDER.fullmatch(words) or like.PROFILE_MODE.match(words):
+            return Confidence.YES
+        warned = warned or bool(like.WARNING.search(words) and _OWN.search(words))
+    return Confidence.MAYBE if heading or warned else Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when there was no profile."""
+    run = Run(sources=[SourceFacts(source.name, READER.name)])
+    return Opened(run, _batches(source, options, ledger, run), True, (ledger,))
+
+
+def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> Iterator[pa.RecordBatch]:
+    rows, numbers, plain = TotalRows(options.source, ledger), count(), Plain(like.MARK)
+    states: dict[int | None, State] = {}
+    for line in text_lines(source, ledger):
+        rank, text = plain.of(line.text)
+        if rank not in states:
+            states[rank] = State(RankRows(rows, rank), numbers, ledger, run)
+        states[rank].line(line if text == line.text else replace(line, text=text))
+        yield from rows.take()
+    for state in states.values():
+        state.finish()
+    yield from rows.take(everything=True)
+    if not any(state.blocks for state in states.values()) and not ledger.dropped:
+        is_old = any(state.profile_mode for state in states.values())
+        raise ParseError(
+            source.name, "", "no profile of Theano, Aesara or PyTensor was found", hint=_OLD if is_old else ""
+        )
+    if not any(state.out.found for state in states.values()):
+        ledger.note("no-rows", "the profile has no times: was the program ended before it was printed?")
+
+
+READER = Reader(
+    "theano", "profile of Theano, Aesara or PyTensor", (".txt", ".log", ".prof"), sniff, read, gives="totals"
+)

@@ -1,0 +1,276 @@
+"""Producers that tell device work in their own words: ONNX Runtime, old PyTorch, Ascend, TensorFlow and others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.names import Demangler
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.schema import Kind
+
+_NS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_GPU_LANE = re.compile(
+    r"(?:/job:[^ ]{1,200})?/(?:device:GPU|gpu):([0-9]{1,4})/(?:stream:)?([0-9]{1,9}|all|memcpy)"
+    r"(?:<[^ ]{0,200}>)? Compute",
+    re.ASCII,
+)
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
+
+
+class Special:
+    """What a producer's ranges (X and B) are, beyond their cat."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def range(self, build: Build) -> Collection[str]:
+        """Say what a range is; return the keys of args that found a column."""
+        del build  # its cat says all
+        return ()
+
+    def rows(self, rows: Rows) -> None:
+        """Change columns of rows whose plans have flags."""
+
+    def names(self) -> None:
+        """Put names into the run, behind the common ones."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+class OnnxRuntime(Special):
+    """Kernels have pid and tid -1, and texts for stream and sizes; no device is told (cuda_profiler.cc, 1.9 on)."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading)
+        self._demangler = Demangler(reading.ledger, enabled=reading.options.demangle)
+
+    def range(self, build: Build) -> Collection[str]:
+        """Take stream and sizes of kernels."""
+        if build.event.get("cat") != "Kernel":
+            return ()
+        name = build.event.get("name") or ""
+        build.consts["name"], build.consts["raw_name"] = self._demangler.one(name)
+        if name.lower().startswith("memcpy"):
+            build.consts["kind"] = Kind.MEMCPY
+        elif name.lower().startswith("memset"):
+            build.consts["kind"] = Kind.MEMSET
+        for column in ("pid", "tid"):
+            if build.runs.get(column, (False, 0))[0] or build.consts.get(column, 0) < 0:
+                _remove(build, column)
+        columns = "stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"
+        number = self.reading.streams.number
+        taken = {c for c in columns if build.integer(c, build.event.args.get(c), number if c == "stream" else None)}
+        if build.integer("correlation", build.event.args.get("correlation_id")):
+            taken.add("correlation_id")
+        return taken
+
+    def close(self) -> None:
+        """End the demangler's child."""
+        self._demangler.close()
+
+
+class Autograd(Special):
+    """Two processes by name: operators, and on "CUDA functions" the ranges that they span there, nested as they are.
+
+    Source: torch/autograd/profiler.py (1.0 to 1.7), export_chrome_trace. tid of device ranges is the device.
+    """
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell operators from what they span on a device."""
+        if (build.event.get("pid") or "").startswith("CPU"):
+            build.consts["kind"] = Kind.OPERATOR
+            return ()
+        build.consts["kind"] = Kind.OTHER
+        for table in (build.runs, build.consts):
+            if "tid" in table:
+                table["device"] = table.pop("tid")
+        return ()
+
+
+class Rocprof(Special):
+    """rocprof's results.json (ROCm before 7): times are text in whole µs; exact ones, of the same clock, in args."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Take the exact times; tell calls."""
+        event, consts = build.event, build.consts
+        name = event.get("name") or ""
+        if name.startswith(("hip", "hsa_")):
+            consts["kind"] = Kind.RUNTIME if name.startswith("hip") else Kind.DRIVER
+        begin, end = event.arg("BeginNs") or "", event.arg("EndNs") or ""
+        if not (_NS.fullmatch(begin) and _NS.fullmatch(end) and consts.get("ts_ns") == int(begin) // 1000 * 1000):
+            return ()
+        consts["ts_ns"], consts["dur_ns"] = int(begin), int(end) - int(begin)
+        taken = {"BeginNs", "EndNs"}
+        return taken | {"DurationNs"} if event.arg("DurationNs") == str(consts["dur_ns"]) else taken
+
+
+class TensorFlow(Special):
+    """TensorFlow's timeline: work of a GPU stands under "/gpu:0/stream:7 Compute" (2.x: "/device:GPU:0/...").
+
+    Its kernels stand again under "stream:all" and its copies under "memcpy" (device_tracer.cc saves them twice): these
+    are other where the streams are there, else the work itself.
+    """
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell copies by the name of the node."""
+        names = build.event.arg("name") or "", build.event.get("name") or ""
+        build.extra["copy"] = any("memcpy" in name.lower() for name in names)
+        return ()
+
+    def _lanes(self) -> dict[int, tuple[int, str]]:
+        found = {}
+        for pid, text in self.reading.names.processes.items():
+            if match := _GPU_LANE.fullmatch(text):
+                found[pid] = int(match[1]), match[2]
+        return found
+
+    def rows(self, rows: Rows) -> None:
+        """Give work of a GPU its kind, device and stream."""
+        lanes = self._lanes()
+        pid, known = rows.ints("pid")
+        _, timed = rows.ints("dur_ns")
+        mine = known & timed & np.isin(pid, list(lanes))
+        if not mine.any():
+            return
+        whole = {device for device, lane in lanes.values() if lane.isdecimal()}
+        columns, count = rows.columns, rows.count
+        copies = rows.per_plan(lambda b: b.extra.get("copy", False))
+        kinds = columns["kind"].cast(pa.string())
+        for number, (device, lane) in lanes.items():
+            own = mine & (pid == number)
+            again = not lane.isdecimal() and device in whole
+            work = Kind.OTHER if again else Kind.KERNEL
+            kinds = events.where(own, pa.array([work.value] * count, pa.string()), kinds)
+            if not again:
+                kinds = events.where(own & copies, pa.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
+        columns["kind"] = kinds.dictionary_encode()
+        values, place = np.unique(pid, return_inverse=True)
+        found = [lanes.get(v, (0, "")) for v in values.tolist()]
+        stream = np.array([int(lane) if lane.isdecimal() else -1 for _, lane in found], np.int64)[place]
+        columns["device"] = pa.array(np.array([d for d, _ in found], np.int32)[place], mask=~mine)
+        columns["stream"] = pa.array(stream, mask=~(mine & (stream >= 0)))
+        for name in ("pid", "tid"):
+            old = events.filled(columns.get(name), count, pa.int64())
+            columns[name] = events.where(mine & (stream >= 0), pa.nulls(count, pa.int64()), old)
+
+
+class Horovod(Special):
+    """Horovod's timeline: a process for each tensor; what the library under it does is communication."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell the collectives from waiting and negotiation."""
+        if (build.event.get("name") or "").startswith(("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_")):
+            build.consts["kind"] = Kind.COMMUNICATION
+        return ()
+
+
+class Unitrace(Special):
+    """Intel's unitrace and onetrace: calls are of cat cpu_op, and what they put on a device of cat gpu_op."""
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell kernels from the commands of Level Zero that are none."""
+        name = build.event.get("name") or ""
+        if build.event.get("cat") == "gpu_op" and name.startswith(("ze", "cl")):
+            commands = (("MemoryCopy", Kind.MEMCPY), ("Buffer", Kind.MEMCPY), ("MemoryFill", Kind.MEMSET))
+            build.consts["kind"] = next((kind for word, kind in commands if word in name), Kind.SYNC)
+        return ()
+
+
+class Ascend(Special):
+    """msprof's and torch_npu's timelines: tasks tell their "Task Type", calls of CANN their "level".
+
+    A pid is (pid << 10) | (layer << 5) | device (msprof, JsonAssembler::GetFormatPid); here tasks and calls have the
+    pid of the host process. Plain pids of Python stay. Overlap Analysis and the planes of HCCL repeat what the tasks
+    are: other, but for collectives by name.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading)
+        self._hardware: dict[int, int] = {}
+        self._calls: set[int] = set()
+
+    def range(self, build: Build) -> Collection[str]:
+        """Tell tasks, calls and collectives."""
+        event, consts, taken = build.event, build.consts, set[str]()
+        name = event.get("name") or ""
+        if (task := event.arg("Task Type")) is not None:
+            build.flags |= DEVICE
+            consts["kind"] = _task(task, name)
+        elif name.startswith("AscendCL@") or ("level" in event.args and "Thread Id" in event.args):
+            build.flags |= HOST
+            consts["kind"] = Kind.RUNTIME if name.startswith("AscendCL@") else Kind.OTHER
+        elif name.startswith("hcom_"):
+            consts["kind"] = Kind.COMMUNICATION
+        elif step := _STEP.fullmatch(name):
+            consts["kind"], consts["step"] = Kind.STEP, int(step[1])
+        if build.flags & (DEVICE | HOST) and build.integer("correlation", event.args.get("connection_id")):
+            taken.add("connection_id")
+        return taken
+
+    def rows(self, rows: Rows) -> None:
+        """Give tasks and the ends of arrows at them their device and stream, and the pid of the host process."""
+        pid, known = rows.ints("pid")
+        formatted = known & ((pid < 0) | (pid >= 1 << 10))
+        own = rows.has(DEVICE) & formatted
+        calls = rows.has(HOST) & formatted
+        self._calls.update(np.unique(pid[calls]).tolist())
+        labels = self.reading.names.labels
+        for number in np.unique(pid[own]).tolist():
+            label = labels.get(number, "").removeprefix("NPU").strip()
+            self._hardware[number] = int(label) if label.isdecimal() and len(label) < 6 else number & 31
+        own |= rows.has(MOVABLE) & formatted & np.isin(pid, list(self._hardware))
+        calls |= rows.has(MOVABLE) & formatted & np.isin(pid, list(self._calls))
+        if not (own | calls).any():
+            return
+        columns, count = rows.columns, rows.count
+        known_pids, place = np.unique(pid, return_inverse=True)
+        device = np.array([self._hardware.get(p, 0) for p in known_pids.tolist()], np.int32)
+        columns["device"] = pa.array(device[place], mask=~own)
+        tid = events.filled(columns.get("tid"), count, pa.int64())
+        columns["stream"] = events.where(own, tid, pa.nulls(count, pa.int64()))
+        columns["tid"] = events.where(own, pa.nulls(count, pa.int64()), tid)
+        columns["pid"] = pa.array(np.where(own | calls, (pid & 0xFFFFFFFF) >> 10, pid), mask=~known)
+
+    def names(self) -> None:
+        """Move the names of moved lanes."""
+        run, source, names = self.reading.run, self.reading.options.source, self.reading.names
+        for (pid, tid), text in names.threads.items():
+            if pid in self._hardware:
+                del run.threads[source, pid, tid]
+                if text.lower() != f"stream {tid}":
+                    run.streams[source, self._hardware[pid], tid] = text
+            elif pid in self._calls:
+                del run.threads[source, pid, tid]
+                run.threads.setdefault((source, (pid & 0xFFFFFFFF) >> 10, tid), text)
+        for pid, device in self._hardware.items():
+            run.devices[source, device] = run.processes.pop((source, pid), "") or "Ascend Hardware"
+        for pid in self._calls:
+            text = run.processes.pop((source, pid), "")
+            if text:
+                run.processes.setdefault((source, (pid & 0xFFFFFFFF) >> 10), text)
+
+
+_TASKS = (
+    (re.compile(r"MEMCPY|SDMA|PCIE_DMA"), Kind.MEMCPY),
+    (re.compile(r"EVENT|NOTIFY|WAIT"), Kind.SYNC),
+    (re.compile(r"AI_CORE|AI_VECTOR|AI_CPU|AICPU|AIV|AIC\b|MIX_|KERNEL|FFTS|DSA"), Kind.KERNEL),
+)
+"""Types of tasks of the STARS and HWTS schedulers; others (PROFILER_TRACE, MODEL_EXECUTE, labels) are no work."""
+
+
+def _task(task: str, name: str) -> Kind:
+    """Return the kind of a task; where the type is that of a carrier alone, its name tells more."""
+    return next((kind for word, kind in _TASKS if word.search(task.upper()) or word.match(name)), Kind.OTHER)
+
+
+def _remove(build: Build, column: str) -> None:
+    build.runs.pop(column, None)
+    build.consts.pop(column, None)

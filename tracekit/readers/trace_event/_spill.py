@@ -1,0 +1,136 @@
+"""Rows in order of some integer columns, on disk where they are many: begins and ends wait so for their file's end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.trace_event.scan import I64
+from tracekit.trace import concat
+
+CHUNK_ROWS = 1 << 16
+"""Rows sorted at once in memory; what is more goes to temporary files."""
+FAN_IN = 32
+"""Files merged at once; more are merged in rounds."""
+PIECE_ROWS = 1 << 12
+
+
+class Spill:
+    """Temporary files of one schema; they go with `close`."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the files."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def write(self, tables: Iterable[pa.Table]) -> Path:
+        """Return a new file with these rows."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="tracekit-pairs-")
+        self._count += 1
+        path = Path(self._folder.name) / f"{self._count}.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, self.schema) as writer:
+            for table in tables:
+                for batch in table.combine_chunks().to_batches(max_chunksize=PIECE_ROWS):
+                    writer.write_batch(batch)
+        return path
+
+    def read(self, path: Path) -> Generator[pa.Table, None, None]:
+        """Give the rows of a file, and remove it."""
+        with pa.OSFile(str(path), "rb") as file:
+            for batch in pa.ipc.open_stream(file):
+                yield pa.Table.from_batches([batch])
+        path.unlink()
+
+
+class Sorter:
+    """Takes rows, gives them by `keys`: int64 columns without nulls, which together no two rows share."""
+
+    def __init__(self, spill: Spill, keys: Sequence[str]) -> None:
+        self._spill, self._keys = spill, tuple(keys)
+        self._pending: list[pa.Table] = []
+        self._rows = 0
+        self._files: list[Path] = []
+
+    def add(self, table: pa.Table) -> None:
+        """Take rows."""
+        self._pending.append(table)
+        self._rows += table.num_rows
+        if self._rows >= CHUNK_ROWS:
+            self._files.append(self._spill.write([self._sorted(self._pending)]))
+            self._pending, self._rows = [], 0
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Give the rows in order: in one table where they never left the memory, else in pieces."""
+        if not self._files:
+            if self._rows:
+                yield self._sorted(self._pending)
+            return
+        if self._rows:
+            self._files.append(self._spill.write([self._sorted(self._pending)]))
+            self._pending = []
+        while len(self._files) > FAN_IN:
+            groups = [self._files[at : at + FAN_IN] for at in range(0, len(self._files), FAN_IN)]
+            self._files = [self._spill.write(self._merged(group)) for group in groups]
+        yield from self._merged(self._files)
+
+    def _matrix(self, table: pa.Table) -> list[I64]:
+        return [table.column(key).to_numpy() for key in self._keys]
+
+    def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
+        table = concat(tables, self._spill.schema).combine_chunks()
+        return table.take(pa.array(np.lexsort(self._matrix(table)[::-1])))
+
+    def _merged(self, files: Sequence[Path]) -> Iterator[pa.Table]:
+        """Rounds: of all pieces at hand, the rows up to the smallest last key can be given, sorted together."""
+        with ExitStack() as stack:
+            streams = [self._spill.read(file) for file in files]
+            for stream in streams:
+                stack.callback(stream.close)  # so that its file is closed
+            heads = {number: head for number, stream in enumerate(streams) if (head := next(stream, None)) is not None}
+            while heads:
+                keys = {number: self._matrix(head) for number, head in heads.items()}
+                bound = min(tuple(int(column[-1]) for column in columns) for columns in keys.values())
+                parts = []
+                for number in sorted(heads):
+                    count = _up_to(keys[number], bound)
+                    parts.append(heads[number].slice(0, count))
+                    rest: pa.Table | None = heads[number].slice(count)
+                    if rest is not None and not rest.num_rows:
+                        rest = next(streams[number], None)
+                    if rest is None:
+                        del heads[number]
+                    else:
+                        heads[number] = rest
+                yield self._sorted([part for part in parts if part.num_rows])
+
+
+def _up_to(keys: Sequence[I64], bound: tuple[int, ...]) -> int:
+    """Return how many of the sorted rows are not behind `bound`.
+
+    >>> _up_to([np.array([1, 1, 2]), np.array([5, 6, 0])], (1, 6))
+    2
+    """
+    low, high = 0, len(keys[0])
+    for column, value in zip(keys, bound, strict=True):
+        part = column[low:high]
+        low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
+    return high

@@ -1,0 +1,337 @@
+"""From slabs of events and the plans of their shapes to columns of EVENTS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit import schema
+from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, Build, Event
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.readers.trace_event.scan import I64, Scan, slices
+from tracekit.readers.trace_event.stream import Slab
+from tracekit.trace import Ledger
+from tracekit.units import MAX_NS
+
+Mask = npt.NDArray[np.bool_]
+KNOWN_PLANS = 1 << 17
+"""Plans kept at once; when there are more, they are made anew."""
+
+TIMES = ("ts_ns", "dur_ns")
+INTEGERS = tuple(
+    c.name for c in schema.describe("events")
+    if c.type in (pa.int64(), pa.int32()) and c.name not in (*TIMES, "event_id", "source")
+)  # fmt: skip
+SCRATCH = ("scratch_0", "scratch_1", "scratch_2")
+"""Integers that a dialect wants by row and that are no columns; it takes them out again."""
+NUMBERS = (*INTEGERS, *SCRATCH, "value")
+TEXTS = ("name", "raw_name", "kind", "copy_kind", "args")
+NULL, CONST, RUN = 0, 1, 2
+_TENS = 10 ** np.arange(19, dtype=np.int64)
+_INT32 = frozenset(c.name for c in schema.describe("events") if c.type == pa.int32())
+
+Look = Callable[[Build], None]
+"""A dialect: says in the Build what the event is."""
+
+
+class Planner:
+    """Plans by shape, and columns by plans. per_unit: ns of one unit of the file's times, 1000 or 1.
+
+    with_args: the column `args` is wanted; it is the dearest.
+    """
+
+    def __init__(self, look: Look, ledger: Ledger, per_unit: int = 1000, *, with_args: bool = True) -> None:
+        self._look, self._ledger, self._with_args = look, ledger, with_args
+        self._digits = {1000: 3, 1: 0}[per_unit]
+        self._per_unit = per_unit
+        self._by_shape: dict[bytes, int] = {}
+        self._builds: list[Build] = []
+        self._text_codes: dict[str, int] = {}
+        self._texts_known: list[str] = []
+        self._grow(1 << 10)
+
+    def _grow(self, size: int) -> None:
+        def grown(old: Any, kind: Any, *shape: int) -> Any:
+            new = np.zeros((size, *shape), kind)
+            if old is not None:
+                new[: len(old)] = old
+            return new
+
+        before = self.__dict__
+        self._state = grown(before.get("_state"), np.int8, len(NUMBERS))
+        self._negative = grown(before.get("_negative"), np.bool_, len(NUMBERS))
+        self._value = grown(before.get("_value"), np.int64, len(NUMBERS))
+        self._float = grown(before.get("_float"), np.float64)
+        self._time_state = grown(before.get("_time_state"), np.int8, 2)
+        self._time = grown(before.get("_time"), np.int64, 2, 3)
+        self._segments = grown(before.get("_segments"), np.int32, MOST_SEGMENTS, 4)
+        self._pieces = grown(before.get("_pieces"), np.int32)
+        self._whole = grown(before.get("_whole"), np.bool_)
+        self._fate = grown(before.get("_fate"), np.int8)
+        self._flags = grown(before.get("_flags"), np.int64)
+        self._text = grown(before.get("_text"), np.int64, len(TEXTS))
+        self._noted = grown(before.get("_noted"), np.bool_)
+
+    def rows(self, slab: Slab) -> tuple[Rows, Rows]:
+        """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
+        if len(self._builds) > KNOWN_PLANS:
+            self._by_shape.clear()
+            self._builds = []
+            self._text_codes.clear()
+            self._texts_known.clear()
+        scan = slab.scan
+        by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64)
+        plan = by_code[scan.codes]
+        before, texts = len(self._builds), len(self._texts_known)
+        odd = [n for n in set(by_code.tolist()) if self._builds[n].odd]
+        if odd:
+            for row in np.flatnonzero(np.isin(plan, odd)).tolist():
+                plan[row] = self._add(self._made(scan.object(row), exact=True))
+        rows = self._account(slab, plan)
+        if len(self._builds) > before:
+            # Plans of single events are of no use again; their builds stay with the rows.
+            self._builds = self._builds[:before]
+            for text in self._texts_known[texts:]:
+                del self._text_codes[text]
+            del self._texts_known[texts:]
+        return rows
+
+    def _plan(self, scan: Scan, code: int) -> int:
+        shape = scan.shapes[code]
+        known = self._by_shape.get(shape)
+        if known is None:
+            build = self._made(scan.object(int(scan.sample[code])), exact=False)
+            known = self._by_shape[shape] = self._add(build)
+        return known
+
+    def _made(self, text: bytes, *, exact: bool) -> Build:
+        build = Build(Event(text), exact, unit="us" if self._per_unit == 1000 else "ns")
+        self._look(build)
+        if build.fate == KEPT and not exact and (build.more_args or len(build.segments()) > MOST_SEGMENTS):
+            build.odd = True
+        if exact:
+            build.odd = False
+        return build
+
+    def _add(self, build: Build) -> int:
+        number = len(self._builds)
+        self._builds.append(build)
+        if number >= len(self._fate):
+            self._grow(2 * number)
+        self._fate[number], self._noted[number] = build.fate, bool(build.notes)
+        self._flags[number] = build.flags
+        self._state[number] = NULL
+        self._float[number] = 0.0
+        for place, column in enumerate(NUMBERS):
+            if build.consts.get(column) is not None:
+                self._state[number, place] = CONST
+                if column == "value":
+                    self._float[number] = build.consts[column]
+                else:
+                    self._value[number, place] = build.consts[column]
+            elif column in build.runs:
+                self._state[number, place] = RUN
+                self._negative[number, place], self._value[number, place] = build.runs[column]
+        for place, column in enumerate(TIMES):
+            self._time_state[number, place] = NULL
+            if build.consts.get(column) is not None:
+                self._time_state[number, place] = CONST
+                self._time[number, place] = build.consts[column], 0, 0
+            elif column in build.times:
+                self._time_state[number, place] = RUN
+                self._time[number, place] = build.times[column]
+        self._pieces[number], self._whole[number] = 0, False
+        if build.exact:
+            build.consts.setdefault("args", build.args_text())
+        elif build.whole_args:
+            own = build.event.members["args"]
+            self._whole[number] = True
+            self._segments[number, 0] = *build.event.place(own.start), *build.event.place(own.end)
+        elif not build.odd:
+            pieces = build.segments()
+            self._pieces[number] = len(pieces)
+            for place, (start, end) in enumerate(pieces):
+                self._segments[number, place] = *build.event.place(start), *build.event.place(end)
+        for place, column in enumerate(TEXTS):
+            text = build.consts.get(column)
+            self._text[number, place] = -1 if text is None else self._text_code(text)
+        if not build.exact:
+            build.event = None  # type: ignore[assignment]  # thousands of them: what counts is in the tables
+            build.kept = []
+        return number
+
+    def _account(self, slab: Slab, plan: I64) -> tuple[Rows, Rows]:
+        ledger, fate = self._ledger, self._fate[plan]
+        builds = self._builds
+        there = np.arange(len(plan))
+        for kind in (IGNORED, DROPPED):
+            rows = np.flatnonzero(fate == kind)
+            for number in np.unique(plan[rows]).tolist():
+                mine = rows[plan[rows] == number]
+                build = builds[number]
+                if kind == IGNORED:
+                    ledger.ignore(build.reason, len(mine))
+                else:
+                    ledger.drop(build.reason, len(mine), where=f"event {slab.numbers[mine[0]]}", text=build.why)
+        if (noted := self._noted[plan]).any():
+            rows = np.flatnonzero(noted)
+            for number in np.unique(plan[rows]).tolist():
+                mine = rows[plan[rows] == number]
+                for code, text in builds[number].notes.items():
+                    ledger.note(code, text, len(mine), where=f"event {slab.numbers[mine[0]]}")
+        kept = self._columns(slab, plan, there[fate == KEPT])
+        ts = kept.columns["ts_ns"]
+        if ts.null_count:
+            missing = ts.is_null().to_numpy(zero_copy_only=False)
+            first = int(kept.columns["event_id"].to_numpy()[missing][0])
+            ledger.drop("no-time", int(missing.sum()), where=f"event {first}", text="dropped: events without a time")
+            kept = kept.take(~missing)
+        return kept, self._columns(slab, plan, there[fate == FACT])
+
+    def _columns(self, slab: Slab, plan: I64, at: I64) -> Rows:
+        scan, own = slab.scan, plan[at]
+        first = scan.first[at]
+        if not len(at):
+            return Rows(0, {"ts_ns": pa.array([], pa.int64())}, own, self._builds, self._flags[own])
+        used, place = _distinct(own, len(self._builds))
+        columns: dict[str, Any] = {"event_id": pa.array(slab.numbers[at])}
+        for index, column in enumerate(TIMES):
+            columns[column] = self._times(scan, own, first, index, at, slab)
+        states = self._state[used].any(axis=0) if len(used) else np.zeros(len(NUMBERS), np.bool_)
+        for index, column in enumerate(NUMBERS):
+            if states[index]:
+                columns[column] = self._integers(scan, own, first, index)
+        for index, column in enumerate(TEXTS[:4]):
+            columns[column] = self._texts(index, used, place)
+        if self._with_args:
+            columns["args"] = self._args(scan, own, first, scan.start[at])
+        return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
+
+    def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> pa.Array:
+        state = self._state[plan, index]
+        values = self._value[plan, index]
+        by_run = state == RUN
+        at = np.flatnonzero(by_run)
+        if len(at) == len(plan):
+            values = scan.ints[first + values]
+        elif len(at):
+            values[at] = scan.ints[first[at] + values[at]]
+        negative = self._negative[plan, index] & by_run
+        if negative.any():
+            values[negative] *= -1
+        null: Mask = state == NULL
+        if NUMBERS[index] == "value":
+            return pa.array(np.where(by_run, values.astype(np.float64), self._float[plan]), mask=null)
+        if NUMBERS[index] in _INT32:
+            far: Mask = ~null & ((values > 0x7FFFFFFF) | (values < -0x80000000))
+            if far.any():
+                self._ledger.note("value-too-large", f"{NUMBERS[index]}: beyond 32 bits, left out", int(far.sum()))
+                null |= far
+                values[far] = 0
+            return pa.array(values.astype(np.int32), mask=null if null.any() else None)
+        return pa.array(values, mask=null if null.any() else None)
+
+    def _times(self, scan: Scan, plan: I64, first: I64, index: int, at: I64, slab: Slab) -> pa.Array:
+        state = self._time_state[plan, index]
+        negative, whole, fraction = self._time[plan, index].T
+        values: I64 = np.where(state == CONST, negative, 0)
+        null: Mask = state == NULL
+        run = np.flatnonzero(state == RUN)
+        if len(run):
+            us = scan.ints[first[run] + whole[run]]
+            far = us > MAX_NS // self._per_unit
+            ns = np.where(far, 0, us) * self._per_unit
+            part = fraction[run]
+            some = np.flatnonzero(part >= 0)
+            if len(some):
+                ns[some] += _decimals(scan, first[run[some]] + part[some], self._digits)
+            far |= ns >= MAX_NS
+            if far.any():
+                text = "times beyond 146 years"
+                self._ledger.note(
+                    "bad-time",
+                    f"{text} were taken as none",
+                    int(far.sum()),
+                    where=f"event {slab.numbers[at[run[far][0]]]}",
+                )
+                null[run[far]] = True
+                ns[far] = 0
+            values[run] = np.where(negative[run] != 0, -ns, ns)
+        return pa.array(values, mask=null if null.any() else None)
+
+    def _text_code(self, text: str) -> int:
+        code = self._text_codes.setdefault(text, len(self._texts_known))
+        if code == len(self._texts_known):
+            self._texts_known.append(text)
+        return code
+
+    def _texts(self, index: int, used: I64, place: I64) -> pa.Array | None:
+        known, codes = np.unique(self._text[used, index], return_inverse=True)
+        missing = len(known) > 0 and known[0] < 0
+        if len(known) == missing:
+            return None
+        texts = pa.array([self._texts_known[code] for code in known[int(missing) :].tolist()], pa.string())
+        by_row = (codes - missing).astype(np.int32)[place]
+        return pa.DictionaryArray.from_arrays(pa.array(by_row, mask=by_row < 0 if missing else None), texts)
+
+    def _args(self, scan: Scan, plan: I64, first: I64, start: I64) -> pa.Array | None:
+        parts: list[tuple[I64, pa.Array]] = []
+        whole, pieces = self._whole[plan], self._pieces[plan]
+        rows = np.flatnonzero(whole)
+        if len(rows):
+            parts.append((rows, self._piece(scan, plan, first, start, rows, 0)))
+        for count in range(1, MOST_SEGMENTS + 1):
+            rows = np.flatnonzero(pieces == count)
+            if len(rows):
+                texts: list[Any] = [b"{"]
+                for index in range(count):
+                    texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index)]
+                parts.append((rows, pc.binary_join_element_wise(*texts, b"}", b"")))
+        texts_own = self._text[plan, -1]
+        rows = np.flatnonzero(texts_own >= 0)
+        if len(rows):
+            parts.append(
+                (rows, pa.array([self._texts_known[c].encode() for c in texts_own[rows].tolist()], pa.binary()))
+            )
+        if not parts:
+            return None
+        joined = parts[0][1] if len(parts) == 1 else pa.concat_arrays([p for _, p in parts])
+        where = np.full(len(plan), -1, np.int64)
+        where[np.concatenate([r for r, _ in parts])] = np.arange(len(joined))
+        if len(parts) == 1 and len(joined) == len(plan):
+            return joined.view(pa.string())
+        return joined.take(pa.array(where, mask=where < 0)).view(pa.string())
+
+    def _piece(self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int) -> pa.Array:
+        places = self._segments[plan[rows], index].astype(np.int64)
+        runs = first[rows]
+        base = start[rows] - scan.cut[runs]
+        begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
+        end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
+        return slices(scan.text, begin, end)
+
+
+def _distinct(numbers: I64, size: int) -> tuple[I64, I64]:
+    """Return what np.unique gives with the inverse, of numbers below `size`: by a table, no sort."""
+    seen = np.zeros(size, np.bool_)
+    seen[numbers] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
+
+
+def _decimals(scan: Scan, runs: I64, digits: int) -> I64:
+    """Return the decimals of numbers in units of their last digit but `digits`, rounded half to even."""
+    values, lengths = scan.ints[runs], scan.lengths[runs].astype(np.int64)
+    short = lengths <= digits
+    out: I64 = values * _TENS[np.where(short, digits - lengths, 0)]
+    far = np.flatnonzero(~short)
+    if len(far):
+        unit = _TENS[lengths[far] - digits]
+        quotient, rest = np.divmod(values[far], unit)
+        half = rest * 2 - unit
+        out[far] = quotient + ((half > 0) | ((half == 0) & (quotient & 1 == 1)))
+    return out

@@ -1,0 +1,144 @@
+"""Reading trace events of any producer: rows as they come, begins and ends joined at the end of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.readers.builder import RowBuilder
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.columns import SCRATCH, Planner
+from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.look import BEGIN, Dialect, Look
+from tracekit.readers.trace_event.pairs import Pairs
+from tracekit.readers.trace_event.plan import PAIRED, SEVERAL
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.schema import Kind
+
+_OTHER_RECORDS = {
+    "samples": "samples of stacks stand beside the events: not read",
+    "systemTraceEvents": "a trace of the system (ftrace) stands beside the events: not read",
+}
+"""Members of the top level that hold records of another form."""
+
+
+class ChromeReading:
+    """One file of one producer. per_unit: ns of one unit of ts and dur."""
+
+    def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000) -> None:
+        self.reading, self.dialect = reading, dialect
+        look = Look(reading, dialect)
+        self._special = look.special
+        self._planner = Planner(look, reading.ledger, per_unit)
+        self._pairs = Pairs(reading.ledger)
+        self._cats: dict[str, int] = {}
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows; the run has its names afterwards."""
+        with closing(self._pairs), closing(self._special):
+            for rows in events.planned(self.reading, self._planner):
+                yield from self._finished(rows)
+            yield from self._pairs.batches()
+        self._name_everything()
+
+    def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        paired = rows.has(PAIRED)
+        several = rows.has(SEVERAL)
+        if paired.any():
+            self._take_pairs(rows.take(paired))
+        if several.any():
+            yield from self._series(rows.take(several))
+        plain = ~(paired | several)
+        if plain.any():
+            kept = rows if plain.all() else rows.take(plain)
+            for name in SCRATCH:
+                kept.columns.pop(name, None)
+            self._to_devices(kept)
+            self._special.rows(kept)
+            self.reading.ledger.kept += kept.count
+            yield self.reading.batch(kept)
+
+    def _to_devices(self, rows: Rows) -> None:
+        """Processes that stand for a device: their ranges are its work, their threads its streams."""
+        pattern, names = self.dialect.device, self.reading.names
+        if pattern is None:
+            return
+        devices = {pid: int(m[1]) for pid, text in names.processes.items() if (m := pattern.fullmatch(text))}
+        pid, known = rows.ints("pid")
+        _, timed = rows.ints("dur_ns")
+        mine = known & timed & np.isin(pid, list(devices))
+        if not mine.any():
+            return
+        columns, count = rows.columns, rows.count
+        device = np.array([devices.get(p, 0) for p in pid.tolist()], np.int32)
+        columns["device"] = pa.array(device, mask=~mine)
+        tid = events.filled(columns.get("tid"), count, pa.int64())
+        columns["stream"] = events.where(mine, tid, pa.nulls(count, pa.int64()))
+        columns["tid"] = events.where(mine, pa.nulls(count, pa.int64()), tid)
+        columns["pid"] = events.where(mine, pa.nulls(count, pa.int64()), columns["pid"])
+        texts = (
+            [(n or "").lower() for n in columns["name"].to_pylist()] if columns["name"] is not None else [""] * count
+        )
+        kinds = columns["kind"].to_pylist()
+        for at in np.flatnonzero(mine).tolist():
+            kinds[at] = Kind.MEMCPY if "memcpy" in texts[at] else Kind.MEMSET if "memset" in texts[at] else Kind.KERNEL
+        columns["kind"] = pa.array([str(k) for k in kinds], pa.string()).dictionary_encode()
+        for number, of in devices.items():
+            if number in pid[mine]:
+                self.reading.run.devices[self.reading.options.source, of] = names.processes[number]
+
+    def _take_pairs(self, rows: Rows) -> None:
+        begins = rows.per_plan(lambda b: b.phase == BEGIN)
+        cats = rows.per_plan(lambda b: b.extra.get("async"), object)
+        (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
+        # On a thread: process, thread, -1. By id: process (none for a global id), id, the category's number.
+        known = self._cats
+        cat = np.array([-1 if c is None else known.setdefault(c, len(known)) for c in cats.tolist()], np.int64)
+        pid = np.where(rows.per_plan(lambda b: b.extra.get("global", False)), -1, pid)
+        lanes = pid, np.where(cat < 0, tid, identity), cat
+        for name in SCRATCH:
+            rows.columns.pop(name, None)
+        self._pairs.add(rows, self.reading.options.source, begins, lanes)
+
+    def _series(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Give a row for each series of counters that have several."""
+        made = RowBuilder()
+        names = [n for n, c in rows.columns.items() if isinstance(c, pa.Array) and n not in SCRATCH]
+        table = {n: rows.columns[n].to_pylist() for n in names}
+        for at in range(rows.count):
+            build = rows.builds[int(rows.plan[at])]
+            row: dict[str, Any] = {n: table[n][at] for n in names}
+            for key, value in build.extra["series"]:
+                own = row.get("name") or ""
+                name = f"{own} {key}" if own else key
+                made.add(
+                    **row
+                    | {"name": name, "raw_name": own or None, "value": value, "source": self.reading.options.source}
+                )
+        self.reading.ledger.kept += rows.count
+        self.reading.ledger.events_out += len(made)
+        yield made.take()
+
+    def _name_everything(self) -> None:
+        reading = self.reading
+        run, names, source = reading.run, reading.names, reading.options.source
+        run.processes.update({(source, pid): text for pid, text in names.processes.items()})
+        for (pid, tid), text in names.threads.items():
+            pattern = self.dialect.device
+            found = pattern.fullmatch(names.processes.get(pid, "")) if pattern else None
+            if found:
+                run.streams[source, int(found[1]), tid] = text
+            else:
+                run.threads[source, pid, tid] = text
+        self._special.names()
+        facts = run.sources[0].facts
+        facts |= {k: v for k, v in reading.facts.items() if k not in ("traceEvents", *_OTHER_RECORDS)}
+        for key, text in _OTHER_RECORDS.items():
+            if found := reading.facts.get(key):
+                reading.ledger.note(f"other-records-{key}", text, len(found) if isinstance(found, list) else 1)
+        if self.dialect.name:
+            facts["dialect"] = self.dialect.name

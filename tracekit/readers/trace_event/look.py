@@ -1,0 +1,225 @@
+"""What an event of any producer's trace means: the grammar of all phases, and the words of some producers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event._devices import (
+    Ascend,
+    Autograd,
+    Horovod,
+    OnnxRuntime,
+    Rocprof,
+    Special,
+    TensorFlow,
+    Unitrace,
+)
+from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, Member
+from tracekit.schema import KINDS, Kind
+
+BEGIN, END = "begin", "end"
+_SYNC = {"B": BEGIN, "E": END}
+_ASYNC = {"b": BEGIN, "e": END, "S": BEGIN, "F": END, "(": BEGIN, ")": END}
+_MARKS = frozenset({"i", "I", "R", "n", "T", "p", "N", "O", "D", "P", "c", "v", "V", "a", "="})
+"""Instants, steps of legacy async work, objects, samples, clock syncs, memory dumps: one moment each."""
+_GRID = ("grid", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A producer. kinds: cat -> kind. default: kind of ranges whose cat is not among them, or that have none."""
+
+    name: str
+    tool: str
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    default: Kind = Kind.USER_RANGE
+    python_names: bool = False
+    """Names that begin with "$" are Python functions (JAX)."""
+    device: re.Pattern[str] | None = None
+    """Process names whose first group is a device: their threads are streams."""
+    special: type[Special] = Special
+
+
+ANY = Dialect("", "")
+TENSORFLOW = Dialect("tensorflow", "TensorFlow timeline", {"Op": Kind.OPERATOR}, special=TensorFlow)
+JAX = Dialect(
+    "jax", "JAX profiler (XLA trace viewer)", python_names=True, default=Kind.OTHER,
+    device=re.compile(r"/device:(?:GPU|TPU):([0-9]{1,6})\b.*", re.ASCII),
+)  # fmt: skip
+VIZTRACER = Dialect("viztracer", "VizTracer", {"FEE": Kind.PYTHON_OP})
+PY_SPY = Dialect("py-spy", "py-spy", {"py-spy": Kind.PYTHON_OP})
+FLUID = Dialect(
+    "fluid-timeline", "Paddle tools/timeline.py", {"Op": Kind.OPERATOR},
+    device=re.compile(r".*:[gx]pu:([0-9]{1,6})", re.ASCII),
+)  # fmt: skip
+ONNXRUNTIME = Dialect(
+    "onnxruntime", "ONNX Runtime profiler",
+    {"Node": Kind.OPERATOR, "Kernel": Kind.KERNEL, "Api": Kind.RUNTIME}, special=OnnxRuntime,
+)  # fmt: skip
+AUTOGRAD = Dialect("autograd", "PyTorch autograd profiler", special=Autograd)
+ASCEND = Dialect(
+    "ascend", "Ascend profiler (msprof, torch_npu)",
+    {"cpu_op": Kind.OPERATOR, "user_annotation": Kind.USER_RANGE, "python_function": Kind.PYTHON_OP},
+    default=Kind.OTHER, special=Ascend,
+)  # fmt: skip
+ROCPROF = Dialect("rocprof", "rocprof", device=re.compile(r"(?:[0-9]+ )?GPU([0-9]{1,6})", re.ASCII), special=Rocprof)
+HOROVOD = Dialect("horovod", "Horovod timeline", special=Horovod)
+UNITRACE = Dialect(
+    "unitrace", "Intel unitrace", {"gpu_op": Kind.KERNEL, "cpu_op": Kind.RUNTIME}, special=Unitrace
+)  # fmt: skip
+TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
+MXNET = Dialect(
+    "mxnet", "MXNet profiler",
+    {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER},
+)  # fmt: skip
+MINI_CAFFE = Dialect("mini-caffe", "Mini-Caffe profiler")
+
+_HEADS = (
+    (VIZTRACER, re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
+    (PY_SPY, re.compile(rb'"cat"\s*:\s*"py-spy"')),
+    (JAX, re.compile(rb'"highres-ticks"|"name"\s*:\s*"/(?:host|device):[A-Z]+(?::[0-9]+)?"')),
+    (
+        TENSORFLOW,
+        re.compile(rb'"name"\s*:\s*"(?:/job:[^"]*(?:device|[cg]pu):[^"]*|/gpu:[0-9]+/[^"]* Compute|Allocators)"'),
+    ),
+    (ASCEND, re.compile(rb'"Ascend Hardware"|"cat"\s*:\s*"async_npu"|"name"\s*:\s*"AscendCL@')),
+    (AUTOGRAD, re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) [fF]unctions"')),
+    (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
+    (HOROVOD, re.compile(rb'"name"\s*:\s*"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)"')),
+    (ROCPROF, re.compile(rb'"BeginNs"\s*:\s*"[0-9]')),
+    (UNITRACE, re.compile(rb'"name"\s*:\s*"(?:ze[A-Z]|cl[A-Z])[^"]{1,200}"\s*,\s*"cat"\s*:\s*"(?:cpu|gpu)_op"')),
+    (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
+)
+
+
+def dialect_of(head: bytes) -> Dialect:
+    """Return the producer that the first 64 KiB show; ANY for others."""
+    return next((dialect for dialect, pattern in _HEADS if pattern.search(head)), ANY)
+
+
+class Look:
+    """Says in a Build what an event is."""
+
+    def __init__(self, reading: Reading, dialect: Dialect) -> None:
+        self._reading, self._dialect = reading, dialect
+        self.special = dialect.special(reading)
+
+    def __call__(self, build: Build) -> None:
+        """Say in `build` what its event is."""
+        reading, event = self._reading, build.event
+        if events.metadata(reading, build):
+            return
+        phase = event.get("ph")
+        events.named(build)
+        if phase is None:
+            build.drop("no-phase", "dropped: events without a phase")
+        elif phase == "X":
+            events.times(build)
+            events.lane(reading, build)
+            self._range(build)
+            build.keep_rest(self.special.range(build), events.TOP)
+        elif phase in _SYNC:
+            build.phase = _SYNC[phase]
+            build.flags |= PAIRED
+            build.time("ts_ns", event.members.get("ts"))
+            events.lane(reading, build)
+            self._range(build)
+            build.keep_rest(self.special.range(build), events.TOP)
+        elif phase in _ASYNC:
+            self._async(build, phase)
+        elif phase in events.FLOW_PHASES:
+            events.lane(reading, build)
+            events.flow(reading, build)
+            build.flags |= MOVABLE
+        elif phase == "C":
+            self._counter(build)
+        elif phase in _MARKS:
+            build.consts["kind"] = Kind.MARK
+            build.time("ts_ns", event.members.get("ts"))
+            events.lane(reading, build)
+            if phase not in ("i", "I"):
+                build.keep(event.members.get("ph"))
+            build.keep(event.members.get("cat"))
+            self._rest(build)
+        else:
+            build.drop("unknown-phase", "dropped: events of a phase that the format does not have")
+
+    def _range(self, build: Build) -> None:
+        """Choose the kind; a cat that the kind does not tell stays in args."""
+        cat, name = build.event.get("cat"), build.event.get("name") or ""
+        dialect = self._dialect
+        first = (cat or "").split(",")[0]
+        kind = dialect.kinds.get(first, dialect.default)
+        if dialect.python_names and name.startswith("$"):
+            kind = Kind.PYTHON_OP
+        build.consts["kind"] = kind
+        build.keep(build.event.members.get("cat"))
+
+    def _rest(self, build: Build, *more: str) -> None:
+        build.keep_rest((), events.TOP.union(more))
+
+    def _async(self, build: Build, phase: str) -> None:
+        """Work that overlaps on its thread: no tid in its column; id and tid stay in args."""
+        event, reading = build.event, self._reading
+        build.phase = _ASYNC[phase]
+        build.flags |= PAIRED
+        build.time("ts_ns", event.members.get("ts"))
+        build.integer("pid", event.members.get("pid"), reading.pids.number)
+        build.integer("scratch_0", _identity(build), reading.flows.number)
+        build.extra["async"] = event.get("cat") or ""
+        second = event.members.get("id2")
+        build.extra["global"] = second is not None and "id" not in event.members and b'"global"' in second.raw
+        self._range(build)
+        build.keep(event.members.get("tid"))
+        self._rest(build)
+
+    def _counter(self, build: Build) -> None:
+        """One series: a row. Several: each event by itself, a row each."""
+        event = build.event
+        build.consts["kind"] = Kind.COUNTER
+        build.time("ts_ns", event.members.get("ts"))
+        events.lane(self._reading, build)
+        series = {k: m for k, m in event.args.items() if _is_number(m)}
+        name = event.get("name") or ""
+        build.keep(event.members.get("cat"))
+        if len(series) != 1:
+            build.odd = not build.exact
+            build.extra["series"] = [(k, float(m.text() or m.raw)) for k, m in series.items()]
+            build.flags |= SEVERAL * (len(series) > 1)
+            if not series:
+                build.consts["kind"] = Kind.MARK
+                build.notes["counter-without-number"] = "counters without a number became marks"
+            build.keep_rest(series, events.TOP)
+            return
+        ((key, member),) = series.items()
+        build.number("value", member)
+        if key not in (name, "value", ""):
+            build.consts["name"] = f"{name} {key}" if name else key
+            build.consts["raw_name"] = name or None
+        build.keep_rest({key}, events.TOP)
+
+
+def _identity(build: Build) -> Member | None:
+    """Return the id of async work; id2 has it one level down."""
+    own = build.event.members.get("id")
+    if own is not None:
+        return own
+    second = build.event.members.get("id2")
+    return (
+        None if second is None else Member(b'"' + second.raw.replace(b'"', b"'").replace(b"\\", b"/") + b'"', 0, 0, 0)
+    )
+
+
+def _is_number(member: Member) -> bool:
+    text = member.text() if member.raw[:1] == b'"' else member.raw.decode()
+    if text is None or text in ("true", "false", "null") or text[:1] in "[{":
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,347 @@
+"""The events of a trace in JSON, in slabs: an array of objects, or an object with "traceEvents", of any size.
+
+Memory: one block, one unfinished object, and the other members of the top level (each up to 64 KiB). An object in the
+list is a record. A slab whose quotes or brackets do not fit is split and mended object by object (`_repair`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tracekit.errors import ParseError
+from tracekit.readers.source import Source
+from tracekit.readers.trace_event._repair import is_json, mended, objects
+from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
+from tracekit.readers.trace_event.scan import I64, Scan, inside_strings, scan
+from tracekit.trace import Ledger
+
+SLAB_BYTES = 2 << 20
+MOST_CARRIED = 16 << 20
+"""An object that is not whole within so many bytes is none."""
+MOST_HEAD = 64 << 20
+KNOWN_SHAPES = 1 << 17
+
+_LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
+_BARE = re.compile(rb'\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|s)"\s*:')
+_AGAIN = {
+    "object": re.compile(rb'\}\s*\{(?=[^{}\[\]]{0,4000}"traceEvents"\s*:\s*\[)'),
+    "array": re.compile(rb'\A[,;\s]*\[\s*\{\s*"(?:name|ph|cat|pid|tid|ts|dur|args)"\s*:'),
+}
+"""A second trace behind the first, as `cat` makes it, by the form of the first."""
+_Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Objects that parse, and the number of each in its list, from 1."""
+
+    scan: Scan
+    numbers: I64
+
+
+@dataclass(slots=True)
+class Events:
+    """The stream of one input. facts: what stands beside the events, as JSON values; complete at the end.
+
+    form: "array" (or events without brackets around them) or "object". whole: the list was closed.
+    """
+
+    source: Source
+    ledger: Ledger
+    rewrite: Callable[[bytes], bytes] | None = None
+    """Changes whole lines of the text before anything else sees them; it must not depend on what stands in others."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    form: str = ""
+    whole: bool = False
+    _chunks: Iterator[bytes] | None = None
+    _rest: bytes = b""
+    _number: int = 0
+    _known: set[bytes] = field(default_factory=set)
+
+    def open(self) -> None:
+        """Read up to the first event, and the facts before it. Raises: ParseError where there is no list of events."""
+        self._chunks = _valid_utf8(self.source.text_chunks(self.ledger, SLAB_BYTES), self.ledger)
+        if self.rewrite is not None:
+            self._chunks = _rewritten(self._chunks, self.rewrite)
+        head = b""
+        for chunk in self._chunks:
+            head += chunk
+            if (begin := self._list_begin(head)) is not None:
+                self._rest = head[begin:]
+                return
+            if len(head) > MOST_HEAD:
+                break
+        raise ParseError(
+            self.source.name,
+            "",
+            'neither a JSON array nor an object with "traceEvents"',
+            hint="was it cut before them?",
+        )
+
+    def _list_begin(self, head: bytes) -> int | None:
+        text = head.lstrip()
+        if not text:
+            return None
+        if text[:1] == b"[":
+            self.form = "array"
+            return len(head) - len(text) + 1
+        self.form = "object"
+        if text[:1] != b"{":
+            raise ParseError(self.source.name, "byte 0", "no JSON")
+        place = _at_top(head)
+        if place is None:
+            if is_bare(text):
+                self.form = "array"
+                return len(head) - len(text)
+            return None
+        self._take_facts(head[len(head) - len(text) : place.start()].rstrip().removesuffix(b",") + b"}")
+        if place[1] == b"null":
+            self.whole = True
+        return place.end()
+
+    def _take_facts(self, text: bytes) -> None:
+        members = _members(text)
+        if members is None:
+            if text.strip(b"{}, \r\n\t\0"):
+                self.ledger.note(
+                    "facts-not-read", "what stands beside the events is no JSON (cut?): it was passed over"
+                )
+            return
+        for key, raw in members.items():
+            if len(bytes(raw)) > LONGEST_FACT and key != OUR_FACTS:
+                self.ledger.note(
+                    "long-fact", "members of the top level beyond 64 KiB were passed over", where=repr(key)
+                )
+            elif (value := fact_of(raw)) is TOO_DEEP:
+                self.ledger.note(
+                    "deep-fact", "members of the top level that nest too deep were passed over", where=repr(key)
+                )
+            else:
+                self.facts[key] = value
+
+    def look_ahead(self) -> None:
+        """Take the facts that stand behind the events, as far as they stand in the last MiB.
+
+        A compressed input is decompressed for it once.
+        """
+        if self.form == "object":
+            self.facts = facts_behind(self.source) | self.facts
+
+    def slabs(self) -> Iterator[Slab]:
+        """Give the events. Counts `ledger.read`, and what is dropped because it is no JSON."""
+        if self._chunks is None:
+            self.open()
+        assert self._chunks is not None
+        carry, done = self._rest, self.whole
+        self._rest = b""
+        final = False
+        while not done:
+            if not final and len(carry) < SLAB_BYTES:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    final = True
+                else:
+                    carry += chunk
+            slab, used, done = self._slab(carry, final=final)
+            if slab is not None and len(slab.numbers):
+                yield slab
+            carry = carry[used:]
+            if final and not used:
+                break
+            if not used and not done and len(carry) >= SLAB_BYTES:
+                # Nothing whole yet: take more, up to a limit.
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    final = True
+                elif len(carry) > MOST_CARRIED:
+                    carry = self._skip(carry) + chunk
+                else:
+                    carry += chunk
+        self._end(carry, done=done)
+
+    def _end(self, carry: bytes, *, done: bool) -> None:
+        assert self._chunks is not None
+        if not done:
+            if carry.strip(b" \t\r\n\0,"):
+                self._drop("torn-row", "dropped: the last event was cut")
+            elif self.form == "object":
+                self.ledger.note("no-end", "the list of events is not closed: the file was cut, events may be missing")
+            return
+        self.whole = True
+        rest = carry
+        for chunk in self._chunks:
+            if len(rest) <= MOST_HEAD:
+                rest += chunk
+        rest = rest.lstrip(b" \t\r\n]")
+        if again := _AGAIN[self.form].search(rest):
+            self.ledger.note("another-list", "another list of events stands behind the first: not read; split the file")
+            rest = rest[: again.start() + 1] if self.form == "object" else b""
+        if self.form == "object":
+            before = dict(self.facts)
+            self._take_facts(b"{" + rest.lstrip(b",").rstrip(b"\0 \t\r\n"))
+            self.facts = self.facts | before
+        elif rest.strip(b"\0 \t\r\n;"):
+            self.ledger.note("text-behind", "text behind the list of events was passed over")
+
+    def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
+        """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
+        found = scan(data)
+        if not found.broken and self._all_parse(found):
+            self.ledger.read += len(found.start)
+            numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
+            self._number += len(found.start)
+            if found.closed >= 0:
+                return Slab(found, numbers), found.closed + 1, True
+            return Slab(found, numbers), found.consumed, False
+        return self._mended_slab(data, final=final)
+
+    def _all_parse(self, found: Scan) -> bool:
+        if len(self._known) > KNOWN_SHAPES:
+            self._known.clear()
+        for code, shape in enumerate(found.shapes):
+            if shape not in self._known:
+                if not is_json(found.object(int(found.sample[code]))):
+                    return False
+                self._known.add(shape)
+        return True
+
+    def _mended_slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
+        texts: list[bytes] = []
+        numbers: list[int] = []
+        used = 0
+        for start, end, text in objects(data, final=final):
+            used = end
+            if text is None:
+                torn = final and not data[end:].strip(b"\0 \t\r\n,")
+                code, why = ("torn-row", "the last event was cut") if torn else ("bad-json", "events that are no JSON")
+                self._drop(code, f"dropped: {why}")
+                continue
+            self.ledger.read += 1
+            self._number += 1
+            if text != data[start:end]:
+                self.ledger.note(
+                    "mended-json", "events whose JSON is broken (quotes, escapes, NaN) were mended",
+                    where=f"event {self._number}",
+                )  # fmt: skip
+            texts.append(text)
+            numbers.append(self._number)
+        rest = data[used:].lstrip(b" \t\r\n,")
+        done = rest[:1] == b"]"
+        if done:
+            used = len(data) - len(rest) + 1
+        if not texts:
+            return None, used, done
+        found = scan(b",".join(texts))
+        if found.broken or len(found.start) != len(texts):
+            self.ledger.drop("bad-json", len(texts), text="dropped: events that are no JSON")
+            return None, used, done
+        return Slab(found, np.array(numbers, np.int64)), used, done
+
+    def _drop(self, code: str, text: str) -> None:
+        self.ledger.read += 1
+        self._number += 1
+        self.ledger.drop(code, where=f"event {self._number}", text=text)
+
+    def _skip(self, carry: bytes) -> bytes:
+        """Drop an object that does not end, up to where another may begin."""
+        self._drop("event-too-long", "dropped: an event longer than 16 MiB is none")
+        again = carry.find(b'{"', 1)
+        return b"" if again < 0 or again < len(carry) - SLAB_BYTES else carry[again:]
+
+
+def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
+    """Give the same text with U+FFFD for what is no UTF-8; pieces end at whole characters."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        rest = b""
+        if not data.isascii():
+            size = _whole_characters(data)
+            data, rest = data[:size], data[size:]
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
+                data = data.decode("utf-8", "replace").encode()
+        if data:
+            yield data
+    if rest:
+        ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD")
+        yield rest.decode("utf-8", "replace").encode()
+
+
+def _rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Give the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk
+        cut = max(data.rfind(b"},"), data.rfind(b"}\n"), data.rfind(b"}\r")) + 1
+        if not cut and len(data) > MOST_CARRIED:
+            cut = len(data)
+        rest = data[cut:]
+        if cut:
+            yield rewrite(data[:cut])
+    if rest:
+        yield rewrite(rest)
+
+
+def _whole_characters(data: bytes) -> int:
+    """Return the bytes up to the last character that may go on behind the end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            return len(data)
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if size > back else len(data)
+    return len(data)
+
+
+def is_bare(text: bytes) -> bool:
+    """Tell whether a text begins with an event that no list holds: lines of JSON, or a piece of a trace."""
+    if not _BARE.match(text) or _LIST.search(text):
+        return False
+    try:
+        first, _ = json.JSONDecoder().raw_decode(text[:LONGEST_FACT].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    phase = first.get("ph")
+    return isinstance(phase, str) and len(phase) == 1 and bool(first.keys() & {"ts", "pid", "tid"})
+
+
+def _at_top(head: bytes) -> re.Match[bytes] | None:
+    """Return the key "traceEvents" of the outermost object, where its list has begun already."""
+    found = list(_LIST.finditer(head))
+    if not found:
+        return None
+    head = head[: found[-1].end()]
+    codes = np.frombuffer(head, np.uint8)
+    inside = inside_strings(head, codes)
+    folded = codes | 0x20
+    steps = np.where(inside, 0, (folded == 0x7B).astype(np.int64) - (folded == 0x7D))
+    depth = np.cumsum(steps)
+    for match in found:
+        at = match.start()
+        if at and depth[at - 1] == 1 and not inside[at - 1]:
+            return match
+    # Quotes out of step before the events: a metadata string with a stray quote is no reason to refuse the file.
+    return found[0] if depth[found[0].start() - 1] != 1 and not is_json(head[: found[0].start()] + b'"":0}') else None
+
+
+def _members(text: bytes) -> dict[str, msgspec.Raw] | None:
+    try:
+        return _Members.decode(text) if is_json(text) else _mended_members(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _mended_members(text: bytes) -> dict[str, msgspec.Raw] | None:
+    better = mended(text)
+    return None if better is None else _Members.decode(better)

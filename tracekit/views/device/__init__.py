@@ -1,0 +1,1 @@
+"""What each device did: utilization, breakdown, idle gaps and their causes, launches."""

@@ -1,0 +1,309 @@
+"""breakdown: where the time of each device went: compute, exposed communication, exposed copies, idle.
+
+Parts of a device, over all its streams, in whole ns that add up to the span exactly (TraceLens' partition):
+
+- compute: the union of all kernels that do not communicate;
+- exposed communication: the union of the collectives less compute;
+- exposed copies: the union of copies and memsets less both;
+- idle: the rest of the span.
+
+communication is the whole union of the collectives, overlap what compute hides of it, overlap_share = overlap /
+communication (HTA's overlap percentage). The span is that of the view `device`: first start to last end of all rows of
+the input. active is first start to last end of the device's own work (HTA's kernel time), idle_active the idle time in
+it. Which kernels communicate says the table of `tracekit.analysis.kernel_class`, which the file named by the
+environment variable TRACEKIT_KERNEL_CLASSES extends.
+
+Table `devices`: each device in all. Table `steps`: the same for the window that each step takes on the device; what
+that window is, `step_windows` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64, Ranges, coverage, difference, gaps, intersection, length, merge, union
+from tracekit.index import devices as _devices
+from tracekit.index import grouping, launches, step_windows
+from tracekit.index.clocks import by_clock
+from tracekit.index.devices import Device, Devices
+from tracekit.index.kernel_classes import communicates
+from tracekit.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views.quantities import ratio
+
+_TITLE = "Breakdown of device time"
+_COLUMNS = _devices.COLUMNS | launches.COLUMNS | step_windows.COLUMNS
+_PARTS = (
+    ("compute", "Compute"), ("exposed_comm", "Exposed comm"), ("exposed_copies", "Exposed copies"), ("idle", "Idle"),
+)  # fmt: skip
+_SORTABLE = (
+    "name", "device", "step", "span", *(name for name, _ in _PARTS), *(f"{name}_share" for name, _ in _PARTS),
+    "communication", "overlap", "overlap_share", "active", "idle_active",
+)  # fmt: skip
+_BARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of some windows, each of shape (windows,), ns: the first four of _PARTS add up to the window."""
+
+    span: I64
+    compute: I64
+    exposed_comm: I64
+    exposed_copies: I64
+    idle: I64
+    communication: I64
+
+    def values(self, name: str) -> list[int]:
+        """Return one part, an integer a window."""
+        found: list[int] = getattr(self, name).tolist()
+        return found
+
+    def overlap(self) -> list[int]:
+        """Return the communication that compute hides."""
+        found: list[int] = (self.communication - self.exposed_comm).tolist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Merged ranges of one device: compute; with communication; with copies too; communication alone."""
+
+    compute: Ranges
+    kernels: Ranges
+    busy: Ranges
+    communication: Ranges
+
+    def parts(self, begins: I64, ends: I64) -> Parts:
+        """Return the parts of each window [begins[i], ends[i]); windows ascend and do not overlap."""
+        edges = np.column_stack((begins, ends)).ravel()
+        compute, kernels, busy, communication = (
+            coverage(*ranges, edges)[::2] for ranges in (self.compute, self.kernels, self.busy, self.communication)
+        )
+        span = ends - begins
+        return Parts(span, compute, kernels - compute, busy - kernels, span - busy, communication)
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of devices and steps, and a bar for each device. Raises: UsageError."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    devices = _devices.find(trace)
+    if not devices.devices:
+        if totals.count_totals(trace, DEVICE_WORK):
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
+        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+    work = _work(devices)
+    parts = [
+        each.parts(np.array([device.begin]), np.array([device.end]))
+        for device, each in zip(devices.devices, work, strict=True)
+    ]
+    table = _device_table(devices, parts, work, options)
+    steps, notes = _step_table(devices, work, options)
+    tables = (table, *([steps] if steps else []))
+    said = [
+        "parts add up to the span: first start to last end of the input, host rows included",
+        *devices.notes, *notes, *totals.both_note(trace, DEVICE_WORK, "device"),
+    ]  # fmt: skip
+    if not any(p.communication.any() for p in parts):
+        said.append("no collective took time: communication is 0")
+    said += tabulate.option_notes(options, table)
+    return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(said))
+
+
+def _work(devices: Devices) -> list[_Work]:
+    kernel = grouping.kind_mask(devices.trace.events, {Kind.KERNEL})[devices.rows]
+    collective = np.zeros(kernel.size, np.bool_)
+    collective[kernel] = communicates(devices.trace, devices.rows[kernel])
+    found = []
+    for device in devices.devices:
+        starts, ends = devices.starts[device.index], devices.ends[device.index]
+        computes, talks = (kernel & ~collective)[device.index], collective[device.index]
+        done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
+        kernels = union(done, talk) if talks.any() else done
+        found.append(_Work(done, kernels, merge(starts, ends), talk))
+    return found
+
+
+def _merged(starts: I64, ends: I64, of: npt.NDArray[np.bool_]) -> Ranges:
+    return merge(starts[of], ends[of])
+
+
+def _part_columns(parts: Sequence[Parts]) -> list[Column]:
+    """Return span, parts, shares, communication and overlap: rows of all windows, one after the other."""
+
+    def column(name: str) -> list[int]:
+        return [value for each in parts for value in each.values(name)]
+
+    span, talk = column("span"), column("communication")
+    hidden = [value for each in parts for value in each.overlap()]
+    shares = [
+        Column(f"{name}_share", f"{title} share", Unit.RATIO, _shares(column(name), span), 1 + (name != "idle"))
+        for name, title in _PARTS
+    ]
+    return [
+        Column("span", "Span", Unit.NS, span, 1),
+        *(Column(name, title, Unit.NS, column(name), 0) for name, title in _PARTS),
+        *shares,
+        Column("communication", "Communication", Unit.NS, talk, 4),
+        Column("overlap", "Overlap", Unit.NS, hidden, 5),
+        Column("overlap_share", "Overlap share", Unit.RATIO, _shares(hidden, talk), 3),
+    ]
+
+
+def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
+    return [part / of if of else None for part, of in zip(parts, whole, strict=True)]
+
+
+def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], options: ViewOptions) -> ReportTable:
+    active = [int(w.busy[1][-1]) - int(w.busy[0][0]) for w in work]
+    busy = [length(w.busy) for w in work]
+    chosen = list(devices.devices)
+    columns = [
+        *devices.identity(chosen),
+        *_part_columns(parts),
+        Column("active", "Active", Unit.NS, active, 6),
+        Column("idle_active", "Idle in active", Unit.NS, [a - b for a, b in zip(active, busy, strict=True)], 6),
+    ]
+    places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
+    return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+
+
+def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
+    steps, inside = step_windows.host_steps(devices.trace, devices.places)
+    if not steps:
+        return None, ["no steps in the trace: the whole span only"]
+    notes = []
+    if inside:
+        notes.append(f"{grouping.plural('step', inside)} within another step: not counted apart")
+    launched = launches.launches_of(devices.trace, devices.rows)
+    chosen: list[Device] = []
+    processes: list[Cell] = []
+    numbers: list[Cell] = []
+    parts: list[Parts] = []
+    without, by_host = 0, False
+    for device, each in zip(devices.devices, work, strict=True):
+        windows = step_windows.windows_on(devices, device, steps, launched)
+        without += not windows
+        for found in windows:
+            by_host |= not found.by_launch
+            parts.append(each.parts(found.begins, found.ends))
+            chosen += [device] * found.begins.size
+            processes += [found.steps.pid] * found.begins.size
+            numbers += found.steps.numbers
+    if without:
+        notes.append(f"no step launched work on {grouping.plural('device', without)}: the whole span only")
+    if not chosen:
+        return None, notes
+    if by_host:
+        notes.append("no launch of the device work is known: a step is the time of its range on the host")
+    else:
+        notes.append("a step on a device: from the first work launched in it to that of the next step")
+    columns = [*devices.identity(chosen), Column("step", "Step", Unit.ID, numbers, 0), *_part_columns(parts)]
+    if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
+        columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1))
+    places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
+    title = f"{_TITLE} by step"
+    return tabulate.finish("steps", title, columns, options, own_order="", blocks=places, top_each=False), notes
+
+
+def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
+    """Return a bar of all devices together where there are several, and one of each of the first."""
+
+    def bar(title: str, of: list[Parts]) -> Bar:
+        amounts = [(words.lower(), sum(sum(p.values(name)) for p in of)) for name, words in _PARTS]
+        return Bar(title, Unit.NS, tuple(amounts))
+
+    bars = [bar(f"Time of {d.label}", [p]) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
+    if len(bars) > 1:
+        bars = [bar(f"Time of all {len(devices.devices):,} devices", parts), *bars[:_BARS]]
+    return tuple(bars)
+
+
+_WORDS = {
+    "span": "first start to last end of all rows of the input, host rows too",
+    "compute": "time in which a kernel that does not communicate ran",
+    "exposed_comm": "time in which a collective ran and no other kernel did",
+    "exposed_copies": "time in which a copy or memset ran and no kernel did",
+    "idle": "the span less the time in which a kernel, copy or memset ran",
+    "communication": "time in which a collective ran",
+    "overlap": "time in which a collective and another kernel ran",
+    "active": "first start to last end of the device's own work",
+    "idle_active": "first start to last end of the device's own work, less the time in which any of it ran",
+}
+
+
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define the cells of the table of devices; those of the steps have none."""
+    if "step" in row or (row and row.get(column) is None):
+        return None
+    devices = _devices.find(trace)
+    identity = devices.identity(list(devices.devices))
+    mine = [
+        i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
+    ]
+    work = _work(devices)
+
+    def part(name: str) -> Quantity:
+        pieces = [_pieces(name, devices.devices[i], work[i]) for i in mine]
+        starts, ends = (np.concatenate([np.zeros(0, np.int64), *of]) for of in zip(*pieces, strict=True))
+        number = np.repeat(np.array(mine, np.int64), [of[0].size for of in pieces])
+        at = [_running(devices, devices.devices[i], of[0]) for i, of in zip(mine, pieces, strict=True)]
+        rows = np.concatenate([np.zeros(0, np.int64), *at]) if name not in _NO_ROW else np.full(starts.size, -1)
+        first = np.array([devices.rows[device.index[0]] for device in devices.devices])
+        return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(trace).codes[first[number]])
+
+    if column in _WORDS:
+        return part(column)
+    over, under = (column.removesuffix("_share"), "communication" if column == "overlap_share" else "span")
+    if over == column or over not in _WORDS:
+        return None
+    return ratio(part(over), part(under), f"{_WORDS[over]} / {_WORDS[under]}")
+
+
+_NO_ROW = ("span", "idle", "active", "idle_active")
+
+
+def _pieces(name: str, device: Device, work: _Work) -> Ranges:
+    """Return the pieces of time, merged, that make a part of a device's span."""
+    low, high = int(work.busy[0][0]), int(work.busy[1][-1])
+    if name in ("span", "active"):
+        begin, end = (device.begin, device.end) if name == "span" else (low, high)
+        return np.array([begin]), np.array([end])
+    if name in ("idle", "idle_active"):
+        return gaps(work.busy, device.begin, device.end) if name == "idle" else gaps(work.busy, low, high)
+    if name == "overlap":
+        return intersection(work.communication, work.compute)
+    if name in ("exposed_comm", "exposed_copies"):
+        exposed = (work.kernels, work.compute) if name == "exposed_comm" else (work.busy, work.kernels)
+        return difference(*exposed)
+    return work.compute if name == "compute" else work.communication
+
+
+def _running(devices: Devices, device: Device, at: I64) -> I64:
+    """Return for each time a row of the device's work that runs then; there is one."""
+    starts, ends = devices.starts[device.index], devices.ends[device.index]
+    order = np.argsort(starts, kind="stable")
+    last = np.maximum.accumulate(ends[order])
+    longest = np.maximum.accumulate(np.where(ends[order] == last, np.arange(order.size), 0))
+    found: I64 = devices.rows[device.index[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
+    return found
+
+
+VIEW = View(
+    name="breakdown",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=DEVICE_WORK | {Kind.STEP},
+    compute=compute,
+    define=_define,
+)

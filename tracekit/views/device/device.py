@@ -1,0 +1,116 @@
+"""device: how busy each device was.
+
+utilization = kernel_time / span; kernel_time: union of the kernels of the device over all its streams (copies do not
+count); busy = busy_time / span with busy_time the union of kernels, copies and memsets; span: first start to last end
+of all rows of the same input, host rows included; of the same process, where a file holds several runs. No steps are
+needed (Paddle's table divides by the time in steps, and by zero without any).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.analysis.intervals import union_length_by
+from tracekit.index import grouping
+from tracekit.index.clocks import by_input, sources_of_several_runs
+from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.quantities import of_devices
+
+_TITLE = "Devices"
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
+_SORTABLE = ("name", "device", "utilization", "kernel_time", "busy", "busy_time", "span", "kernels", "copies")
+_NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: first start to last end of the input"
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    picked = grouping.pick(trace, DEVICE_WORK)
+    if not picked.rows.size:
+        if totals.count_totals(trace, DEVICE_WORK):
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
+        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, picked.notes("row"))
+    inputs = by_input(trace)
+    place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
+    groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
+    sources, ranks, devices, places = groups.labels
+    pids = [inputs.labels[1][p] for p in places if isinstance(p, int)]
+    kernel = grouping.kind_mask(trace.events, {Kind.KERNEL})[picked.rows]
+    ends = picked.starts + picked.durations
+    in_kernels = union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist()
+    in_all = union_length_by(groups.codes, groups.count, picked.starts, ends).tolist()
+    kernels = np.bincount(groups.codes[kernel], minlength=groups.count).tolist()
+    copies = np.bincount(groups.codes[~kernel], minlength=groups.count).tolist()
+
+    made_up = set(synthetic_sources(trace))
+    start = trace.events.column("ts_ns").to_numpy()
+    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    first, last = spans(inputs.codes, inputs.count, start, start + length)
+    of_place = (last - first).tolist()
+    span = [None if s in made_up else of_place[p] for s, p in zip(sources, places, strict=True)]
+    columns = [
+        Column("name", "Device", Unit.TEXT, _names(trace, sources, devices), 0),
+        Column("device", "Number", Unit.ID, devices, 5),
+        Column("utilization", "Utilization", Unit.RATIO, _shares(in_kernels, span), 0),
+        Column("kernel_time", "Kernel time", Unit.NS, _known(in_kernels, span), 2),
+        Column("busy", "Busy", Unit.RATIO, _shares(in_all, span), 1),
+        Column("busy_time", "Busy time", Unit.NS, _known(in_all, span), 3),
+        Column("span", "Span", Unit.NS, span, 3),
+        Column("kernels", "Kernels", Unit.COUNT, kernels, 4),
+        Column("copies", "Copies", Unit.COUNT, copies, 4),
+    ]
+    if len(set(pids)) > 1:
+        columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1))
+    if len(set(ranks)) > 1:
+        columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1))
+    labels = source_labels(trace)
+    if len(set(sources)) > 1:
+        texts: list[Cell] = [source_label(labels, s) for s in sources if isinstance(s, int)]
+        columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1))
+    blocks = list(zip(sources, ranks, pids, strict=True))
+    table = tabulate.finish("devices", _TITLE, columns, options, own_order="device", blocks=blocks, top_each=False)
+    notes = [_NOTE, *picked.notes("row")]
+    if sources_of_several_runs(trace):
+        notes.append("each run of a file has a clock of its own: a row and a span for each process")
+    if None in devices:
+        notes.append("rows that name no device are taken as those of one device")
+    for number in sorted(made_up & set(sources)):
+        notes.append(f"{source_label(labels, number)}: its file has no starts, so how busy the device was is unknown")
+    notes += [*totals.both_note(trace, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
+
+
+def _names(trace: Trace, sources: list[Cell], devices: list[Cell]) -> list[Cell]:
+    """Return what each device is called: number and name, as far as the files say."""
+    out: list[Cell] = []
+    for source, device in zip(sources, devices, strict=True):
+        name = trace.run.devices.get((source, device), "")
+        number = "device not named" if device is None else f"GPU {device}"
+        out.append(f"{number} {name}".rstrip())
+    return out
+
+
+def _shares(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
+    return [part / span if isinstance(span, int) and span else None for part, span in zip(parts, spans_ns, strict=True)]
+
+
+def _known(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
+    return [None if span is None else part for part, span in zip(parts, spans_ns, strict=True)]
+
+
+VIEW = View(
+    name="device",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=DEVICE_WORK,
+    compute=compute,
+    define=of_devices,
+)

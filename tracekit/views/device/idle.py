@@ -1,0 +1,188 @@
+"""idle: every gap of each device, why it was, and what the host was doing.
+
+A gap is a time within the device's span (that of the view `breakdown`, whose idle time the gaps add up to) in which no
+work ran on it; with `thread_sep` a gap of each stream, between the stream's first start and last end. The cause is read
+off the work that ended the gap, its launch call, and the thread of that call. The first rule that fits:
+
+- no more work: nothing followed on the device;
+- unknown: the launch of the work is not in the trace;
+- synchronization: the launch began after the gap did, and the thread was waiting for the device as the gap began (a
+  sync call, a blocking copy: `index/host_waits.py`), or for at least half of the time from there to the launch;
+- host late: the launch began after the gap did, so nothing was queued;
+- stream wait: the work was queued behind a wait for another stream: a cudaStreamWaitEvent on its thread since the
+  launch of the stream's work before it, or the profiler's own row of such a wait on its stream;
+- launch latency: the work was queued, but its call had not returned as the gap began, or the gap is no longer than
+  SHORT_GAP_NS;
+- unknown: the work was queued long before, and nothing in the trace says what it waited for.
+
+host_range is the innermost range (operator or range of the user) on the launching thread, user_range the innermost
+range of the user, step or phase: for synchronization and host late those running halfway between the gap's begin and
+the launch, else those in which the launch began. What other threads did is not looked at. HTA's HOST_WAIT is host late
+and synchronization together; its KERNEL_WAIT is launch latency by the length of the gap alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.intervals import I64
+from tracekit.index import devices as _devices
+from tracekit.index import grouping, launches
+from tracekit.index.devices import Devices
+from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
+from tracekit.report import Bar, Cell, Column, ReportTable, Section
+from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.trace import Trace, text_codes
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import View, ViewOptions
+
+MOST_GAPS = 200
+"""Rows of the table of the largest gaps, when --top does not say more."""
+
+_USER = frozenset(
+    {
+        Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.STEP, Kind.DATALOADER, Kind.FORWARD, Kind.BACKWARD,
+        Kind.OPTIMIZER,
+    }
+)  # fmt: skip
+_HOST = _USER | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION}
+
+_TITLE = "Idle time of devices"
+_COLUMNS = _devices.COLUMNS | launches.COLUMNS | {"tid", "name", "context", "stream", "event_id"}
+_SORTABLE = (
+    "name", "device", "cause", "gaps", "total", "share", "avg", "min", "max", "p50", "p95", "p99", "std", "at", "gap",
+    "host_range", "user_range", "next", "next_event", "launch_event", "before_event", "context", "stream",
+)  # fmt: skip
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of causes and of the largest gaps. Raises: UsageError."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    devices = _devices.find(trace)
+    if not devices.devices:
+        if totals.count_totals(trace, DEVICE_WORK):
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
+        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+    launched = launches.launches_of(trace, devices.rows)
+    found = find_gaps(devices, launched, by_stream=options.thread_sep)
+    said = [
+        *devices.notes, *launched.notes(), *totals.both_note(trace, DEVICE_WORK, "device"),
+        *tabulate.option_notes(options),
+    ]  # fmt: skip
+    if not found.starts.size:
+        return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *said))
+    host = _running(trace, found, _HOST)
+    largest, cut = _gap_table(devices, found, host, options)
+    tables = (_cause_table(devices, found, options), _range_table(trace, found, host, options), largest)
+    notes = [
+        "of a stream: between its first start and last end"
+        if options.thread_sep
+        else "gaps of a device add up to its idle time in the view breakdown",
+        *([cut] if cut else []),
+        *said,
+    ]
+    return Section(VIEW.name, _TITLE, tables, figures=_bars(found), notes=tuple(notes))
+
+
+def _running(trace: Trace, found: Gaps, kinds: frozenset[Kind]) -> I64:
+    """Return for each gap the row of the innermost range of these kinds on the launching thread; -1 for none."""
+    timed = trace.events.column("dur_ns").is_valid().to_numpy()
+    ranges = np.flatnonzero(grouping.kind_mask(trace.events, kinds) & timed)
+    asked = np.flatnonzero(found.launch >= 0)
+    result = np.full(found.starts.size, -1, np.int64)
+    if ranges.size and asked.size:
+        lanes = keys_of(trace, np.concatenate((ranges, found.launch[asked])), THREAD)
+        at = innermost(lanes[: ranges.size], *times_of(trace, ranges), lanes[ranges.size :], found.middle[asked])
+        result[asked] = np.append(ranges, -1)[at]
+    return result
+
+
+def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportTable:
+    groups = grouping.group_by(
+        grouping.Key(found.lane, range(len(found.owners))), grouping.Key(found.cause, CAUSES)
+    )  # fmt: skip
+    of = grouping.statistics(groups, found.ends - found.starts)
+    lanes = [lane for lane in groups.labels[0] if isinstance(lane, int)]
+    blocks: list[tuple[Cell, ...]] = [(lane,) for lane in lanes]
+    columns = [
+        *_owner_columns(devices, found, lanes, options),
+        Column("cause", "Cause", Unit.TEXT, groups.labels[1], 0),
+        *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of, blocks)),
+    ]
+    return tabulate.finish("causes", "Idle time by cause", columns, options, blocks=blocks)
+
+
+def _range_table(trace: Trace, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
+    """Return the idle time of all devices by cause and by what the launching thread was in."""
+    names = grouping.key_of(trace.events, "name", np.maximum(host, 0))
+    names = grouping.Key(np.where(host >= 0, names.codes, 0), names.labels)
+    groups = grouping.group_by(grouping.Key(found.cause, CAUSES), names)
+    of = grouping.statistics(groups, found.ends - found.starts)
+    columns = [
+        Column("host_range", "Host was in", Unit.TEXT, groups.labels[1], 0),
+        Column("cause", "Cause", Unit.TEXT, groups.labels[0], 0),
+        *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of)),
+    ]
+    return tabulate.finish("ranges", "Idle time by what the host was in", columns, options)
+
+
+def _owner_columns(devices: Devices, found: Gaps, lanes: list[int], options: ViewOptions) -> list[Column]:
+    columns = devices.identity([found.owners[lane][0] for lane in lanes])
+    if options.thread_sep:
+        if len({context for _, context, _ in found.owners}) > 1:
+            columns.append(Column("context", "Context", Unit.ID, [found.owners[lane][1] for lane in lanes], 2))
+        columns.append(Column("stream", "Stream", Unit.ID, [found.owners[lane][2] for lane in lanes], 0))
+    return columns
+
+
+def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -> tuple[ReportTable, str]:
+    """Return the largest gaps, and the sentence that says of how many."""
+    trace, length = devices.trace, found.ends - found.starts
+    count = max(options.top, MOST_GAPS)
+    chosen = np.lexsort((found.starts, found.lane, -length))[:count]
+    lanes = found.lane[chosen].tolist()
+    work = np.append(devices.rows, -1)
+    after, before, launch = work[found.after[chosen]], work[found.before[chosen]], found.launch[chosen]
+    begins = np.array([found.owners[lane][0].begin for lane in lanes], np.int64)
+    user = _running(trace, found, _USER)[chosen]
+    columns = [
+        Column("gap", "Gap", Unit.NS, length[chosen].tolist(), 0),
+        Column("at", "At", Unit.NS, (found.starts[chosen] - begins).tolist(), 1),
+        Column("cause", "Cause", Unit.TEXT, [CAUSES[c] for c in found.cause[chosen].tolist()], 0),
+        *_owner_columns(devices, found, lanes, options),
+        Column("host_range", "Host was in", Unit.TEXT, _names(trace, host[chosen]), 1),
+        Column("user_range", "Range", Unit.TEXT, _names(trace, user), 2),
+        Column("next", "Next", Unit.TEXT, _names(trace, after), 3),
+        Column("next_event", "Next event", Unit.ID, _event_ids(trace, after), 4),
+        Column("launch_event", "Launch event", Unit.ID, _event_ids(trace, launch), 4),
+        Column("before_event", "Event before", Unit.ID, _event_ids(trace, before), 5),
+    ]
+    table = tabulate.finish("gaps", "Largest gaps", columns, options, own_order="gap")
+    left = length.size - chosen.size
+    words = f"the {count:,} largest of {length.size:,} gaps are listed" if left else ""
+    return replace(table, omitted=table.omitted + left), words
+
+
+def _names(trace: Trace, rows: I64) -> list[Cell]:
+    codes, names = text_codes(trace.events.column("name"))
+    return [names[code] if row >= 0 and code >= 0 else None for row, code in zip(rows, codes[rows], strict=True)]
+
+
+def _event_ids(trace: Trace, rows: I64) -> list[Cell]:
+    ids = trace.events.column("event_id").to_numpy()[rows].tolist()
+    return [number if row >= 0 else None for row, number in zip(rows.tolist(), ids, strict=True)]
+
+
+def _bars(found: Gaps) -> tuple[Bar, ...]:
+    length = found.ends - found.starts
+    parts = [(cause, int(length[found.cause == place].sum())) for place, cause in enumerate(CAUSES)]
+    return (Bar("Idle time by cause", Unit.NS, tuple(parts)),) if any(part for _, part in parts) else ()
+
+
+VIEW = View(name="idle", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS | _HOST, compute=compute)

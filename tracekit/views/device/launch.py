@@ -1,0 +1,231 @@
+"""launch: from the call to the work: how long launching takes, how long work is queued, how full the queues are.
+
+Work and call are joined by (source, process, correlation). Of each piece of device work:
+
+- call (A): duration of the call that launched it;
+- queue (Q): from the call's end to the work's start; 0 where the work began before the call returned;
+- work (K): its own duration.
+
+A call that launched several (a CUDA graph) is charged, and its queue time measured, once: for its first work. Work that
+began before its call did (clocks of host and device that drift apart: kineto issue 1380) counts with Q = 0, and a note
+says how many there are.
+
+Table `launches`, by name of the work: calls counts device rows, launches those with a call of their own; short: how
+many took less time than the call that launched them; slow_calls: calls beyond SLOW_CALL_NS; late: Q beyond
+LONG_QUEUE_NS (HTA's thresholds). Table `streams`: the queue of each stream, +1 as a launch call begins, -1 as its work
+does (HTA's queue length): longest, mean over time from first launch to last start, time with FULL_QUEUE or more, when
+the host stalls. launches_per_s: launches over the time from the first to the last of them. Statistics are those of the
+view kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.statistics import Grouped
+from tracekit.index import devices as _devices
+from tracekit.index import grouping
+from tracekit.index import launches as _launches
+from tracekit.index.devices import Device, Devices
+from tracekit.index.launches import Launched
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import API_CALLS, DEVICE_WORK
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import View, ViewOptions
+
+SLOW_CALL_NS = 50_000
+LONG_QUEUE_NS = 100_000
+FULL_QUEUE = 1024
+"""Launches that a stream of CUDA takes before the next launch call waits (HTA: CUDA_MAX_LAUNCH_QUEUE_PER_STREAM)."""
+
+_TITLE = "Launches"
+_COLUMNS = _devices.COLUMNS | _launches.COLUMNS | {"name", "stream", "context"}
+_SORTABLE = (
+    "name", "kind", "device", "context", "stream", "calls", "launches", "total", "call_total", "queue_total",
+    *(f"{part}_{name}" for part in ("call", "queue", "work") for name in ("avg", "p50", "p95", "p99", "std")),
+    "short", "short_share", "slow_calls", "late", "queue_max", "queue_mean", "full_time", "launches_per_s",
+)  # fmt: skip
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """A, Q and K of device work with a known launch; arrays of shape (m,), ns.
+
+    index: positions in `Devices.rows`. first: whether its call is charged here. call, queue, work: A, Q, K.
+    begun: start of the call. early: work that began before its call.
+    """
+
+    index: I64
+    first: Mask
+    begun: I64
+    call: I64
+    queue: I64
+    work: I64
+    early: Mask
+
+
+def launch_times(devices: Devices, launched: Launched) -> Times:
+    """Return the times of all device work whose launch is known; a call without a duration counts 0."""
+    index = np.flatnonzero(launched.launch >= 0)
+    launch = launched.launch[index]
+    begun = devices.trace.events.column("ts_ns").to_numpy()[launch]
+    call = np.maximum(devices.trace.events.column("dur_ns").fill_null(0).to_numpy()[launch], 0)
+    starts = devices.starts[index]
+    queue = np.maximum(starts - (begun + call), 0)
+    return Times(index, launched.first[index], begun, call, queue, devices.ends[index] - starts, starts < begun)
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of launches by name and of the queues of streams. Raises: UsageError."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    devices = _devices.find(trace)
+    if not devices.devices:
+        if totals.count_totals(trace, DEVICE_WORK):
+            why = "needs events; this trace has totals alone, which say how long work took and not when"
+            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
+        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+    launched = _launches.launches_of(trace, devices.rows)
+    times = launch_times(devices, launched)
+    rest = [*devices.notes, *launched.notes()]
+    if options.thread_sep:
+        rest.append("launches are shown by the name of their work: one block for all threads")
+    if not times.index.size:
+        needs = "needs calls of the runtime or driver that launched the device work; this trace has none"
+        return Section(VIEW.name, _TITLE, notes=(needs, *rest, *tabulate.option_notes(options)))
+    table = _by_name(devices, times, options)
+    queues = _queues(devices, times, options)
+    short = int(np.count_nonzero(times.first & (times.work < times.call)))
+    notes = [
+        "call: the launch call; queue: from its end to the start of the work; work: on the device",
+        f"{short:,} of {int(times.first.sum()):,} launches took longer to call than to run",
+        tabulate.PERCENTILE_NOTE,
+    ]
+    if early := int(np.count_nonzero(times.early)):
+        notes.append(f"{grouping.plural('row', early)} of device work began before the launch call: queued for 0 ns")
+    notes += [*rest, *totals.both_note(trace, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
+    return Section(VIEW.name, _TITLE, (table, queues), notes=tuple(notes))
+
+
+def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
+    events, rows = devices.trace.events, devices.rows[times.index]
+    groups = grouping.group_by(grouping.key_of(events, "name", rows), grouping.key_of(events, "kind", rows))
+    whole = grouping.statistics(groups, times.work)
+    first = times.first
+    own = grouping.Groups(groups.codes[first], groups.count, groups.labels)
+    call, queue = (grouping.statistics(own, values[first]) for values in (times.call, times.queue))
+
+    def count(of: Mask) -> list[int]:
+        found: list[int] = np.bincount(own.codes[of[first]], minlength=groups.count).tolist()
+        return found
+
+    launches = call.calls.tolist()
+    short = count(times.work < times.call)
+    columns = [
+        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
+        Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
+        Column("calls", "Calls", Unit.COUNT, whole.calls.tolist(), 1),
+        Column("launches", "Launches", Unit.COUNT, launches, 7),
+        Column("total", "Work total", Unit.NS, whole.total.tolist(), 0),
+        Column("call_total", "Call total", Unit.NS, call.total.tolist(), 1),
+        Column("queue_total", "Queue total", Unit.NS, queue.total.tolist(), 3),
+        *(c for of, part in ((call, "call"), (queue, "queue"), (whole, "work")) for c in _columns(of, part)),
+        Column("short", "Short", Unit.COUNT, short, 3),
+        Column("short_share", "Short share", Unit.RATIO, _shares(short, launches), 2),
+        Column("slow_calls", "Slow calls", Unit.COUNT, count(times.call > SLOW_CALL_NS), 6),
+        Column("late", "Long queue", Unit.COUNT, count(times.queue > LONG_QUEUE_NS), 6),
+    ]
+    return tabulate.finish("launches", _TITLE, columns, options)
+
+
+def _columns(of: Grouped, part: str) -> list[Column]:
+    """Return avg, p50, p95, p99 and std of one part; null where no launch is charged to the name."""
+    word = part.capitalize()
+    values = [("avg", of.mean, 5), *((f"p{p}", of.percentile(p), 4) for p in (50, 95, 99)), ("std", of.pstd, 7)]
+    some = of.present.tolist()
+    return [
+        Column(
+            f"{part}_{name}",
+            f"{word} {name}",
+            Unit.NS,
+            [value if is_there else None for value, is_there in zip(found.tolist(), some, strict=True)],
+            priority,
+        )
+        for name, found, priority in values
+    ]
+
+
+def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
+    return [part / of if of else None for part, of in zip(parts, whole, strict=True)]
+
+
+def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
+    """Return the table of streams: launches, rate, and how long the queue was."""
+    owner = np.zeros(devices.rows.size, np.int64)
+    for number, device in enumerate(devices.devices):
+        owner[device.index] = number
+    mine = times.index[times.first]
+    events, rows = devices.trace.events, devices.rows[mine]
+    keys = (grouping.key_of(events, column, rows) for column in ("context", "stream"))
+    groups = grouping.group_by(grouping.Key(owner[mine], range(len(devices.devices))), *keys)
+    starts = np.maximum(devices.starts[mine], times.begun[times.first])
+    begun, call, work = times.begun[times.first], times.call[times.first], times.work[times.first]
+    launches = np.bincount(groups.codes, minlength=groups.count).tolist()
+    each = np.split(np.argsort(groups.codes, kind="stable"), np.cumsum(launches)[:-1])
+    found = [_queue(begun[own], starts[own]) for own in each]
+    short = np.bincount(groups.codes[work < call], minlength=groups.count).tolist()
+    chosen: list[Device] = [devices.devices[g] for g in groups.labels[0] if isinstance(g, int)]
+    columns = [
+        *devices.identity(chosen),
+        Column("context", "Context", Unit.ID, groups.labels[1], 6),
+        Column("stream", "Stream", Unit.ID, groups.labels[2], 0),
+        Column("launches", "Launches", Unit.COUNT, launches, 0),
+        Column("launches_per_s", "Launches/s", Unit.NUMBER, [f.rate for f in found], 1),
+        Column("queue_max", "Queue max", Unit.COUNT, [f.longest for f in found], 1),
+        Column("queue_mean", "Queue mean", Unit.NUMBER, [f.mean for f in found], 1),
+        Column("full_time", "Queue full", Unit.NS, [f.full for f in found], 2),
+        Column("short", "Short", Unit.COUNT, short, 3),
+        Column("short_share", "Short share", Unit.RATIO, _shares(short, launches), 1),
+    ]
+    return tabulate.finish("streams", "Launch queues of streams", columns, options, own_order="launches")
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Of one stream. longest: launches waiting at once. mean: over time; full: ns with FULL_QUEUE or more waiting.
+
+    mean, rate: to three decimals.
+    """
+
+    longest: int
+    mean: float | None
+    full: int
+    rate: float | None
+
+
+def _queue(begun: I64, starts: I64) -> _Queue:
+    """Return what became of the queue; begun: starts of the launch calls, starts: of their work, never before."""
+    at = np.concatenate((begun, starts))
+    change = np.repeat(np.array([1, -1]), begun.size)
+    # Work that starts as another launch begins has left the queue before it; work that never waited leaves last.
+    turn = np.concatenate((np.ones(begun.size, np.int64), np.where(starts > begun, 0, 2)))
+    order = np.lexsort((turn, at))
+    length = np.cumsum(change[order])
+    held = np.diff(at[order])
+    span = int(at[order][-1] - at[order][0])
+    waited = sum((starts - begun).tolist())
+    full = int(held[length[:-1] >= FULL_QUEUE].sum())
+    first, last = int(begun.min()), int(begun.max())
+    rate = round((begun.size - 1) * 1e9 / (last - first), 3) if last > first else None
+    return _Queue(int(length.max()), round(waited / span, 3) if span else None, full, rate)
+
+
+VIEW = View(name="launch", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS, compute=compute)

@@ -1,0 +1,241 @@
+"""Rules of `findings` about kernels: small ones, expensive ones, communication."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.kernel_class import LONGEST_NAME
+from tracekit.index.kernel_classes import communicates
+from tracekit.report import Evidence, Finding
+from tracekit.schema import Kind
+from tracekit.views.findings._facts import Bound, Facts, Found, how, named, percent, row_of, span, sure
+
+MOST_NAMES = 8
+"""Kernels' names whose ceilings are computed."""
+
+# volta_sgemm, ampere_sgemm, ...convolve_sgemm, scudnn: fp32 on the plain cores; xmma and CUTLASS name their types.
+_FP32 = re.compile(r"(?<![a-z0-9])sgemm|scudnn|simt_sgemm|f32f32_f32f32|gemm_fp32|gemmSN.*<float")
+_TENSOR = re.compile(r"tf32|tensorop|[sh]884|s1688|s16816|s161616|hmma|bf16|fp16|wgmma", re.IGNORECASE)
+_NO_TENSOR_CORES = re.compile(
+    r"K[0-9]{2}|M[0-9]{2}\b|P4\b|P40|P100|GTX|TITAN X|Quadro [KMP]|GeForce (?:[6-9][0-9]{2}|MX)", re.IGNORECASE
+)
+
+
+def little_parallelism(facts: Facts) -> Found:
+    """Return kernels of fewer blocks than the device has multiprocessors."""
+    kernels = np.flatnonzero(facts.kinds(Kind.KERNEL))
+    if not kernels.size:
+        return Found(why_not="no kernels are in the trace")
+    sizes = _multiprocessors(facts)
+    if not sizes:
+        return Found(why_not="the trace does not tell how many multiprocessors its devices have")
+    blocks = np.ones(kernels.size, np.float64)
+    for axis in "xyz":
+        column = facts.trace.events.column(f"grid_{axis}").take(kernels)
+        blocks *= column.to_numpy(zero_copy_only=False).astype(np.float64)
+    blocks[blocks <= 0] = np.nan
+    if np.isnan(blocks).all():
+        return Found(why_not="no kernel tells its grid")
+    source = facts.trace.events.column("source").to_numpy()[kernels]
+    device = facts.trace.events.column("device").fill_null(-1).to_numpy()[kernels]
+    have = np.full(kernels.size, np.nan)
+    for (src, number), count in sizes.items():
+        have[(source == src) & (device == number)] = count
+    idle = np.where(np.isnan(blocks) | np.isnan(have), 0.0, np.maximum(0.0, 1 - blocks / have))
+    small = kernels[idle > 0]
+    unused = np.zeros(facts.starts.size)
+    unused[kernels] = idle
+    found = []
+    for owner in facts.looked_at():
+        mine = facts.within(owner, small)
+        if not mine.size:
+            continue
+        lost = round(float((unused[mine] * facts.lengths[mine]).sum()))
+        bound = facts.bound(owner, mine, most=lost)
+        if bound.share < max(facts.thresholds["parallelism_share"], facts.thresholds["least_share"]):
+            continue
+        every = facts.within(owner, kernels)
+        name, most = facts.most_common(mine, facts.lengths[mine])
+        count = int(np.nanmax(have))
+        found.append(
+            Finding(
+                "little parallelism", facts.label(owner),
+                f"{mine.size:,} of {every.size:,} kernels have fewer blocks than the device has multiprocessors "
+                f"({count}): they run {span(int(facts.lengths[mine].sum()))} and leave most of it unused. "
+                f"{named(name)} is {span(most)} of that.",
+                tuple(_kernel_cells(facts, name)), facts.ids(mine), bound.ns, bound.share,
+                sure(bound, "medium"),
+                "the ceiling takes each of these kernels as spread over all multiprocessors; other streams may use "
+                "what one leaves" + how(bound),
+                "Give the device more at once: a larger batch, batched or grouped kernels instead of many small ones, "
+                "independent work on several streams, split-K for narrow products.",
+                "tracekit summary NEW --view kernel: time of these names falls; tracekit query on grid_x, grid_y, "
+                "grid_z.",
+            )
+        )  # fmt: skip
+    return Found(tuple(found))
+
+
+def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
+    """Return the number of multiprocessors of (input, device), where the files tell."""
+    found: dict[tuple[int, int], int] = {}
+    for number, each in _properties(facts):
+        count = each.get("numSms", each.get("multiProcessorCount"))
+        ident = each.get("id")
+        if isinstance(count, int) and isinstance(ident, int) and 0 < count < 1 << 20:
+            found[number, ident] = count
+    return found
+
+
+def _properties(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
+    out = []
+    for number, source in enumerate(facts.trace.run.sources):
+        told = source.facts.get("deviceProperties")
+        out += [(number, each) for each in (told if isinstance(told, list) else []) if isinstance(each, dict)]
+    return out
+
+
+def expensive_arithmetic(facts: Facts) -> Found:
+    """Return single kernels that take much of the critical path, and fp32 products where tensor cores might do."""
+    kernels = _computing(facts)
+    if not kernels.size:
+        return Found(why_not="no kernels that compute are in the trace")
+    found = []
+    for owner in facts.looked_at():
+        mine = facts.within(owner, kernels)
+        if not mine.size:
+            continue
+        for name, rows, bound in _costly(facts, owner, mine):
+            calls = f"{rows.size:,} {'call' if rows.size == 1 else 'calls'}"
+            found.append(
+                Finding(
+                    "expensive kernel", facts.label(owner),
+                    f"One kernel, {named(name)}, takes {span(int(facts.lengths[rows].sum()))} in {calls}: without it "
+                    f"{facts.where(owner)} would be up to {percent(bound.share)} shorter.",
+                    tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
+                    "the time is certain; whether the kernel is far from what the device can do, a trace does not tell"
+                    + how(bound),
+                    "Look at this one first: a better algorithm or library call, a lower precision, fusion with its "
+                    "neighbours, smaller shapes. A kernel profiler (ncu) tells whether memory or arithmetic limits it.",
+                    f"tracekit summary NEW --view kernel: total of {named(name)} falls.",
+                )
+            )  # fmt: skip
+        found += _fp32(facts, owner, mine)
+    return Found(tuple(found))
+
+
+def _computing(facts: Facts) -> I64:
+    """Return the kernels, with a known start, that do not communicate."""
+    work = facts.work.rows
+    kernels = work[facts.kinds(Kind.KERNEL)[work]]
+    return kernels[~communicates(facts.trace, kernels)] if kernels.size else kernels
+
+
+def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Bound]]:
+    codes, names = facts.names
+    low, high = facts.window(owner)
+    least = facts.thresholds["kernel_share"]
+    mine = codes[kernels]
+    found, inverse = np.unique(mine, return_inverse=True)
+    totals = np.zeros(found.size, np.int64)
+    np.add.at(totals, inverse, facts.lengths[kernels])
+    able = [
+        i for i in np.argsort(-totals, kind="stable").tolist() if found[i] >= 0 and totals[i] >= least * (high - low)
+    ]
+    out = []
+    for i in able[:MOST_NAMES]:
+        rows = kernels[inverse == i]
+        bound = facts.bound(owner, rows)
+        if bound.share >= max(least, facts.thresholds["least_share"]) and bound.ns:
+            out.append((names[int(found[i])], rows, bound))
+    return out
+
+
+def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
+    codes, names = facts.names
+    used = np.unique(codes[kernels])
+    texts = [(c, names[c][:LONGEST_NAME]) for c in used.tolist() if c >= 0]
+    fits = [c for c, text in texts if _FP32.search(text) and not _TENSOR.search(text)]
+    rows = kernels[np.isin(codes[kernels], fits)]
+    rows = rows[_may_have_tensor_cores(facts, rows)] if rows.size else rows
+    if not rows.size:
+        return []
+    taken, whole = int(facts.lengths[rows].sum()), int(facts.lengths[kernels].sum())
+    bound = facts.bound(owner, rows)
+    if taken < facts.thresholds["fp32_share"] * whole or bound.share < facts.thresholds["least_share"] or not bound.ns:
+        return []
+    name, _ = facts.most_common(rows, facts.lengths[rows])
+    return [
+        Finding(
+            "fp32 arithmetic", facts.label(owner),
+            f"Matrix products and convolutions in fp32 on the plain cores take {percent(taken / whole)} of the kernel "
+            f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).",
+            tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
+            "told from the names of kernels alone; whether the device has tensor cores for it, and whether the "
+            "program can do with less precision, is not in the trace. The ceiling is for kernels that take no time"
+            + how(bound),
+            "Try mixed precision (amp) or, from the A100 on, TF32 (torch.backends.cuda.matmul.allow_tf32, "
+            "NVIDIA_TF32_OVERRIDE=1), and compare the losses.",
+            "tracekit summary NEW --view kernel: the names change to tensor-core kernels, and their total falls.",
+        )
+    ]  # fmt: skip
+
+
+def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
+    """Tell for each kernel whether its device may have tensor cores: not where its model or capability says no."""
+    lacking = {key for key, name in facts.trace.run.devices.items() if _NO_TENSOR_CORES.search(name)}
+    for number, each in _properties(facts):
+        major, ident = each.get("computeMajor"), each.get("id")
+        if isinstance(major, int) and isinstance(ident, int) and 0 < major < 7:
+            lacking.add((number, ident))
+    source = facts.trace.events.column("source").to_numpy()[rows].tolist()
+    device = facts.trace.events.column("device").take(rows).to_pylist()
+    return np.array([key not in lacking for key in zip(source, device, strict=True)], np.bool_)
+
+
+def exposed_communication(facts: Facts) -> Found:
+    """Return the time in which a device did nothing but communicate."""
+    work = facts.work.rows
+    kernels = work[facts.kinds(Kind.KERNEL)[work]]
+    talk = kernels[communicates(facts.trace, kernels)] if kernels.size else kernels
+    if not talk.size:
+        return Found(why_not="no collective kernels are in the trace")
+    found = []
+    for owner in facts.looked_at():
+        mine = facts.within(owner, talk)
+        if not mine.size:
+            continue
+        bare = facts.bare(owner, mine, kernels)
+        if bare is None or bare.share < facts.thresholds["communication_share"]:
+            continue
+        bound = facts.bound(owner, mine, most=bare.ns)
+        if bound.share < facts.thresholds["least_share"] or not bound.ns:
+            continue
+        found.append(
+            Finding(
+                "exposed communication", facts.label(owner),
+                f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device communicates and computes "
+                f"nothing, in {mine.size:,} collectives.",
+                tuple(
+                    facts.cells(
+                        "breakdown", bare.device.name, ("exposed_comm", "exposed_comm_share", "overlap_share"),
+                        **row_of(bare.device),
+                    )
+                ),
+                facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
+                "a collective also waits for the last rank to come: how much of it is waiting, only the traces of all "
+                "ranks tell (view ranks)" + how(bound),
+                "Start collectives earlier and in buckets so that backward hides them, send less (lower precision, "
+                "fewer parameters, gradient accumulation), and look for the rank that comes last.",
+                "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",
+            )
+        )  # fmt: skip
+    return Found(tuple(found))
+
+
+def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:
+    return facts.cells("kernel", name, ("calls", "total", "ratio"), name=name) if name else []

@@ -1,0 +1,62 @@
+"""Rule of `findings` about ranks that others wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.index import meetings
+from tracekit.report import Finding
+from tracekit.views.findings._facts import Facts, Found, percent, span
+from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
+
+
+def straggler(facts: Facts) -> Found:
+    """Return ranks that come last to collectives more often than chance. facts: of owners that are ranks."""
+    owners = facts.owners
+    every = meetings.find(facts.trace, owners)
+    if not every.count:
+        return Found(why_not="no collective was found in two ranks")
+    clocks = clocks_of(owners, every)
+    met = meetings.only(every, on_one_clock(owners, every, clocks))
+    if not met.count:
+        return Found(why_not="the clocks of the ranks could not be brought in line")
+    skews = skews_of(met, clocks)
+    if not skews.judged.any():
+        return Found(why_not="the clocks of the ranks could not be brought in line")
+    found = []
+    for one in stragglers(owners, met, skews):
+        waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
+        best, who, on_path = 0, -1, False
+        share = 0.0
+        for owner in np.unique(met.owner[waiting]).tolist():
+            if facts.graphs and owner not in facts.graphs:
+                continue
+            rows = facts.within(owner, met.rows[waiting & (met.owner == owner)])
+            if not rows.size:
+                continue
+            bound = facts.bound(owner, rows, most=one.late)
+            if bound.ns > best:
+                best, who, on_path, share = bound.ns, owner, bound.on_path, bound.share
+        if share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
+            continue
+        label = owners.labels[one.owner]
+        own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
+        how = (
+            f"the ceiling is for {owners.labels[who]}: its collectives with this rank take no time, and not more than "
+            "the lateness"
+        )
+        found.append(
+            Finding(
+                "straggler", facts.label(one.owner),
+                f"{label} comes last in {one.last:,} of {one.trials:,} collectives ({percent(one.last / one.trials)}), "
+                f"by {span(one.median)} in the median and {span(one.late)} in all: the others wait.",
+                tuple(facts.cells("ranks", label, ("last", "last_share", "late_p50", "late"), owner=label)),
+                facts.ids(own), best, share, "high" if on_path else "medium",
+                "a binomial test over all collectives whose last rank is certain within the clocks' uncertainty; "
+                + (how if on_path else f"{how}; no host calls are in the trace"),
+                "Look at what this rank does before the collective: more or longer data, a slower device or host, "
+                "other work on its machine.",
+                "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
+            )
+        )  # fmt: skip
+    return Found(tuple(found))

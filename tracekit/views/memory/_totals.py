@@ -1,0 +1,82 @@
+"""Memory as a profiler's own tables have it: rows of TOTALS of kind memory, as printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tracekit.index import grouping
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import ViewOptions
+
+
+def count(trace: Trace) -> int:
+    """Return how many rows of TOTALS are of memory."""
+    return int(grouping.kind_mask(trace.totals, {Kind.MEMORY}).sum()) if trace.totals.num_rows else 0
+
+
+def section(trace: Trace, options: ViewOptions, view: str, title: str) -> Section:
+    """Return the rows of TOTALS of kind memory in the order of the file, or a section that says what is needed."""
+    rows = _rows(trace)
+    if not rows:
+        return tabulate.nothing(view, title, "memory", options)
+    labels = source_labels(trace)
+    sources: list[Cell] = [source_label(labels, row["source"]) for row in rows]
+    optional = [
+        Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1),
+        Column("type", "Type", Unit.TEXT, [_text(row["args"].get("type")) for row in rows], 2),
+        Column("allocations", "Allocations", Unit.COUNT, [row["calls"] for row in rows], 1),
+        Column("frees", "Frees", Unit.COUNT, [_whole(row["args"].get("frees")) for row in rows], 2),
+        Column("allocated", "Allocated", Unit.BYTES, [_whole(row["args"].get("allocated_bytes")) for row in rows], 2),
+        Column("freed", "Freed", Unit.BYTES, [_whole(row["args"].get("freed_bytes")) for row in rows], 3),
+        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in rows], 2),
+        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in rows], 1),
+        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in rows], 2),
+        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in rows], 1),
+    ]
+    apart = [
+        Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 3),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
+        Column("source", "Source", Unit.TEXT, sources, 2),
+    ]
+    sizes: list[Cell] = [row["bytes"] for row in rows]
+    columns = [
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in rows], 0),
+        *([Column("increased", "Bytes", Unit.BYTES, sizes, 0)] if any(s is not None for s in sizes) else []),
+        *(c for c in optional if any(v is not None for v in c.values)),
+        *(c for c in apart if len(set(c.values)) > 1),
+    ]
+    places: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
+    table = tabulate.finish("memory", title, columns, options, own_order="", blocks=places, top_each=False)
+    note = "from totals that the profiler had summed itself, as printed: peaks, sizes, or what each row increased"
+    return Section(view, title, (table,), notes=(note, *tabulate.option_notes(options, table)))
+
+
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    if not trace.totals.num_rows:
+        return []
+    rows = trace.totals.filter(grouping.kind_mask(trace.totals, {Kind.MEMORY})).to_pylist()
+    for row in rows:
+        row["args"] = _members(row["args"])
+    return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))
+
+
+def _members(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: object) -> Cell:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: object) -> Cell:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,289 @@
+"""memory: allocations and frees by place, the most that was held, and which operators hold it.
+
+Of rows of kind memory (bytes signed: below zero is a free) three tables. `memory`, a row a place and type (allocated:
+what the program asked for; reserved: what the framework took from the device): counts and sizes of both, increased =
+allocated - freed bytes, peak: the largest running value that the file itself gives (PyTorch's Total Allocated and Total
+Reserved, Paddle's current and peak values), else the largest sum of what was allocated and freed since the first row.
+`holders`: the same by operator, the innermost around the row on its thread, else the innermost range; where the file
+names the operator that allocated (fluid), that one. `counters`: counters of memory, of inputs without such rows.
+A place is a device or the host of an input or rank; Paddle names it itself. From TOTALS: what the file printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index import host as _host
+from tracekit.index.lanes import device_label, owner_labels
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace, text_codes
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.memory import _totals
+
+_TITLE = "Memory"
+_COLUMNS = _host.COLUMNS | {"name", "args", "bytes", "device", "rank", "value"}
+_SORTABLE = (
+    "name", "place", "type", "allocations", "frees", "allocated", "freed", "increased", "peak", "calls", "min", "max",
+    "last",
+)  # fmt: skip
+_COUNTER = r"(?i)memory|alloc|reserved"
+_RUNNING = (
+    ("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("allocated", "current_allocated"),
+    ("allocated", "peak_allocated"), ("reserved", "current_reserved"), ("reserved", "peak_reserved"),
+)  # fmt: skip
+"""Running values in `args`: of which type each is."""
+TYPES = ("allocated", "reserved")
+NO_RANGE = "(in no range)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows of kind memory. kind: number in TYPES. place: code into `labels`."""
+
+    rows: I64
+    times: I64
+    size: I64
+    kind: I64
+    place: I64
+    labels: list[str]
+    args: pa.ChunkedArray
+    unsized: int
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of memory. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    found = _rows(trace)
+    counters = _counters(trace, found, options)
+    if not found.rows.size and counters is None:
+        return _totals.section(trace, options, VIEW.name, _TITLE)
+    tables, notes = [], []
+    if found.rows.size:
+        table, computed = _places(found, options)
+        tables.append(table)
+        if computed:
+            notes.append("peak: counted from the first row on, since the file gives no running values")
+        holders = _holders(trace, found, options)
+        if holders is not None:
+            tables.append(holders)
+            notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
+        elif found.rows.size:
+            notes.append("no range holds any of these rows: what allocated is not known")
+    if found.unsized:
+        verb = "has" if found.unsized == 1 else "have"
+        notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
+    tables += [counters] if counters is not None else []
+    beside = _totals.count(trace)
+    if beside:
+        notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
+    if any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
+        return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[0])))
+
+
+def _names(table: ReportTable) -> list[str]:
+    return [c.name for c in table.columns]
+
+
+def _rows(trace: Trace) -> _Rows:
+    events = trace.events
+    mask = grouping.kind_mask(events, {Kind.MEMORY})
+    sized = events.column("bytes").is_valid().to_numpy()
+    rows = np.flatnonzero(mask & sized)
+    codes, names = text_codes(events.column("name"))
+    reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
+    args = events.column("args").take(pa.array(rows))
+    place, labels = _place(trace, rows, args)
+    return _Rows(
+        rows, events.column("ts_ns").to_numpy()[rows], events.column("bytes").fill_null(0).to_numpy()[rows],
+        reserved[codes[rows]].astype(np.int64), place, labels, args, int(np.count_nonzero(mask & ~sized)),
+    )  # fmt: skip
+
+
+def _place(trace: Trace, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[str]]:
+    """Return the place of each row and what places are called."""
+    if not rows.size:
+        return np.zeros(0, np.int64), []
+    said = _extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').dictionary_encode()
+    texts = said.combine_chunks() if isinstance(said, pa.ChunkedArray) else said
+    own = grouping.Key(
+        texts.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1, [None, *texts.dictionary.to_pylist()]
+    )
+    keys = [grouping.key_of(trace.events, column, rows) for column in ("source", "rank", "device")]
+    groups = grouping.group_by(*keys, own)
+    sources, ranks, devices, places = groups.labels
+    owners = owner_labels(trace, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
+    labels = []
+    for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
+        where = str(place) if place else "host" if device is None else device_label(device)
+        if place and device is not None:
+            where = f"{place} {device}"
+        labels.append(" · ".join(filter(None, (owners[source if isinstance(source, int) else 0, rank], where))))
+    return groups.codes, labels
+
+
+def _extracted(args: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+    """Return what the group `found` of a pattern matches in each text, null for none."""
+    found = pc.struct_field(pc.extract_regex(args, pattern), "found")
+    return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
+
+
+def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
+    """Return the table of places, and whether a peak had to be counted."""
+    size = len(found.labels)
+    codes = found.place * len(TYPES) + found.kind
+    said: dict[int, int] = {}
+    for kind, key in _RUNNING:
+        texts = _extracted(found.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
+        known = texts.is_valid().to_numpy()
+        at = found.place[known] * len(TYPES) + TYPES.index(kind)
+        values = pc.cast(texts.drop_null(), pa.int64()).to_numpy()
+        most = np.full(size * len(TYPES), -1, np.int64)
+        np.maximum.at(most, at, values)
+        for code in np.flatnonzero(most >= 0).tolist():
+            said[code] = max(said.get(code, 0), int(most[code]))
+    present = np.bincount(codes, minlength=size * len(TYPES)) > 0
+    # A reserved value that is 0 all along says nothing.
+    shown = [c for c in range(size * len(TYPES)) if present[c] or said.get(c, 0)]
+    computed = False
+    peaks: list[Cell] = []
+    for code in shown:
+        peak = said.get(code)
+        if peak is None:
+            peak, computed = _counted(found.size[codes == code]), True
+        peaks.append(peak)
+    place: list[Cell] = [found.labels[c // len(TYPES)] for c in shown]
+    columns = [
+        Column("name", "Place", Unit.TEXT, place, 0),
+        Column("type", "Type", Unit.TEXT, [TYPES[c % len(TYPES)] for c in shown], 0),
+        Column("peak", "Peak", Unit.BYTES, peaks, 0),
+        *(
+            _replace(c, [c.values[i] if present[i] else None for i in shown])
+            for c in _flow(codes, size * len(TYPES), found.size)
+        ),
+    ]
+    table = tabulate.finish("memory", "Memory by place", columns, options, own_order="peak")
+    return table, computed
+
+
+def _counted(sizes: I64) -> int:
+    """Return the largest running sum, at least 0. Raises: TracekitError where it exceeds int64."""
+    grouping.sums(np.zeros(sizes.size, np.int64), 1, np.abs(sizes), "sizes")
+    return max(int(np.cumsum(sizes).max()), 0) if sizes.size else 0
+
+
+def _flow(codes: I64, count: int, sizes: I64) -> list[Column]:
+    """Return counts and sizes of allocations and frees, and the difference, by group."""
+    frees = sizes < 0
+    gained, size_in = grouping.sums(codes[~frees], count, sizes[~frees], "sizes")
+    lost, size_out = grouping.sums(codes[frees], count, sizes[frees], "sizes")
+    return [
+        Column("increased", "Increased", Unit.BYTES, [a + b for a, b in zip(size_in, size_out, strict=True)], 1),
+        Column("allocations", "Allocations", Unit.COUNT, gained, 1),
+        Column("frees", "Frees", Unit.COUNT, lost, 2),
+        Column("allocated", "Allocated", Unit.BYTES, size_in, 2),
+        Column("freed", "Freed", Unit.BYTES, [-b for b in size_out], 3),
+    ]
+
+
+def _replace(column: Column, values: Sequence[Cell]) -> Column:
+    return Column(column.name, column.title, column.unit, values, column.priority)
+
+
+def _holders(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable | None:
+    """Return the table of what allocated; None where that is known of no row."""
+    host = _host.host(trace)
+    on_thread = np.flatnonzero(trace.events.column("tid").is_valid().to_numpy()[found.rows])
+    holder = np.full(found.rows.size, -1, np.int64)
+    ranges = np.flatnonzero(~host.is_call)
+    if ranges.size and on_thread.size:
+        mine = found.rows[on_thread]
+        lanes = _host.lanes_of(trace, np.concatenate((host.rows[ranges], mine)))
+        at = innermost(
+            lanes[: ranges.size], host.starts[ranges], host.ends[ranges], lanes[ranges.size :], found.times[on_thread]
+        )
+        place = np.append(ranges, -1)[at]
+        operator = np.append(host.nearest(grouping.kind_mask(trace.events, {Kind.OPERATOR})[host.rows]), -1)[place]
+        place = np.where(operator >= 0, operator, place)
+        holder[on_thread] = np.append(host.rows, -1)[place]
+    names = grouping.key_of(trace.events, "name", np.maximum(holder, 0)) if trace.events.num_rows else None
+    labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
+    codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
+    said = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
+    if said.null_count < len(said):
+        texts = said.dictionary_encode().combine_chunks()
+        own = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = np.where(own >= 0, len(labels) + own, codes)
+        labels += texts.dictionary.to_pylist()
+    if not codes.any():
+        return None
+    groups = grouping.group_by(
+        grouping.Key(codes, labels), grouping.Key(found.place, found.labels), grouping.Key(found.kind, TYPES)
+    )
+    columns = [
+        Column("name", "Operator or range", Unit.TEXT, groups.labels[0], 0),
+        Column("place", "Place", Unit.TEXT, groups.labels[1], 2),
+        Column("type", "Type", Unit.TEXT, groups.labels[2], 3),
+        *_flow(groups.codes, groups.count, found.size),
+    ]
+    columns = [c for c in columns if c.name not in ("place", "type") or len(set(c.values)) > 1]
+    return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
+
+
+def _counters(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable | None:
+    """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
+    events = trace.events
+    codes, names = text_codes(events.column("name"))
+    wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
+    mask = grouping.kind_mask(events, {Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
+    mask &= events.column("value").is_valid().to_numpy()
+    sources = events.column("source").to_numpy()
+    mask &= ~np.isin(sources, np.unique(sources[found.rows]))
+    rows = np.flatnonzero(mask)
+    if not rows.size:
+        return None
+    keys = [grouping.key_of(events, column, rows) for column in ("name", "source", "rank", "device")]
+    groups = grouping.group_by(*keys)
+    values = events.column("value").fill_null(0).to_numpy()[rows]
+    order = np.argsort(groups.codes, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
+    of = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]
+    owners = owner_labels(
+        trace, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
+    )
+    places: list[Cell] = [
+        " · ".join(filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_label(d))))
+        or None
+        for s, r, d in zip(*groups.labels[1:], strict=True)
+    ]
+    columns = [
+        Column("name", "Counter", Unit.TEXT, groups.labels[0], 0),
+        *([Column("place", "Place", Unit.TEXT, places, 1)] if any(places) else []),
+        Column("calls", "Samples", Unit.COUNT, [len(v) for v in of], 1),
+        Column("min", "Min", Unit.NUMBER, [float(v.min()) for v in of], 1),
+        Column("max", "Max", Unit.NUMBER, [float(v.max()) for v in of], 0),
+        Column("last", "Last", Unit.NUMBER, [float(v[-1]) for v in of], 2),
+    ]
+    return tabulate.finish("counters", "Counters of memory", columns, options, own_order="name")
+
+
+VIEW = View(
+    name="memory",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.RANGES | {Kind.MEMORY, Kind.COUNTER},
+    compute=compute,
+)

@@ -1,0 +1,114 @@
+"""A table of durations by name, for kinds of work that differ in nothing else: kernels, API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tracekit.index import grouping
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import ViewOptions
+
+COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
+
+
+def by_name(
+    trace: Trace,
+    options: ViewOptions,
+    *,
+    view: str,
+    title: str,
+    kinds: Collection[Kind],
+    what: str,
+    columns: Collection[str],
+    show_kind: bool = False,
+) -> Section:
+    """Return the section: from EVENTS where there are any of these kinds, else from TOTALS.
+
+    what: one of them in words. columns: of EVENTS, that the view declares. show_kind: kinds stay apart.
+    Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
+    """
+    names = (*COLUMNS, "kind") if show_kind else COLUMNS
+    notes: list[str] = []
+    tabulate.check_sort(options, names)
+    tabulate.require(trace, view, columns)
+    picked = grouping.pick(trace, kinds)
+    if picked.rows.size:
+        keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
+        threads = thread_keys(picked) if options.thread_sep and show_kind else []
+        groups = grouping.group_by(*keys, *threads)
+        of = grouping.statistics(groups, picked.durations)
+        shown = [Column("name", "Name", Unit.TEXT, groups.labels[0], 0)]
+        if show_kind:
+            shown.append(_kinds(*groups.labels[:2]))
+        blocks: list[tuple[Cell, ...]] = []
+        if threads:
+            blocks = list(zip(*groups.labels[len(keys) :], strict=True))
+            shown.extend(thread_columns(trace, blocks))
+        elif options.thread_sep:
+            notes.append(f"{what}s run on streams, not on threads: one block for all")
+        shown.extend(tabulate.statistic_columns(of, blocks))
+        table = tabulate.finish(table_name(what), title, shown, options, blocks=blocks)
+        notes += [tabulate.PERCENTILE_NOTE, *picked.notes(what), *totals.both_note(trace, kinds, what)]
+        notes += tabulate.option_notes(options, table)
+        return Section(view, title, (table,), notes=tuple(notes))
+    return from_totals(
+        trace, options, view=view, title=title, kinds=kinds, what=what, show_kind=show_kind,
+        notes=[*notes, *picked.notes(what)],
+    )  # fmt: skip
+
+
+def from_totals(
+    trace: Trace, options: ViewOptions, *, view: str, title: str, kinds: Collection[Kind], what: str,
+    show_kind: bool = False, notes: Sequence[str] = (),
+) -> Section:  # fmt: skip
+    """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count."""
+    of_totals = totals.summed(trace, kinds, ("name", "kind") if show_kind else ("name",))
+    if not len(of_totals):
+        return tabulate.nothing(view, title, what, options, notes)
+    shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
+    if show_kind:
+        shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
+    shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals)]
+    table = tabulate.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
+    said = ["totals know no threads: one block for all"] if options.thread_sep else []
+    said += [*totals.block_notes(of_totals), *notes, *tabulate.option_notes(options, table)]
+    return Section(view, title, (table,), notes=tuple(said))
+
+
+def _kinds(names: Sequence[Cell], kinds: Sequence[Cell]) -> Column:
+    """Return the column of kinds, which a narrow terminal hides only where names alone tell the rows apart."""
+    needed = len(set(zip(names, kinds, strict=True))) > len(set(names))
+    return Column("kind", "Kind", Unit.TEXT, kinds, 0 if needed else 7)
+
+
+def table_name(what: str) -> str:
+    """Return the name of the table of such things."""
+    return f"{what.replace(' ', '_').lower()}s"
+
+
+def thread_keys(picked: grouping.Picked) -> list[grouping.Key]:
+    """Return the keys that tell threads apart."""
+    return [picked.key(column) for column in ("source", "pid", "tid")]
+
+
+def thread_columns(trace: Trace, blocks: list[tuple[Cell, ...]]) -> list[Column]:
+    """Return thread (its name), pid, tid, and the source where there are several. blocks: (source, pid, tid) a row."""
+    labels = source_labels(trace)
+    threads: list[Cell] = [
+        trace.run.threads.get(block, "no thread known" if block[2] is None else f"thread {block[2]}")
+        for block in blocks
+    ]
+    columns = [
+        Column("thread", "Thread", Unit.TEXT, threads, 1),
+        Column("pid", "Pid", Unit.ID, [b[1] for b in blocks], 5),
+        Column("tid", "Tid", Unit.ID, [b[2] for b in blocks], 5),
+    ]
+    if len({b[0] for b in blocks}) > 1:
+        sources: list[Cell] = [source_label(labels, b[0]) for b in blocks if isinstance(b[0], int)]
+        columns.append(Column("source", "Source", Unit.TEXT, sources, 2))
+    return columns

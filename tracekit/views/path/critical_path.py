@@ -1,0 +1,259 @@
+"""critical_path: the longest chain of work that depended on each other, and what could be won on it.
+
+The path leads back from the end of the run (of the steps, where there are steps) through host threads, launch calls,
+streams and waits: at each piece of work to what ended last of all that it had to wait for. Its parts add up to the span
+exactly; in each step too, where the path is cut at the steps. Classes:
+
+* host: ranges, operators and calls of a thread that launch nothing; launch: calls that launch, and the time from their
+  end to the start of the work; kernel; copy: copies and memsets; sync wait: what a synchronizing call takes after the
+  work that it waited for has ended, or all of it where that is not known; idle: nothing known ran on the path.
+
+won is a ceiling: the whole graph is evaluated again with each piece of that name taking no time, so what was hidden
+behind the path counts; left is the span then. A synchronizing call that takes no time still waits for its work. The
+edges, and what no trace tells, stand in `views/path/graph.py` and analysis/critical_path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.critical_path import Lag, Part, Path, ceilings, walk
+from tracekit.analysis.intervals import I64
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.steps import Steps
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit, format_span
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.path import graph as _path_graph
+from tracekit.views.path.graph import OwnGraph
+
+OWNERS = 8
+"""Ranks whose path is shown."""
+NAMES = 20
+"""Names with a row and a ceiling of their own, unless --top says another number."""
+MOST_NAMES = 200
+
+_TITLE = "Critical path"
+PARTS = {
+    Part.HOST: "host", Part.LAUNCH: "launch", Part.KERNEL: "kernel", Part.COPY: "copy", Part.SYNC: "sync wait",
+    Part.IDLE: "idle",
+}  # fmt: skip
+LAGS = {
+    Lag.BEFORE: "(before the first known work)", Lag.LAUNCH: "(from launch call to start)",
+    Lag.THREAD: "(thread in no range)", Lag.STREAM: "(pause on a stream)", Lag.WAIT: "(after the end of a wait)",
+}  # fmt: skip
+_COLUMNS = _path_graph.COLUMNS | {"step"}
+_SORTABLE = ("owner", "part", "name", "time", "share", "pieces", "total", "won", "left", "step", *(
+    word.replace(" ", "_") for word in PARTS.values()
+))  # fmt: skip
+_MODEL = (
+    "won: the most that the span would be shorter if all pieces of that name took no time, what else would then be on "
+    "the path counted; it supposes that locks, other ranks and what calls do inside hold nothing up"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """The path of one owner."""
+
+    of: OwnGraph
+    path: Path
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the time on the path by class, by name and by step. Raises: UsageError."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace)
+    every = _path_graph.count(trace, owners)
+    if not every:
+        needs = "needs operators, API calls or steps on host threads; this trace has none with a duration"
+        more = ["what ran on a device alone does not tell what it waited for"] if trace.events.num_rows else []
+        return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
+    try:
+        found = [_Found(of, walk(of.graph)) for of in _path_graph.graphs(trace, owners, most=OWNERS)]
+    except OverflowError:
+        far = "the rows lie more than nine years apart; --time A:B leaves out what cannot be true"
+        return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))
+    steps = _steps.find(trace, owners)
+    tables = [_by_part(owners, found, options), _by_name(owners, found, options)]
+    if any(each.of.steps for each in found):
+        tables.append(_by_step(trace, owners, found, steps, options))
+    notes = [_MODEL, *_notes(owners, found)]
+    if every > len(found):
+        notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[1])))
+
+
+def _by_part(owners: _owners.Owners, found: list[_Found], options: ViewOptions) -> ReportTable:
+    rows: list[tuple[int, str, int, float | None]] = []
+    for each in found:
+        length = each.path.ends - each.path.starts
+        span = each.of.graph.span
+        for part, word in PARTS.items():
+            time = int(length[each.path.parts == part].sum())
+            rows.append((each.of.owner, word, time, time / span if span else None))
+    columns = [
+        *owners.column([owner for owner, *_ in rows]),
+        Column("part", "Part", Unit.TEXT, [word for _, word, _, _ in rows], 0),
+        Column("time", "On the path", Unit.NS, [time for _, _, time, _ in rows], 0),
+        Column("share", "Share", Unit.RATIO, [share for *_, share in rows], 0),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(owner, i) for i, (owner, *_) in enumerate(rows)]
+    whole = ViewOptions(sorted_by=options.sorted_by)
+    return tabulate.finish("path_parts", "Time on the path", columns, whole, blocks=blocks, top_each=False)
+
+
+def _by_name(owners: _owners.Owners, found: list[_Found], options: ViewOptions) -> ReportTable:
+    """Return a row for each of the names that take most of the path, and one for all others."""
+    kept = min(options.top, MOST_NAMES) if options.top else NAMES
+    rows: list[tuple[Cell, ...]] = []
+    blocks: list[tuple[Cell, ...]] = []
+    for each in found:
+        for i, row in enumerate(_names(each, kept)):
+            rows.append((each.of.owner, *row))
+            blocks.append((each.of.owner, i))
+    cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(9)]
+    columns = [
+        *owners.column([int(o) for o in cells[0] if isinstance(o, int)]),
+        Column("time", "On the path", Unit.NS, cells[3], 0),
+        Column("share", "Share", Unit.RATIO, cells[4], 1),
+        Column("won", "Won without", Unit.NS, cells[7], 0),
+        Column("left", "Span then", Unit.NS, cells[8], 2),
+        Column("pieces", "Pieces", Unit.COUNT, cells[5], 4),
+        Column("total", "Total", Unit.NS, cells[6], 3),
+        Column("part", "Part", Unit.TEXT, cells[2], 1),
+        Column("name", "Name", Unit.TEXT, cells[1], 0),
+    ]
+    # Rows are cut by name above, with a row for the others: the parts still add up.
+    whole = ViewOptions(sorted_by=options.sorted_by)
+    return tabulate.finish("path_names", "Names on the path", columns, whole, own_order="time", blocks=blocks)
+
+
+def _names(each: _Found, kept: int) -> list[tuple[Cell, ...]]:
+    """Return name, part, time, share, pieces, total, won, left of what takes most of the path; longest first."""
+    graph, path = each.of.graph, each.path
+    length = path.ends - path.starts
+    width = len(PARTS)
+    # Lags are counted below zero, so that codes of names and lags are one range.
+    codes = (path.names + len(Lag)) * width + path.parts
+    keys, inverse = np.unique(codes, return_inverse=True)
+    times = np.zeros(keys.size, np.int64)
+    np.add.at(times, inverse, length)
+    pieces = np.bincount(inverse, minlength=keys.size)
+    nodes = graph.nodes
+    of_node = (nodes.names + len(Lag)) * width + nodes.parts
+    totals = _totals(keys, of_node, nodes.ends - nodes.starts)
+    order = np.lexsort((keys, -times))
+    shown, others = order[:kept], order[kept:]
+    real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
+    won = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
+    rows: list[tuple[Cell, ...]] = []
+    for k in shown.tolist():
+        name = int(keys[k]) // width - len(Lag)
+        text = each.of.names[name] if name >= 0 else LAGS[Lag(name)]
+        gain = won.get(k)
+        rows.append(
+            (
+                text, PARTS[Part(int(keys[k]) % width)], int(times[k]), _share(int(times[k]), graph.span),
+                int(pieces[k]), int(totals[k]) if name >= 0 else None, gain,
+                None if gain is None else graph.span - gain,
+            )
+        )  # fmt: skip
+    if others.size:
+        time = int(times[others].sum())
+        words = f"({others.size:,} more {'name' if others.size == 1 else 'names'})"
+        rows.append((words, None, time, _share(time, graph.span), int(pieces[others].sum()), None, None, None))
+    return rows
+
+
+def _totals(keys: I64, of_node: I64, length: I64) -> I64:
+    """Return the time of all pieces of each key, on the path or not."""
+    at = np.minimum(np.searchsorted(keys, of_node), max(keys.size - 1, 0))
+    on = keys[at] == of_node if keys.size else np.zeros(of_node.size, np.bool_)
+    totals = np.zeros(keys.size, np.int64)
+    np.add.at(totals, at[on], length[on])
+    return totals
+
+
+def _share(time: int, span: int) -> float | None:
+    return time / span if span else None
+
+
+def _by_step(
+    trace: Trace, owners: _owners.Owners, found: list[_Found], steps: Steps, options: ViewOptions
+) -> ReportTable:
+    """Return the parts of each step; what lies between steps, and what ends after the last, have rows of their own."""
+    rows: list[tuple[int, Cell, I64]] = []
+    for each in found:
+        mine = np.flatnonzero(steps.owner == each.of.owner)
+        if not mine.size:
+            continue
+        numbers = trace.events.column("step").take(steps.rows[mine]).to_pylist()
+        starts, ends = steps.starts[mine], steps.starts[mine] + steps.durations[mine]
+        # Steps of several threads may overlap: each instant counts for the one that began last.
+        ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))
+        last = np.array([int(ends.max()), each.of.graph.end])
+        at_start, at_end, (at_last, whole) = np.split(
+            _before(each.path, np.concatenate((starts, ends, last))), (starts.size, 2 * starts.size)
+        )
+        inside = at_end - at_start
+        for i, parts in enumerate(inside):
+            rows.append((each.of.owner, str(i if numbers[i] is None else numbers[i]), parts))
+        after = whole - at_last
+        between = whole - after - inside.sum(axis=0)
+        for word, parts in (("between", between), ("after", after)):
+            if parts.any():
+                rows.append((each.of.owner, word, parts))
+    columns = [
+        *owners.column([owner for owner, *_ in rows]),
+        Column("step", "Step", Unit.ID, [step for _, step, _ in rows], 0),
+        Column("time", "Time", Unit.NS, [int(parts.sum()) for *_, parts in rows], 0),
+        *(
+            Column(word.replace(" ", "_"), word.capitalize(), Unit.NS, [int(parts[part]) for *_, parts in rows], 1)
+            for part, word in PARTS.items()
+        ),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(owner, i) for i, (owner, *_) in enumerate(rows)]
+    return tabulate.finish("path_steps", "The path in each step", columns, options, blocks=blocks, top_each=False)
+
+
+def _before(path: Path, at: I64) -> I64:
+    """Return the ns of each class that the path has before each of the times, shape (n, classes)."""
+    if not path.starts.size:
+        return np.zeros((at.size, len(PARTS)), np.int64)
+    length = path.ends - path.starts
+    sums = np.zeros((path.starts.size + 1, len(PARTS)), np.int64)
+    sums[np.arange(1, path.starts.size + 1), path.parts] = length
+    sums = np.cumsum(sums, axis=0)
+    which = np.searchsorted(path.starts, at, "right") - 1
+    near = np.maximum(which, 0)
+    found = sums[near]
+    found[np.arange(at.size), path.parts[near]] += np.clip(at - path.starts[near], 0, length[near])
+    return np.where((which >= 0)[:, None], found, 0)
+
+
+def _notes(owners: _owners.Owners, found: list[_Found]) -> list[str]:
+    notes = []
+    for each in found:
+        who = owners.said(each.of.owner)
+        window = "the steps and what was launched in them" if each.of.steps else "the whole run"
+        notes.append(f"{who}span {format_span(each.of.graph.span)}: {window}")
+        if not each.of.device:
+            notes.append(f"{who}no device work: the path goes through host threads alone")
+        elif each.of.unlinked:
+            notes.append(
+                f"{who}{each.of.unlinked:,} of {each.of.device:,} pieces of device work name no launch call: they are "
+                "taken as launched when they began, unless they followed at once on other work of their stream"
+            )
+        if each.of.guessed_thread:
+            notes.append(f"{who}calls that name no thread are taken as those of one thread")
+    return notes
+
+
+VIEW = View(name="critical_path", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)

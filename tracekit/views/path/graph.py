@@ -1,0 +1,178 @@
+"""From a trace to the graphs of its critical paths, one for each rank (process, input); see analysis/critical_path.
+
+Host rows are operators, API calls, communication and ranges of the program on their threads; of API calls and operators
+that name no thread all of a process are taken as those of one. A call launches the device work of its correlation id;
+work without one was launched when it began, unless it followed at once on other work of its stream.
+What waits: calls named ...Synchronize; copies that end inside their own call; streams that Kineto's "Stream Wait Event"
+rows name. Rows of kind sync say which stream a call waits for, and Kineto's also for which record of an event.
+
+Not in a trace, so not in the graph: locks and queues between threads (but see `_waits`), other ranks, what the
+default stream waits for, synchronization inside calls such as cudaFree, device work that began before its launch call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.critical_path import Device, Graph, Host, Part, build, ceiling
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.sources import synthetic_sources
+from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.trace import Trace, text_codes
+from tracekit.views.path import _waits
+from tracekit.views.path._waits import IN_STEP, UNNAMED, Mask, Rows
+
+COLUMNS = _steps.COLUMNS | {"name", "device", "context", "stream", "correlation", "args"}
+RANGES = frozenset(
+    {
+        Kind.STEP, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP, Kind.DATALOADER, Kind.FORWARD,
+        Kind.BACKWARD, Kind.OPTIMIZER,
+    }
+)  # fmt: skip
+ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | API_CALLS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnGraph:
+    """The graph of one owner. names: the text of each code of a name. rows: of EVENTS, for each node.
+
+    waits: row of EVENTS of each wait's call. steps: whether its window is that of steps. unlinked: pieces of device
+    work whose launch is not known; device: pieces of device work.
+    """
+
+    owner: int
+    graph: Graph
+    names: list[str]
+    rows: I64
+    waits: I64
+    steps: bool
+    device: int
+    unlinked: int
+    guessed_thread: bool
+
+    def ceiling(self, names: Collection[str], *, without: Collection[int] = ()) -> int:
+        """Return the ns by which the window would be shorter if all that has one of these names took no time.
+
+        without: rows of EVENTS of synchronizing calls that would not wait.
+        """
+        codes = [code for code, name in enumerate(self.names) if name in set(names)]
+        calls = np.flatnonzero(np.isin(self.waits, np.array(sorted(without), np.int64))).tolist() if without else []
+        return ceiling(self.graph, codes, without=calls)
+
+
+def graphs(trace: Trace, owners: _owners.Owners, *, most: int = 0) -> Iterator[OwnGraph]:
+    """Give the graph of each owner that has host rows to hang on, of the first `most` of them (0: of all)."""
+    rows = _rows(trace)
+    steps = _steps.find(trace, owners)
+    hosts = np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))
+    able = np.flatnonzero(hosts > 0).tolist()
+    for owner in able[:most] if most else able:
+        own = owners.codes == owner
+        mine = steps.owner == owner
+        window = None
+        if mine.any():
+            window = int(steps.starts[mine].min()), int((steps.starts + steps.durations)[mine].max())
+        yield _graph(rows, owner, own, window)
+
+
+def count(trace: Trace, owners: _owners.Owners) -> int:
+    """Return how many owners `graphs` gives without a limit."""
+    rows = _rows(trace)
+    return int(np.count_nonzero(np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))))
+
+
+def _rows(trace: Trace) -> Rows:
+    events = trace.events
+    start = events.column("ts_ns").to_numpy()
+    dur = events.column("dur_ns")
+    timed = dur.is_valid().to_numpy() & ~np.isin(events.column("source").to_numpy(), synthetic_sources(trace))
+    name, names = text_codes(events.column("name"))
+    steps = grouping.kind_mask(events, {Kind.STEP})
+    name = np.where(steps, len(names) + 1, np.where(name < 0, len(names), name))
+    placed = events.column("device").is_valid().to_numpy()
+    device = timed & (
+        grouping.kind_mask(events, DEVICE_WORK) | (placed & grouping.kind_mask(events, {Kind.COMMUNICATION}))
+    )
+    threaded = events.column("tid").is_valid().to_numpy()
+    every = np.arange(events.num_rows)
+    correlation = events.column("correlation")
+    return Rows(
+        trace, start, start + np.maximum(dur.fill_null(0).to_numpy(), 0), name, [*names, UNNAMED, IN_STEP],
+        timed & threaded & ~placed & grouping.kind_mask(events, RANGES),
+        timed & threaded & ~placed & steps,
+        timed & ~placed & ~device & grouping.kind_mask(events, ACTIVE),
+        timed & grouping.kind_mask(events, API_CALLS),
+        device, timed & grouping.kind_mask(events, {Kind.SYNC}),
+        grouping.key_of(events, "tid", every), grouping.key_of(events, "pid", every), ~threaded,
+        correlation.fill_null(0).to_numpy(), correlation.is_valid().to_numpy(),
+    )  # fmt: skip
+
+
+def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
+    host = np.flatnonzero(own & (rows.active | rows.ranges))
+    device = np.flatnonzero(own & rows.device)
+    width = len(rows.threads.labels)
+    lanes, threads = np.unique(rows.pids.codes[host] * width + rows.threads.codes[host], return_inverse=True)
+    calls = np.flatnonzero(rows.calls[host])
+    linked = _waits.linked(rows, host[calls], device)
+    launch = np.where(linked >= 0, calls[linked] if calls.size else -1, -1)
+    launches = np.zeros(host.size, np.bool_)
+    launches[launch[launch >= 0]] = True
+
+    waiting = _waits.by_name(rows, host)
+    parts = np.full(host.size, int(Part.HOST), np.int64)
+    parts[launches] = int(Part.LAUNCH)
+    parts[waiting.whole | waiting.one] = int(Part.SYNC)
+    on_host = Host(
+        threads.astype(np.int64), rows.start[host], rows.end[host], rows.name[host], parts, rows.active[host],
+        lanes // width,
+    )  # fmt: skip
+    streams = _streams(rows, device)
+    kernel = np.isin(device, np.flatnonzero(grouping.kind_mask(rows.trace.events, {Kind.MEMCPY, Kind.MEMSET})))
+    on_device = Device(
+        streams.codes, rows.start[device], rows.end[device], rows.name[device],
+        np.where(kernel, int(Part.COPY), int(Part.KERNEL)), launch,
+    )  # fmt: skip
+    waits = _waits.find(rows, np.flatnonzero(own & rows.sync), host, on_host, on_device, waiting, streams)
+    main = _main(rows, host, on_host, launches)
+    graph = build(on_host, on_device, waits, main=main, begin=window[0] if window else None,
+                  end=window[1] if window else None)  # fmt: skip
+    nodes = graph.nodes
+    of = np.empty(nodes.row.size, np.int64)
+    of[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
+    of[nodes.devices_from :] = device[nodes.row[nodes.devices_from :]]
+    drawn = nodes.row[nodes.devices_from :]
+    return OwnGraph(
+        owner, graph, rows.names, of, host[waits.calls], window is not None, drawn.size,
+        int(np.count_nonzero(launch[drawn] < 0)), bool(rows.no_thread[host].any()),
+    )  # fmt: skip
+
+
+def _streams(rows: Rows, device: I64) -> grouping.Groups:
+    events = rows.trace.events
+    pid = grouping.Key(rows.pids.codes[device], rows.pids.labels)
+    if not device.size:
+        return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))
+    return grouping.group_by(
+        grouping.key_of(events, "device", device), grouping.key_of(events, "stream", device),
+        grouping.key_of(events, "context", device), pid,
+    )  # fmt: skip
+
+
+def _main(rows: Rows, host: I64, on_host: Host, launches: Mask) -> int:
+    """Return the thread that takes the steps; else that launches most; else that works longest."""
+    size = max(on_host.processes.size, 1)
+    length = on_host.ends - on_host.starts
+    for weight in (
+        np.where(rows.steps[host], length, 0), launches.astype(np.int64), np.where(on_host.active, length, 0),
+    ):  # fmt: skip
+        found = np.bincount(on_host.threads, weight, minlength=size)
+        if found.any():
+            return int(found.argmax())
+    return 0

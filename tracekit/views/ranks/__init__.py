@@ -1,0 +1,1 @@
+"""Several ranks: skew, stragglers, communication."""

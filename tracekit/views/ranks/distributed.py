@@ -1,0 +1,190 @@
+"""distributed: communication between ranks, how much of it computing hides, and each collective by group.
+
+Three tables. `overlap`, a row a device: communication = union of its kernels that communicate; computation = union of
+its other kernels; overlap = both at once; exposed = communication without computation, which is what it costs.
+`with_host`, a row a process: the same, where host ranges of communication count too (a call that only enqueues work
+counts as communication then: the figures are larger, and they are the ones of Paddle's table). `collectives`: calls and
+times of each operation by group of processes, over kernels where any communicates, else over host ranges; bytes: what
+the rank put in; bandwidth: bytes / total time. Ratios: overlap of communication, exposed of the span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge, union
+from tracekit.index import collectives, grouping, host
+from tracekit.index import devices as _devices
+from tracekit.index import owners as _owners
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.named import from_totals
+from tracekit.views.totals import both_note
+
+_TITLE = "Communication"
+_KINDS = frozenset(
+    {
+        Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COMMUNICATION, Kind.OPERATOR, Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP,
+    }
+)  # fmt: skip
+_COLUMNS = _devices.COLUMNS | _owners.COLUMNS | {"name", "args", "bytes"}
+_PARTS = ("communication", "computation", "overlap", "exposed")
+_SORTABLE = (
+    "name", *_PARTS, "overlap_ratio", "exposed_ratio", "group", "calls", "total", "avg", "min", "max", "p50", "p95",
+    "p99", "std", "ratio", "bytes", "bandwidth",
+)  # fmt: skip
+_NOTE = (
+    "communication, computation: unions of kernels that communicate and of all others; exposed: communication without "
+    "computation"
+)
+_HOST_NOTE = "with the host: its ranges of communication count too, also those that only enqueue work"
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the tables of communication. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    ranges = collectives.host_ranges(trace)
+    comm, other = collectives.kernels(trace)
+    if not ranges.size and not comm.size:
+        return from_totals(
+            trace, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
+        )
+    tables: list[ReportTable] = []
+    notes: list[str] = []
+    if comm.size:
+        devices = _devices.find(trace)
+        if devices.devices:
+            tables.append(_overlap(trace, devices, comm, options))
+            notes.append(_NOTE)
+        notes += devices.notes
+    if ranges.size:
+        tables.append(_with_host(trace, ranges, comm, other, options))
+        notes.append(_HOST_NOTE if comm.size else "no kernel communicates: the figures are of the host alone")
+    tables.append(_each(trace, _collective_rows(trace, ranges, comm), options))
+    negative = int(np.count_nonzero(_times(trace, np.concatenate((ranges, comm)))[2]))
+    if negative:
+        notes.append(f"{negative:,} durations of communication are below zero, counted as 0")
+    notes += [tabulate.PERCENTILE_NOTE, *both_note(trace, {Kind.COMMUNICATION}, "communication")]
+    if options.sorted_by and not any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
+        notes += tabulate.option_notes(options, tables[0])
+    elif options.compat:
+        notes.append(f"compat {options.compat} changes nothing here")
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+def _collective_rows(trace: Trace, ranges: I64, comm: I64) -> I64:
+    """Return the rows that are one collective each: kernels, else ranges of kind communication, else all ranges."""
+    own = ranges[grouping.kind_mask(trace.events, {Kind.COMMUNICATION})[ranges]]
+    return comm if comm.size else own if own.size else ranges
+
+
+def _names(table: ReportTable) -> list[str]:
+    return [c.name for c in table.columns]
+
+
+def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64]:
+    """Return starts, ends, and which durations are below zero (counted as 0)."""
+    starts: I64 = trace.events.column("ts_ns").to_numpy()[rows]
+    durations = trace.events.column("dur_ns").fill_null(0).to_numpy()[rows]
+    return starts, host.ends_of(starts, np.maximum(durations, 0)), durations < 0
+
+
+def _merged(trace: Trace, rows: I64) -> Ranges:
+    starts, ends, _ = _times(trace, rows)
+    return merge(starts, ends)
+
+
+def _parts(comm: Ranges, other: Ranges, span: int) -> list[Cell]:
+    """Return the four times, and overlap of the communication and exposed of the span as ratios."""
+    both, alone = length(intersection(comm, other)), length(difference(comm, other))
+    whole = length(comm)
+    return [whole, length(other), both, alone, both / whole if whole else None, alone / span if span else None]
+
+
+def _part_columns(rows: Sequence[Sequence[Cell]]) -> list[Column]:
+    cells: list[list[Cell]] = [list(column) for column in zip(*rows, strict=True)]
+    titles = ("Communication", "Computation", "Overlap", "Exposed")
+    columns = [
+        Column(name, title, Unit.NS, values, priority)
+        for name, title, values, priority in zip(_PARTS, titles, cells, (0, 2, 3, 0), strict=False)
+    ]
+    columns.append(Column("overlap_ratio", "Overlap", Unit.RATIO, cells[4], 1))
+    columns.append(Column("exposed_ratio", "Exposed of span", Unit.RATIO, cells[5], 4))
+    return columns
+
+
+def _overlap(trace: Trace, devices: _devices.Devices, comm: I64, options: ViewOptions) -> ReportTable:
+    talks = np.zeros(trace.events.num_rows, np.bool_)
+    talks[comm] = True
+    is_kernel = grouping.kind_mask(trace.events, {Kind.KERNEL})
+    rows = []
+    for device in devices.devices:
+        mine = devices.rows[device.index]
+        parts = [_merged(trace, mine[talks[mine]]), _merged(trace, mine[is_kernel[mine] & ~talks[mine]])]
+        rows.append(_parts(parts[0], parts[1], device.end - device.begin))
+    columns = [*devices.identity(list(devices.devices)), *_part_columns(rows)]
+    order: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
+    return tabulate.finish(
+        "overlap", "Communication on devices", columns, options, own_order="", blocks=order, top_each=False
+    )
+
+
+def _with_host(trace: Trace, ranges: I64, comm: I64, other: I64, options: ViewOptions) -> ReportTable:
+    owners = _owners.find(trace)
+    found = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
+    every = np.arange(trace.events.num_rows)
+    rows = []
+    for o in found:
+        mine = [_merged(trace, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
+        starts, ends, _ = _times(trace, every[owners.codes == o])
+        rows.append(_parts(union(mine[0], mine[1]), mine[2], int(ends.max()) - int(starts.min())))
+    labels: list[Cell] = [owners.labels[o] for o in found]
+    columns = [Column("name", "Process", Unit.TEXT, labels, 0), *_part_columns(rows)]
+    order: list[tuple[Cell, ...]] = [(owners.ranks[o], o) for o in found]
+    return tabulate.finish(
+        "with_host", "Communication with the host", columns, options, own_order="", blocks=order, top_each=False
+    )
+
+
+def _each(trace: Trace, rows: I64, options: ViewOptions) -> ReportTable:
+    found = collectives.described(trace, rows)
+    operations, processes = collectives.group_cells(found)
+    groups = grouping.group_by(operations, processes)
+    starts, ends, _ = _times(trace, rows)
+    durations = ends - starts
+    of = grouping.statistics(groups, durations)
+    sized = np.array([one.size is not None for one in found], np.bool_)
+    sizes = np.array([one.size or 0 for one in found], np.int64)[sized]
+    having, total = grouping.sums(groups.codes[sized], groups.count, sizes, "sizes")
+    _, spent = grouping.sums(groups.codes[sized], groups.count, durations[sized], "durations")
+    columns = [
+        Column("name", "Collective", Unit.TEXT, groups.labels[0], 0),
+        *tabulate.statistic_columns(of),
+    ]
+    if any(cell is not None for cell in groups.labels[1]):
+        columns.insert(1, Column("group", "Group", Unit.TEXT, groups.labels[1], 2))
+    if any(having):
+        size: list[Cell] = [t if n else None for n, t in zip(having, total, strict=True)]
+        rate: list[Cell] = [t * 10**9 / ns if n and ns else None for n, t, ns in zip(having, total, spent, strict=True)]
+        columns += [
+            Column("bytes", "Bytes", Unit.BYTES, size, 2),
+            Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 3),
+        ]
+    return tabulate.finish("collectives", "Collectives", columns, options)
+
+
+VIEW = View(
+    name="distributed",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+)

@@ -1,0 +1,247 @@
+"""ranks: what the ranks of a run waited for each other, who came last, and how evenly the load lies.
+
+Of each collective that ranks have in common (`meetings`): skew, the latest less the earliest start; transfer, from
+the latest start to the latest end; wait of a rank, from its own start to the latest. Times are on one clock: clocks of
+ranks are brought together by the ends of collectives (analysis/clocks), with an uncertainty. Two ranks' starts that are
+no further apart than the sum of their uncertainties came together, as far as can be known.
+
+A straggler is a rank that comes last, by more than the uncertainty, more often than chance would have it: a binomial
+test over all such collectives, at 1 % for all ranks together, and 5 collectives at least. late: how long the last one
+came after the one before it; so much the others would not have waited.
+
+imbalance = max / mean over ranks (Pipit): of the mean step time, of the union of device work, and of that without
+collectives (kernels that wait inside a collective look busy).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.analysis.clocks import Clocks
+from tracekit.analysis.intervals import I64, union_length_by
+from tracekit.analysis.statistics import grouped
+from tracekit.index import collectives, grouping, meetings
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.meetings import Mask, Meetings
+from tracekit.index.sources import synthetic_sources
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import DEVICE_WORK
+from tracekit.trace import Trace
+from tracekit.units import Unit, format_span
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.ranks.stragglers import Skews, clocks_of, on_one_clock, skews_of, stragglers
+
+SHOWN = 10
+"""Collectives of the largest skew that are listed, unless --top says another number."""
+
+_TITLE = "Ranks"
+_COLUMNS = meetings.COLUMNS | _steps.COLUMNS
+_SORTABLE = (
+    "owner", "collectives", "wait", "wait_p50", "last", "last_share", "late_p50", "late", "name", "group", "ranks",
+    "skew_p50", "skew_p95", "skew_max", "skew", "transfer_p50", "transfer", "waiting", "number", "start", "latest",
+    "offset", "drift_ppm", "uncertainty", "measure", "mean", "min", "max", "imbalance", "most",
+)  # fmt: skip
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return skew, stragglers, clocks and imbalance of the ranks. Raises: UsageError for an unknown key of --sort."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace, join_ranks=True)
+    steps = _steps.find(trace, owners)
+    work = grouping.pick(trace, DEVICE_WORK)
+    communication, _ = meetings.communication(trace, owners)
+    present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
+    if present.size < 2:
+        what = "one" if present.size else "none with device work, steps or collectives"
+        needs = f"needs several ranks (inputs or processes); this trace has {what}"
+        return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
+    every = meetings.find(trace, owners)
+    clocks = clocks_of(owners, every)
+    met = meetings.only(every, on_one_clock(owners, every, clocks))
+    tables = [_balance(trace, owners, present, steps, work, options)]
+    notes: list[str] = []
+    if strangers := every.count - met.count:
+        notes.append(f"{grouping.plural('collective', strangers)} left out: the clocks could not be brought in line")
+    if met.count:
+        skews = skews_of(met, clocks)
+        tables = [
+            _by_rank(owners, met, skews, options), _by_name(met, skews, options),
+            _largest(owners, met, skews, options), _of_clocks(owners, met, clocks, options), *tables,
+        ]  # fmt: skip
+        notes += _clock_notes(owners, met, clocks)
+        notes += _straggler_notes(owners, met, skews)
+    else:
+        notes.append("no collective was found in two ranks: there is no skew to tell")
+    notes += _left_out(met)
+    if synthetic_sources(trace):
+        notes.append("inputs that hold durations without starts tell no skew")
+    notes += [*steps.notes, *work.notes("row"), *tabulate.option_notes(options, tables[0])]
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+    count = len(owners)
+    waits = grouped(met.owner, count, skews.waits)
+    late = grouped(skews.latest[skews.sure], count, skews.late[skews.sure])
+    here = np.flatnonzero(waits.present).tolist()
+    columns = [
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0),
+        Column("collectives", "Collectives", Unit.COUNT, waits.calls[here].tolist(), 1),
+        Column("wait", "Waited", Unit.NS, waits.total[here].tolist(), 0),
+        Column("wait_p50", "Wait P50", Unit.NS, waits.percentile(50)[here].tolist(), 3),
+        Column("last", "Came last", Unit.COUNT, late.calls[here].tolist(), 0),
+        Column("last_share", "Of its own", Unit.RATIO, (late.calls[here] / waits.calls[here]).tolist(), 2),
+        Column("late_p50", "Late P50", Unit.NS, [_some(late.calls[o], late.percentile(50)[o]) for o in here], 2),
+        Column("late", "Late in all", Unit.NS, late.total[here].tolist(), 1),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
+    return tabulate.finish("ranks", "Who waited and who came last", columns, options, blocks=blocks, top_each=False)
+
+
+def _some(calls: int, value: int) -> int | None:
+    return int(value) if calls else None
+
+
+def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+    skew = grouped(met.kind, len(met.names), skews.skew)
+    transfer = grouped(met.kind, len(met.names), skews.transfer)
+    both = (skew.total + transfer.total).tolist()
+    waiting = [s / b if b else None for s, b in zip(skew.total.tolist(), both, strict=True)]
+    columns = [
+        Column("name", "Collective", Unit.TEXT, [name for name, _, _ in met.names], 0),
+        Column("group", "Group", Unit.TEXT, [group for _, group, _ in met.names], 2),
+        Column("ranks", "Ranks", Unit.COUNT, [n for *_, n in met.names], 3),
+        Column("collectives", "Count", Unit.COUNT, skew.calls.tolist(), 1),
+        Column("skew_p50", "Skew P50", Unit.NS, skew.percentile(50).tolist(), 1),
+        Column("skew_p95", "Skew P95", Unit.NS, skew.percentile(95).tolist(), 3),
+        Column("skew_max", "Skew max", Unit.NS, skew.max.tolist(), 2),
+        Column("skew", "Skew in all", Unit.NS, skew.total.tolist(), 0),
+        Column("transfer_p50", "Transfer P50", Unit.NS, transfer.percentile(50).tolist(), 2),
+        Column("transfer", "Transfer in all", Unit.NS, transfer.total.tolist(), 0),
+        Column("waiting", "Waiting", Unit.RATIO, waiting, 1),
+    ]
+    return tabulate.finish("collectives", "Skew and transfer", columns, options, own_order="skew")
+
+
+def _largest(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+    shown = np.lexsort((np.arange(met.count), -skews.skew))[: options.top or SHOWN]
+    begin = int(skews.first.min())
+    columns = [
+        Column("name", "Collective", Unit.TEXT, [met.names[met.kind[m]][0] for m in shown], 0),
+        Column("number", "Number", Unit.ID, met.place[shown].tolist(), 1),
+        Column("start", "Start", Unit.NS, (skews.first[shown] - begin).tolist(), 3),
+        Column("skew", "Skew", Unit.NS, skews.skew[shown].tolist(), 0),
+        Column("transfer", "Transfer", Unit.NS, skews.transfer[shown].tolist(), 1),
+        Column("latest", "Came last", Unit.TEXT, [
+            owners.labels[skews.latest[m]] if skews.sure[m] else "(too close to tell)" for m in shown
+        ], 0),
+        Column("late", "By", Unit.NS, skews.late[shown].tolist(), 1),
+    ]  # fmt: skip
+    made = tabulate.finish("skews", "The largest skews", columns, options, own_order="skew")
+    return ReportTable(made.name, made.title, made.columns, met.count - len(made))
+
+
+def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: ViewOptions) -> ReportTable:
+    here = np.unique(met.owner).tolist()
+    known = clocks.known
+    columns = [
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0),
+        Column("offset", "Clock ahead by", Unit.NS, [int(clocks.offset[o]) if known[o] else None for o in here], 0),
+        Column("drift_ppm", "Drift (ppm)", Unit.NUMBER,
+               [round(float(clocks.drift[o]) * 1e6, 4) if known[o] else None for o in here], 1),
+        Column("uncertainty", "Uncertainty", Unit.NS,
+               [int(clocks.uncertainty[o]) if known[o] else None for o in here], 0),
+        Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[here].tolist(), 2),
+    ]  # fmt: skip
+    blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
+    title = f"Clocks, against {owners.labels[clocks.reference]}"
+    return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)
+
+
+def _balance(
+    trace: Trace, owners: _owners.Owners, present: I64, steps: _steps.Steps, work: grouping.Picked, options: ViewOptions
+) -> ReportTable:
+    """Return mean, least and most over ranks of step time and device time, and how uneven they are."""
+    owner = owners.codes[work.rows]
+    ends = work.starts + work.durations
+    talk = np.isin(work.rows, collectives.kernels(trace)[0])
+    measures: list[tuple[str, I64, Mask]] = []
+    times = grouped(steps.owner, len(owners), steps.durations)
+    measures.append(("mean step time", times.mean, times.present))
+    has = np.bincount(owner, minlength=len(owners)) > 0
+    measures.append(("device busy", union_length_by(owner, len(owners), work.starts, ends), has))
+    if talk.any():
+        alone = union_length_by(owner[~talk], len(owners), work.starts[~talk], ends[~talk])
+        measures.append(("device busy without collectives", alone, has))
+    rows = []
+    for words, values, known in measures:
+        mine = present[known[present]]
+        if mine.size > 1:
+            found = values[mine].tolist()
+            mean = round(sum(found) / len(found))
+            uneven = round(max(found) * len(found) / sum(found), 4) if sum(found) else None
+            most = owners.labels[mine[int(np.argmax(values[mine]))]]
+            rows.append((words, len(found), mean, min(found), max(found), uneven, most))
+    cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(7)]
+    columns = [
+        Column("measure", "Measure", Unit.TEXT, cells[0], 0),
+        Column("ranks", "Ranks", Unit.COUNT, cells[1], 1),
+        Column("mean", "Mean", Unit.NS, cells[2], 0),
+        Column("min", "Min", Unit.NS, cells[3], 2),
+        Column("max", "Max", Unit.NS, cells[4], 1),
+        Column("imbalance", "Max / mean", Unit.NUMBER, cells[5], 0),
+        Column("most", "Most", Unit.TEXT, cells[6], 1),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
+    return tabulate.finish("balance", "Load imbalance", columns, options, blocks=blocks, top_each=False)
+
+
+def _clock_notes(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> list[str]:
+    here = np.unique(met.owner)
+    notes = []
+    if not clocks.known[here].all():
+        few = [owners.labels[o] for o in here[~clocks.known[here]].tolist()]
+        who = ", ".join(few[:3]) + (" ..." if len(few) > 3 else "")
+        notes.append(
+            f"{who}: too few collectives that all ranks leave together to bring the clocks in line; skew is as the "
+            "clocks say, and nobody is named for it"
+        )
+    if clocks.known[here].sum() > 1:
+        most = int(clocks.uncertainty[here].max())
+        notes.append(f"clocks were brought in line by the ends of collectives, to within {format_span(most)}")
+    return notes
+
+
+def _straggler_notes(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[str]:
+    if not skews.judged.any():
+        return []
+    late = int(np.count_nonzero(skews.sure))
+    if not late:
+        return ["no skew is larger than what the clocks leave open: no straggler can be named"]
+    notes = [
+        f"straggler: {owners.labels[each.owner]} came last in {each.last:,} of {each.trials:,} collectives whose last "
+        f"one is known, by {format_span(each.median)} (median), {format_span(each.late)} in all"
+        for each in stragglers(owners, met, skews)
+    ]
+    return notes or [f"nobody came last more often than chance, in {late:,} collectives whose last one is known"]
+
+
+def _left_out(met: Meetings) -> list[str]:
+    notes = []
+    if met.alone:
+        verb = "has" if met.alone == 1 else "have"
+        notes.append(f"{grouping.plural('collective', met.alone)} {verb} no counterpart in another rank")
+    if met.misfits:
+        notes.append(
+            f"{grouping.plural('row', met.misfits)} left out: by group and number one collective, by name different "
+            "ones; do all traces begin at the same collective?"
+        )
+    if met.queued:
+        notes.append(f"{grouping.plural('host range', met.queued)} say when a collective was queued, not when it ran")
+    return notes
+
+
+VIEW = View(name="ranks", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)

@@ -1,0 +1,131 @@
+"""The Perf Summary and the lines of step_info as Paddle's timer printed them: rows of TOTALS, figures as they stand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import ViewOptions
+
+PERF, STEPS = "Perf Summary", "Benchmark"
+_NOTE = (
+    "as printed: of N steps Paddle sums the batches from the 10th on and divides by N - 10, and a value that raises "
+    "the maximum is not looked at as a minimum"
+)
+
+
+def section(trace: Trace, options: ViewOptions, view: str, title: str, notes: Sequence[str]) -> Section:
+    """Return the tables as printed, or a section that says what is needed."""
+    rows = _rows(trace)
+    tables = [table for make in (_costs, _speeds, _lines) if (table := make(trace, rows, options)) is not None]
+    if not tables:
+        return tabulate.nothing(view, title, "step", options, notes)
+    printed = [_NOTE] if any(row["section"] == PERF for row in rows) else []
+    if any(table.name == "step_info" for table in tables):
+        printed.append("step_info: averages since the line before")
+    return Section(view, title, tuple(tables), notes=(*printed, *notes, *tabulate.option_notes(options, tables[0])))
+
+
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    if not trace.totals.num_rows:
+        return []
+    rows = [row for row in trace.totals.to_pylist() if row["section"] in (PERF, STEPS)]
+    return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))
+
+
+def _which(trace: Trace, rows: list[dict[str, Any]]) -> list[Column]:
+    labels = source_labels(trace)
+    columns = [
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
+        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+    ]
+    return [c for c in columns if len(set(c.values)) > 1]
+
+
+def _table(name: str, title: str, columns: list[Column], options: ViewOptions) -> ReportTable:
+    places: list[tuple[Cell, ...]] = [(i,) for i in range(len(columns[0].values))]
+    return tabulate.finish(name, title, columns, options, own_order="", blocks=places, top_each=False)
+
+
+def _costs(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+    mine = [row for row in rows if row["section"] == PERF and row["name"] in ("reader_cost", "batch_cost")]
+    if not mine:
+        return None
+    shares = {(row["source"], row["run"]): row["value_avg"] for row in rows if row["name"] == "Reader Ratio"}
+    ratio: list[Cell] = []
+    for row in mine:
+        percent = shares.get((row["source"], row["run"])) if row["name"] == "reader_cost" else None
+        ratio.append(None if percent is None else percent / 100)
+    columns = [
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
+        *_which(trace, mine),
+        Column("avg", "Avg", Unit.NS, [_ns(row) for row in mine], 0),
+        Column("max", "Max", Unit.NS, [row["max_ns"] for row in mine], 1),
+        Column("min", "Min", Unit.NS, [row["min_ns"] for row in mine], 1),
+        Column("ratio", "Of all time", Unit.RATIO, ratio, 0),
+    ]
+    return _table("costs", "Costs", columns, options)
+
+
+def _speeds(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+    mine = [row for row in rows if row["section"] == PERF and row["name"] == "ips"]
+    if not mine:
+        return None
+    columns = [
+        Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
+        *_which(trace, mine),
+        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in mine], 0),
+        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in mine], 0),
+        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in mine], 1),
+        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in mine], 1),
+    ]
+    return _table("ips", "Speed", columns, options)
+
+
+def _lines(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+    """Return the lines of step_info, a row each."""
+    lines: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for row in rows:
+        if row["section"] == STEPS:
+            line = lines.setdefault(
+                (row["source"], row["run"], _number(row)), row | {"costs": {}, "line": _number(row)}
+            )
+            line["costs"][row["name"]] = row
+    if not lines:
+        return None
+    mine = list(lines.values())
+
+    def cost(name: str) -> list[Cell]:
+        found = [line["costs"].get(name) for line in mine]
+        return [None if row is None else _ns(row) for row in found]
+
+    speeds = [line["costs"].get("ips", {}) for line in mine]
+    columns = [
+        Column("line", "Line", Unit.ID, [line["line"] for line in mine], 0),
+        *_which(trace, mine),
+        Column("reader_cost", "Reader cost", Unit.NS, cost("reader_cost"), 0),
+        Column("batch_cost", "Batch cost", Unit.NS, cost("batch_cost"), 0),
+        Column("ips", "Ips", Unit.NUMBER, [row.get("value_avg") for row in speeds], 0),
+        Column("unit", "Unit", Unit.TEXT, [row.get("unit") for row in speeds], 1),
+    ]
+    return _table("step_info", "Lines of step_info", columns, options)
+
+
+def _ns(row: dict[str, Any]) -> Cell:
+    value = row["avg_ns"]
+    return round(value) if value is not None and math.isfinite(value) else None
+
+
+def _number(row: dict[str, Any]) -> int:
+    try:
+        found = json.loads(row["args"] or "{}").get("step_info", 0)
+    except (ValueError, AttributeError):
+        return 0
+    return found if isinstance(found, int) else 0

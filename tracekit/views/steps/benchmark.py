@@ -1,0 +1,217 @@
+"""benchmark: what loading a batch costs, what a step costs, how many go through a second: Paddle's Perf Summary, right.
+
+An iteration ends where a step ends and begins where the one before ended (after a gap in the numbers of steps, and
+first of all, where the step or the loading before it began). batch_cost: its whole time; reader_cost: the time in
+dataloader ranges that ended in it, on the threads of the steps (ranges on no thread overlap what the loop does, and do
+not count); ips: steps by second, or samples where steps say how many (`num_samples` in args). The first SKIPPED
+iterations are left out, unless there are no others. avg of batch_cost and ips: over all iterations counted (ips: of
+their whole time); of reader_cost: over those that read. ratio: loading's share of the whole time.
+
+From TOTALS: what the Perf Summary and the lines of step_info printed, whose averages are Paddle's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.nesting import nest
+from tracekit.analysis.statistics import nearest_rank
+from tracekit.index import grouping, host
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.steps import _benchmark_totals
+
+SKIPPED = 10
+_TITLE = "Perf Summary"
+_KINDS = frozenset({Kind.STEP, Kind.DATALOADER})
+_COLUMNS = _steps.COLUMNS | {"step", "args"}
+_SAMPLES = ("num_samples", "samples", "batch_size")
+_SORTABLE = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio", "unit")
+
+
+@dataclass(frozen=True, slots=True)
+class _Perf:
+    """The iterations of one owner that count. batch, reader: shape (n,), ns. amounts: what went through each."""
+
+    owner: int
+    batch: I64
+    reader: I64
+    amounts: list[float]
+    unit: str
+    skipped: int
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the costs of iterations. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    if not steps.rows.size:
+        return _benchmark_totals.section(trace, options, VIEW.name, _TITLE, steps.notes)
+    loading, aside = _loading(trace, owners)
+    order = sorted(np.unique(steps.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
+    found = [_perf(trace, steps, loading, o) for o in order]
+    tables = [_costs(owners, found, options), _speeds(owners, found, options)]
+    notes = list(dict.fromkeys(_skipping(owners, perf) for perf in found))
+    if aside:
+        notes.append(
+            f"{grouping.plural('dataloader range', aside)} on no thread: they overlap the loop and do not count"
+        )
+    if not any(perf.reader.any() for perf in found):
+        notes.append("no dataloader range ended in an iteration: reader_cost is not known")
+    notes += [tabulate.PERCENTILE_NOTE, *steps.notes, *tabulate.option_notes(options, tables[0])]
+    return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+def _loading(trace: Trace, owners: _owners.Owners) -> tuple[tuple[I64, I64, I64], int]:
+    """Return owner, start and end of the outermost dataloader ranges on threads, and how many are on none."""
+    picked = grouping.pick(trace, {Kind.DATALOADER})
+    placed = trace.events.column("tid").is_valid().to_numpy()[picked.rows]
+    rows, starts = picked.rows[placed], picked.starts[placed]
+    ends = host.ends_of(starts, picked.durations[placed])
+    outer = nest(host.lanes_of(trace, rows), starts, ends).depth == 0 if rows.size else np.zeros(0, np.bool_)
+    return (owners.codes[rows][outer], starts[outer], ends[outer]), int(np.count_nonzero(~placed))
+
+
+def _perf(trace: Trace, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _Perf:
+    mine = np.flatnonzero(steps.owner == owner)
+    ends = host.ends_of(steps.starts[mine], steps.durations[mine])
+    order = np.argsort(ends, kind="stable")
+    mine, ends = mine[order], ends[order]
+    rows, starts = steps.rows[mine], steps.starts[mine]
+    of_owner, read_from, read_to = loading
+    at = of_owner == owner
+    read_from, read_to = read_from[at], read_to[at]
+    number = np.searchsorted(ends, read_to, "left")
+    inside = number < ends.size
+    # After a gap (another window of the profiler) an iteration begins with its own step or with the loading for it.
+    begin = starts.copy()
+    np.minimum.at(begin, number[inside], read_from[inside])
+    begin[1:] = np.maximum(begin[1:], ends[:-1])
+    follows = _follows(trace, rows)
+    begin[1:] = np.where(follows, ends[:-1], begin[1:])
+    reader = np.zeros(ends.size, np.int64)
+    spent = read_to[inside] - np.maximum(read_from[inside], begin[number[inside]])
+    np.add.at(reader, number[inside], spent.clip(min=0))
+    batch = ends - begin
+    skipped = SKIPPED if ends.size > SKIPPED else 0
+    amounts = _amounts(trace, rows[skipped:])
+    unit = "steps/s" if amounts is None else "samples/s"
+    return _Perf(owner, batch[skipped:], reader[skipped:], amounts or [1.0] * (ends.size - skipped), unit, skipped)
+
+
+def _follows(trace: Trace, rows: I64) -> Any:
+    """Return for each step but the first whether its number follows the one before; true where numbers are unknown."""
+    column = trace.events.column("step").take(pa.array(rows))
+    known = column.is_valid().to_numpy()
+    numbers = column.fill_null(0).to_numpy().astype(np.int64)
+    return ~(known[1:] & known[:-1]) | (numbers[1:] == numbers[:-1] + 1)
+
+
+def _amounts(trace: Trace, rows: I64) -> list[float] | None:
+    """Return how many samples went through each step; None unless each says it."""
+    found = []
+    for text in trace.events.column("args").take(pa.array(rows)).to_pylist():
+        try:
+            args = orjson.loads(text) if text else {}
+        except ValueError:
+            return None
+        value = next((args[k] for k in _SAMPLES if k in args), None) if isinstance(args, dict) else None
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1 << 53:
+            return None
+        found.append(float(value))
+    return found
+
+
+def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
+    count = perf.batch.size
+    if perf.skipped:
+        return f"{owners.said(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are left out"
+    few = "the only step" if count == 1 else f"all {count} steps"
+    return f"{owners.said(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
+
+
+def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
+    names: list[Cell] = []
+    of_owner: list[int] = []
+    values: list[I64] = []
+    ratios: list[Cell] = []
+    for perf in found:
+        whole = int(perf.batch.sum())
+        if (read := perf.reader[perf.reader > 0]).size:
+            names.append("reader_cost")
+            of_owner.append(perf.owner)
+            values.append(read)
+            ratios.append(int(read.sum()) / whole if whole else None)
+        names.append("batch_cost")
+        of_owner.append(perf.owner)
+        values.append(perf.batch)
+        ratios.append(1.0 if whole else None)
+    codes = np.repeat(np.arange(len(values)), [v.size for v in values])
+    of = grouping.statistics(grouping.Groups(codes, len(values), ()), np.concatenate(values))
+    columns = [
+        Column("name", "Name", Unit.TEXT, names, 0),
+        *owners.column(of_owner),
+        *(c for c in tabulate.statistic_columns(of) if c.name != "ratio"),
+        Column("ratio", "Of all time", Unit.RATIO, ratios, 0),
+    ]
+    places: list[tuple[Cell, ...]] = [(i,) for i in range(len(names))]
+    return tabulate.finish("costs", "Costs", columns, options, own_order="", blocks=places, top_each=False)
+
+
+def _speeds(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
+    rows = [_speed(perf) for perf in found]
+    titles = (
+        ("calls", "Calls", 1), ("avg", "Avg", 0), ("min", "Min", 2), ("max", "Max", 2), ("p50", "P50", 3),
+        ("p95", "P95", 3), ("p99", "P99", 3), ("std", "Std", 4),
+    )  # fmt: skip
+    columns = [
+        Column("name", "Name", Unit.TEXT, ["ips"] * len(rows), 0),
+        *owners.column([perf.owner for perf in found]),
+        Column("unit", "Unit", Unit.TEXT, [perf.unit for perf in found], 0),
+        *(
+            Column(name, title, Unit.COUNT if name == "calls" else Unit.NUMBER, [row[name] for row in rows], priority)
+            for name, title, priority in titles
+        ),
+    ]
+    places: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
+    return tabulate.finish("ips", "Speed", columns, options, own_order="", blocks=places, top_each=False)
+
+
+def _speed(perf: _Perf) -> dict[str, Cell]:
+    """Return the figures of ips to six decimals; percentiles are those of the ranks, std of a whole, as of times."""
+    pairs = zip(perf.amounts, perf.batch.tolist(), strict=True)
+    each = sorted(amount * 1e9 / ns for amount, ns in pairs if ns > 0)
+    whole = int(perf.batch.sum())
+    cells: dict[str, float | None] = {"avg": math.fsum(perf.amounts) * 1e9 / whole if whole else None}
+    if each:
+        mean = math.fsum(each) / len(each)
+        cells |= {f"p{p}": each[nearest_rank(np.arange(len(each)), p)] for p in (50, 95, 99)}
+        cells["std"] = math.sqrt(math.fsum((v - mean) ** 2 for v in each) / len(each))
+        cells |= {"min": each[0], "max": each[-1]}
+    names = ("avg", "min", "max", "p50", "p95", "p99", "std")
+    rounded = {name: None if (value := cells.get(name)) is None else round(value, 6) for name in names}
+    return {"calls": len(each), **rounded}
+
+
+VIEW = View(
+    name="benchmark",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+)

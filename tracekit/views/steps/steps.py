@@ -1,0 +1,300 @@
+"""steps: the time of each training step, what stands out among them, and how busy the devices were.
+
+A step is a row of kind `step` that no other step of its thread holds. Ranks, processes and inputs stand apart.
+busy_time is the union of the kernels, copies and memsets of the same rank (process, input) inside the step, whoever
+launched them; gap is what lies between the end of the step before and this one's start.
+
+Warm-up is the leading steps that take longer than the median of all by 5.19 times the median distance to it (that is
+3.5 robust standard deviations: Iglewicz and Hoaglin, 1993), and by 5 % at least; never more than half of the steps.
+Outliers are later steps as far from the median of the steps after warm-up. Of fewer than 5 steps nothing is said. The
+numbers are `tracekit.analysis.series.RULE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64
+from tracekit.analysis.series import RULE, Judged, judge
+from tracekit.analysis.statistics import grouped
+from tracekit.index import grouping
+from tracekit.index import owners as _owners
+from tracekit.index import steps as _steps
+from tracekit.index.clocks import by_clock
+from tracekit.index.sources import spans, synthetic_sources
+from tracekit.index.steps import HINT, Steps
+from tracekit.report import Cell, Column, ReportTable, Section, Series
+from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit, format_span
+from tracekit.views import tabulate
+from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views.quantities import STATISTICS, quantity, ratio
+
+NAMED = 5
+"""Outliers that a note names."""
+FIGURES = 8
+"""Owners whose series is drawn."""
+
+_TITLE = "Steps"
+_COLUMNS = _steps.COLUMNS | {"step", "name"}
+_SORTABLE = (
+    "owner", "which", "steps", "total", "avg", "std", "min", "p50", "p95", "p99", "max", "busy", "busy_time", "step",
+    "name", "start", "time", "gap", "said",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTimes:
+    """The n steps of the view as arrays, by owner and start. For `tracekit compare`, which must count the same steps.
+
+    owner_of_row: shape (rows of EVENTS,), the owner of each, a place in `owners`. owner, starts, durations: shape (n,),
+    ns. busy: None where an owner has no device work. warm_up: shape (n,).
+    """
+
+    owners: tuple[str, ...]
+    owner_of_row: I64
+    owner: I64
+    starts: I64
+    durations: I64
+    busy: tuple[int | None, ...]
+    warm_up: npt.NDArray[np.bool_]
+
+
+def step_times(trace: Trace) -> StepTimes:
+    """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a lacking column."""
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+    warm_up = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+    busy = tuple(_steps.busy_inside(trace, steps))
+    return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the statistics of the steps, each step, and their series. Raises: UsageError."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    if not steps.rows.size:
+        nothing = tabulate.nothing(VIEW.name, _TITLE, "step", options, steps.notes)
+        return Section(VIEW.name, _TITLE, notes=(nothing.notes[0], HINT, *nothing.notes[1:]))
+    busy = _steps.busy_inside(trace, steps)
+    judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+    said = _said(steps, judged)
+    statistics = _statistics(steps, said, busy, options)
+    every = _every(trace, steps, said, busy, options)
+    figures = tuple(_series(trace, steps, o, judged[o], said) for o in list(judged)[:FIGURES])
+    notes = [note for o in judged for note in _judgement(trace, steps, o, judged[o])]
+    if len(judged) > FIGURES:
+        notes.append(f"drawn are the first {FIGURES} of {len(judged):,}")
+    if steps.inner:
+        notes.append(f"{grouping.plural('step', steps.inner)} inside another step left out: the outer one counts them")
+    made_up = np.isin(trace.events.column("source").to_numpy()[steps.rows], synthetic_sources(trace))
+    if made_up.any():
+        notes.append("some inputs hold durations without starts: gaps and busy times of their steps mean nothing")
+    notes += [*steps.notes, tabulate.PERCENTILE_NOTE, *tabulate.option_notes(options, every)]
+    return Section(VIEW.name, _TITLE, (statistics, every), figures=figures, notes=tuple(notes))
+
+
+def _said(steps: Steps, judged: dict[int, Judged]) -> list[str]:
+    """Return a word for each step that stands out, "" for the others."""
+    said = np.full(steps.rows.size, "", dtype="<U8")
+    for o, of in judged.items():
+        at = np.flatnonzero(steps.owner == o)
+        said[at[: of.warm_up]] = "warm-up"
+        slow = steps.durations[at] > of.high
+        said[at[of.outliers & slow]] = "slow"
+        said[at[of.outliers & ~slow]] = "fast"
+    words: list[str] = said.tolist()
+    return words
+
+
+def _statistics(steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions) -> ReportTable:
+    """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest."""
+    warm = np.array([word == "warm-up" for word in said], np.bool_)
+    rows: list[tuple[int, str, I64]] = []
+    for o in np.unique(steps.owner).tolist():
+        mine = steps.owner == o
+        rows.append((o, "all", np.flatnonzero(mine)))
+        if (mine & warm).any():
+            rows.append((o, "after warm-up", np.flatnonzero(mine & ~warm)))
+            rows.append((o, "warm-up", np.flatnonzero(mine & warm)))
+    codes = np.repeat(np.arange(len(rows)), [at.size for _, _, at in rows])
+    try:
+        of = grouped(codes, len(rows), np.concatenate([steps.durations[at] for _, _, at in rows]))
+    except OverflowError as err:
+        raise grouping.too_long() from err
+    shares = [_share([busy[i] for i in at.tolist()], total) for (_, _, at), total in zip(rows, of.total, strict=True)]
+    columns = [
+        *steps.owners.column([o for o, _, _ in rows]),
+        Column("which", "Which", Unit.TEXT, [which for _, which, _ in rows], 0),
+        Column("steps", "Steps", Unit.COUNT, of.calls.tolist(), 0),
+        Column("avg", "Mean", Unit.NS, of.mean.tolist(), 1),
+        Column("std", "Std", Unit.NS, of.pstd.tolist(), 3),
+        Column("min", "Min", Unit.NS, of.min.tolist(), 5),
+        Column("p50", "P50", Unit.NS, of.percentile(50).tolist(), 0),
+        Column("p95", "P95", Unit.NS, of.percentile(95).tolist(), 2),
+        Column("p99", "P99", Unit.NS, of.percentile(99).tolist(), 4),
+        Column("max", "Max", Unit.NS, of.max.tolist(), 3),
+        Column("total", "Total", Unit.NS, of.total.tolist(), 4),
+        Column("busy", "Device busy", Unit.RATIO, shares, 2),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
+    return tabulate.finish("step_times", "Step times", columns, options, blocks=blocks, top_each=False)
+
+
+def _share(busy: list[int | None], total: int) -> float | None:
+    known = [ns for ns in busy if ns is not None]
+    return sum(known) / int(total) if known and total else None
+
+
+def _every(trace: Trace, steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions) -> ReportTable:
+    events = trace.events
+    names = events.column("name").take(steps.rows).to_pylist()
+    numbers = _numbers(trace, steps)
+    first, _ = _spans(trace, steps.owners)
+    ends = steps.starts + steps.durations
+    follows = np.flatnonzero(steps.owner[1:] == steps.owner[:-1]) + 1
+    gap: list[Cell] = [None] * ends.size
+    for place in follows.tolist():
+        gap[place] = max(0, int(steps.starts[place]) - int(ends[place - 1]))
+    times = steps.durations.tolist()
+    shares = [b / t if b is not None and t else None for b, t in zip(busy, times, strict=True)]
+    columns = [
+        *steps.owners.column(steps.owner.tolist()),
+        Column("step", "Step", Unit.ID, numbers, 0),
+        Column("start", "Start", Unit.NS, (steps.starts - first[steps.owner]).tolist(), 3),
+        Column("time", "Time", Unit.NS, times, 0),
+        Column("gap", "Gap before", Unit.NS, gap, 4),
+        Column("busy_time", "Device busy", Unit.NS, busy, 3),
+        Column("busy", "Busy", Unit.RATIO, shares, 1),
+        Column("said", "Stands out", Unit.TEXT, [word or None for word in said], 1),
+        Column("name", "Name", Unit.TEXT, names, 5),
+    ]
+    if not any(said):
+        columns = [column for column in columns if column.name != "said"]
+    if all(b is None for b in busy):
+        columns = [column for column in columns if column.name not in ("busy", "busy_time")]
+    blocks: list[tuple[Cell, ...]] = list(zip(steps.owner.tolist(), range(len(times)), strict=True))
+    return tabulate.finish("steps", "Each step", columns, options, blocks=blocks, top_each=False)
+
+
+def _spans(trace: Trace, owners: _owners.Owners) -> tuple[I64, I64]:
+    """Return first start and last end of all rows of each owner."""
+    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start = trace.events.column("ts_ns").to_numpy()
+    return spans(owners.codes, len(owners), start, start + length)
+
+
+def _numbers(trace: Trace, steps: Steps) -> list[Cell]:
+    numbers: list[Cell] = trace.events.column("step").take(steps.rows).to_pylist()
+    return numbers
+
+
+def _label(trace: Trace, steps: Steps, place: int) -> str:
+    number = trace.events.column("step")[int(steps.rows[place])].as_py()
+    return f"step {number}" if number is not None else f"step at place {place}"
+
+
+def _series(trace: Trace, steps: Steps, owner: int, of: Judged, said: list[str]) -> Series:
+    at = np.flatnonzero(steps.owner == owner)
+    numbers = trace.events.column("step").take(steps.rows[at]).to_pylist()
+    return Series(
+        f"Step time{f', {steps.owners.labels[owner]}' if len(steps.owners) > 1 else ''}",
+        Unit.NS,
+        [f"step {i if number is None else number}" for i, number in enumerate(numbers)],
+        steps.durations[at].tolist(),
+        levels=(("median", of.median),) if at.size > 1 else (),
+        marks=tuple((i, said[place]) for i, place in enumerate(at.tolist()) if said[place]),
+    )
+
+
+def _judgement(trace: Trace, steps: Steps, owner: int, of: Judged) -> list[str]:
+    at = np.flatnonzero(steps.owner == owner)
+    who = steps.owners.said(owner)
+    if not of.known:
+        few = f"{grouping.plural('step', at.size)}, too few to tell warm-up and outliers (at least {RULE.least_values})"
+        return [who + few]
+    notes = []
+    if of.warm_up:
+        longest = int(steps.durations[at[: of.warm_up]].max())
+        first = "the first step is" if of.warm_up == 1 else f"the first {of.warm_up:,} steps are"
+        notes.append(
+            f"{who}{first} warm-up: up to {format_span(longest)}, with a median of {format_span(of.median)} after it"
+        )
+    found = at[of.outliers].tolist()
+    if found:
+        most = sorted(found, key=lambda place: -abs(int(steps.durations[place]) - of.median))[:NAMED]
+        words = [f"{_label(trace, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
+        more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+        limits = f"beyond {format_span(of.low)} to {format_span(of.high)}"
+        notes.append(f"{who}{grouping.plural('outlier', len(found))}, {limits}: {', '.join(words)}{more}")
+    return notes
+
+
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define the cells of both tables."""
+    if row and row.get(column) is None:
+        return None
+    owners = _owners.find(trace)
+    steps = _steps.find(trace, owners)
+    mine = np.ones(steps.rows.size, np.bool_)
+    if "owner" in row:
+        mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
+    if row.get("which") in ("after warm-up", "warm-up"):
+        judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
+        warm = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+        mine &= warm == (row["which"] == "warm-up")
+    if "start" in row:  # the table of each step
+        first = _spans(trace, owners)[0]
+        mine &= (steps.starts - first[steps.owner] == row["start"]) & (steps.durations == row.get("time"))
+        mine &= np.array([cell == row.get("step") for cell in _numbers(trace, steps)], np.bool_)
+        mine &= np.arange(mine.size) == np.argmax(mine)
+    which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
+    one = f"step {row['step']}" if row.get("step") is not None else "the step" if "start" in row else f"the {which}"
+    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask[steps.rows[mine]] = True
+    times = quantity(trace, mask, "sum", f"sum of the durations of {one}")
+    if column in ("total", "time"):
+        return times
+    if column == "steps":
+        return quantity(trace, mask, "count", f"number of {which}")
+    if column in STATISTICS:
+        measure = "mean" if column == "avg" else column
+        return quantity(trace, mask, measure, f"{measure} of the durations of {one}")
+    if column in ("busy", "busy_time"):
+        return _busy_quantity(trace, steps, np.flatnonzero(mine), times, column, one)
+    return None
+
+
+def _busy_quantity(trace: Trace, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
+    """at: places of the steps. A lane is a step: what runs on in the next one counts in both."""
+    work = grouping.pick(trace, DEVICE_WORK)
+    owner = steps.owners.codes[work.rows]
+    if not np.isin(steps.owner[at], owner).all():
+        return None
+    pieces = []
+    for place in at.tolist():
+        begin = int(steps.starts[place])
+        end = begin + int(steps.durations[place])
+        inside = np.flatnonzero(
+            (owner == steps.owner[place]) & (work.starts < end) & (work.starts + work.durations > begin)
+        )
+        low = np.maximum(work.starts[inside], begin)
+        high = np.minimum(work.starts[inside] + work.durations[inside], end)
+        pieces.append((work.rows[inside], low, high, np.full(inside.size, place)))
+    none = (np.zeros(0, np.int64),) * 4
+    found, starts, ends, lanes = (np.concatenate(of) for of in zip(none, *pieces, strict=True))
+    words = f"time with at least one kernel, copy or memset within {one}"
+    busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(trace).codes[found])
+    return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
+
+
+VIEW = View(name="steps", title=_TITLE, columns=_COLUMNS, kinds=frozenset({Kind.STEP}), compute=compute, define=_define)

@@ -1,0 +1,147 @@
+"""Tables of host ranges by name: what they took on the host, and the device work that they launched.
+
+total, avg ... are of the host. self: what no range or call inside of a range took. device_total: work launched in the
+range or in any inside of it; device_self: work of which this is the innermost range of the kinds of the table. So the
+device_self of a table and its row "(unattributed)" add up to all device work, while totals count nested ranges twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
+from tracekit.index.host import UNATTRIBUTED, Host, Mask
+from tracekit.report import Cell, Column, ReportTable
+from tracekit.units import Unit
+from tracekit.views import tabulate
+
+HOST_TITLES = ("total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
+SORTABLE = (
+    "name", "calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio", "avg",
+    "min", "max", "p50", "p95", "p99", "std", "device_avg", "device_max", "device_min",
+)  # fmt: skip
+NESTED_NOTE = (
+    "a CPU ratio is of the sum of CPU totals, where what lies within another range counts again; a CPU self ratio "
+    "counts each time once"
+)
+_FIRST = ("calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio")
+"""Columns in the order in which a reader wants them; the others follow."""
+SELF_NOTE = (
+    "device total: work that was launched in it, wherever that ran; device self: not by another of this table inside"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Charged:
+    """Ranges of some kinds: m rows of EVENTS in g groups.
+
+    picked, groups: the rows, and the group of each. places: shape (m,), the place of each in the tree, -1 for a range
+    that is on no thread. total, own: shape (n,) by place: device ns below each range, and charged to it as innermost of
+    the table. loose_ns, loose: device ns and pieces that are charged to none.
+    """
+
+    host: Host
+    picked: grouping.Picked
+    groups: grouping.Groups
+    places: I64
+    wanted: Mask
+    total: I64
+    own: I64
+    loose_ns: int
+    loose: int
+
+    @property
+    def lost(self) -> int:
+        """How many of the ranges are on no thread, so that what they called and launched is not known."""
+        return int(np.count_nonzero(self.places < 0))
+
+    def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
+        """Return the columns of figures, a row a group; those of devices only where there is device work."""
+        groups, durations = self.groups, self.picked.durations
+        of = [_host_title(c) for c in tabulate.statistic_columns(grouping.statistics(groups, durations), blocks)]
+        at = self.places[self.places >= 0]
+        codes = groups.codes[self.places >= 0]
+        having, own_time = grouping.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
+        known = [n > 0 for n in having]
+        shares = tabulate.ratios(own_time, blocks)
+        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 2)
+        self_time = Column("self", "CPU self", Unit.NS, _where(known, own_time), 1)
+        found = {c.name: c for c in (*of, self_time, share, *self._device_columns(codes, at, known))}
+        first = [found.pop(name) for name in _FIRST if name in found]
+        return [*first, *found.values()]
+
+    def _device_columns(self, codes: I64, at: I64, known: list[bool]) -> list[Column]:
+        if not self.host.work.size:
+            return []
+        of = grouping.statistics(replace(self.groups, codes=codes), self.total[at])
+        _, own = grouping.sums(codes, self.groups.count, self.own[at], "durations")
+        whole = int(self.host.work_ns.sum())
+        shares: list[Cell] = [ns / whole if whole else None for ns in own]
+        return [
+            Column("device_total", "Device total", Unit.NS, _where(known, of.total.tolist()), 0),
+            Column("device_self", "Device self", Unit.NS, _where(known, own), 2),
+            Column("device_avg", "Device avg", Unit.NS, _where(known, of.mean.tolist()), 5),
+            Column("device_min", "Device min", Unit.NS, _where(known, of.min.tolist()), 6),
+            Column("device_max", "Device max", Unit.NS, _where(known, of.max.tolist()), 6),
+            Column("device_ratio", "Device ratio", Unit.RATIO, _where(known, shares), 3),
+        ]
+
+    def notes(self, what: str) -> list[str]:
+        """Return what to know of the ranges, in words."""
+        out = [*self.picked.notes(what), *self.host.notes()]
+        at = self.places[self.places >= 0]
+        if int(self.host.tree.self_ns[at].sum()) < int(self.picked.durations[self.places >= 0].sum()):
+            out.append(NESTED_NOTE)
+        if self.lost:
+            verb = "is" if self.lost == 1 else "are"
+            out.append(
+                f"{grouping.plural(what, self.lost)} {verb} on no thread: what they called and launched is not known"
+            )
+        return out
+
+
+def with_loose(table: ReportTable, charged: Charged) -> ReportTable:
+    """Return the table with a last row for the device work that no range of it launched, where there is any."""
+    if not charged.loose:
+        return table
+    whole = int(charged.host.work_ns.sum())
+    cells: dict[str, Cell] = {
+        "name": UNATTRIBUTED, "level": 0, "device_total": charged.loose_ns, "device_self": charged.loose_ns,
+        "device_ratio": charged.loose_ns / whole if whole else None,
+    }  # fmt: skip
+    columns = [replace(c, values=[*c.values, cells.get(c.name)]) for c in table.columns]
+    return replace(table, columns=tuple(columns))
+
+
+def charge(host: Host, picked: grouping.Picked, groups: grouping.Groups) -> Charged:
+    """Return these ranges with the device work that is theirs."""
+    places = host.places()[picked.rows]
+    wanted = np.zeros(host.rows.size, np.bool_)
+    wanted[places[places >= 0]] = True
+    launched, _ = host.own_work()
+    own = np.zeros(host.rows.size, np.int64)
+    near = host.nearest(wanted)
+    charged = host.owner >= 0
+    to = np.where(charged, np.append(near, -1)[host.owner], -1)
+    np.add.at(own, to[to >= 0], host.work_ns[to >= 0])
+    loose = to < 0
+    return Charged(
+        host, picked, groups, places, wanted, host.with_children(launched), own,
+        int(host.work_ns[loose].sum()), int(np.count_nonzero(loose)),
+    )  # fmt: skip
+
+
+def _host_title(column: Column) -> Column:
+    if column.name not in HOST_TITLES:
+        return column
+    title = f"CPU {column.title[:1].lower()}{column.title[1:]}" if column.title[1:].islower() else f"CPU {column.title}"
+    # Its whole counts nested ranges again; the ratio of self times does not, and goes first.
+    return replace(column, title=title, priority=5 if column.name == "ratio" else column.priority)
+
+
+def _where(known: Sequence[bool], values: Sequence[Cell]) -> list[Cell]:
+    return [value if k else None for value, k in zip(values, known, strict=True)]

@@ -1,0 +1,98 @@
+"""metrics: what a profiler counted for each kernel: hardware metrics and events, from TOTALS (`nvprof --metrics`).
+
+min, max, avg are over the calls of the kernel, as the file has them; rows of single calls (nvprof with both
+--print-gpu-trace and --metrics) are merged, the mean weighted by calls. A value that is no number stands in `text`, and
+so does the word of a level ("Mid (5)"). Units are the file's own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tracekit.index.sources import source_label, source_labels
+from tracekit.report import Cell, Column, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+
+_TITLE = "Metrics"
+_SECTIONS = frozenset({"metrics", "events"})
+_SORTABLE = ("name", "metric", "unit", "calls", "min", "max", "avg", "text", "device", "run", "source", "rank")
+_APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
+
+Row = dict[str, Any]
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of metrics, in the order of the file. Raises: UsageError for an unknown key of --sort."""
+    tabulate.check_sort(options, _SORTABLE)
+    rows = _counted(trace)
+    if not rows:
+        needs = "needs metrics, as nvprof --metrics writes them; this trace has none"
+        return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
+    labels = source_labels(trace)
+    optional = [
+        Column("text", "As printed", Unit.TEXT, [row["value_text"] for row in rows], 1),
+        Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 5),
+        Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5),
+        Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
+        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+    ]
+    columns = [
+        Column("name", "Kernel", Unit.TEXT, [row["name"] for row in rows], 0),
+        Column("metric", "Metric", Unit.TEXT, [row["metric"] for row in rows], 0),
+        Column("calls", "Calls", Unit.COUNT, [row["calls"] for row in rows], 3),
+        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in rows], 2),
+        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in rows], 2),
+        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in rows], 0),
+        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in rows], 1),
+        *(c for c in optional if len(set(c.values)) > 1 or (c.name == "text" and c.values[0] is not None)),
+    ]
+    # The place in the file is a block of its own for each row: ties by name must not tear a kernel's metrics apart.
+    places: list[tuple[Cell, ...]] = [(place,) for place in range(len(rows))]
+    table = tabulate.finish("metrics", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(tabulate.option_notes(options, table)))
+
+
+def _counted(trace: Trace) -> list[Row]:
+    """Return the counted rows, those that agree in all that names them merged, in the order of the file."""
+    merged: dict[tuple[Cell, ...], list[Row]] = {}
+    found = trace.totals.to_pylist() if trace.totals.num_rows else []
+    for row in sorted(found, key=lambda row: (row["source"], row["run"], row["order"])):
+        row["metric"] = _metric(row)
+        if row["total_ns"] is None and row["metric"] is not None:
+            merged.setdefault(tuple(row[k] for k in _APART), []).append(row)
+    return [rows[0] if len(rows) == 1 else _merged(rows) for rows in merged.values()]
+
+
+def _merged(rows: list[Row]) -> Row:
+    out = dict(rows[0])
+    calls, means = [row["calls"] for row in rows], [row["value_avg"] for row in rows]
+    for name, of in (("value_min", min), ("value_max", max)):
+        values = [row[name] for row in rows]
+        out[name] = None if None in values else of(values)
+    out["calls"] = None if None in calls else sum(calls)
+    out["value_avg"] = None
+    if None not in means and out["calls"]:
+        out["value_avg"] = sum(n * mean for n, mean in zip(calls, means, strict=True)) / out["calls"]
+    texts = {row["value_text"] for row in rows}
+    out["value_text"] = texts.pop() if len(texts) == 1 else None
+    return out
+
+
+def _metric(row: Row) -> Cell:
+    """Return what was counted: its name in `args`, else the section's of a table of metrics; None for other rows."""
+    try:
+        args = json.loads(row["args"] or "{}")
+    except ValueError:
+        args = {}
+    for key in ("metric", "event") if isinstance(args, dict) else ():
+        if isinstance(args.get(key), str):
+            return str(args[key])
+    return str(row["section"]) if row["section"] in _SECTIONS else None
+
+
+VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute)

@@ -1,0 +1,290 @@
+"""model: how the time of training splits into loading, forward, backward and optimizer, and what is left of it.
+
+Rows: ProfileStep, Dataloader, Forward, Backward, Optimization (kinds step, dataloader, forward, backward, optimizer),
+and Others. On each path from the outermost range of a thread inwards the first phase counts, and what lies in it is
+part of it; steps count beside the phases in them. total: sum over these. ratio: of the time in steps (the union over
+all threads); without steps, of the span. Others = time in steps - sum of the phases; below zero where phases overlap
+each other or lie outside of steps, and then it is said. Phases on no thread (a prefetch that overlaps what the loop
+does) have rows of their own and no part in Others.
+
+device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
+was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
+launched in steps. Each rank is a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.intervals import I64, Ranges, difference, length, merge
+from tracekit.index import grouping
+from tracekit.index import host as _host
+from tracekit.index import owners as _owners
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit, format_span
+from tracekit.views import tabulate
+from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views.named import from_totals
+from tracekit.views.quantities import STATISTICS, quantity, ratio, span
+from tracekit.views.totals import both_note
+
+PHASES = {
+    Kind.DATALOADER: "Dataloader", Kind.FORWARD: "Forward", Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization",
+}  # fmt: skip
+STEP, OTHERS = "ProfileStep", "Others"
+_TITLE = "Model"
+_KINDS = frozenset({Kind.STEP, *PHASES})
+_COLUMNS = _host.COLUMNS | _owners.COLUMNS
+_NAMES = (STEP, *PHASES.values(), *(f"{name}, on no thread" for name in PHASES.values()))
+_ASIDE = len(PHASES)
+_SORTABLE = (
+    "name", "calls", "total", "ratio", "avg", "min", "max", "p50", "p95", "p99", "std", "device_total", "device_avg",
+    "device_ratio",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counted:
+    """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
+    is on no thread. owner: whose. place: in the tree, -1 for one on no thread. work: device ns."""
+
+    rows: I64
+    kind: I64
+    owner: I64
+    place: I64
+    starts: I64
+    ends: I64
+    work: I64
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of phases. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    picked = grouping.pick(trace, _KINDS)
+    phases = grouping.kind_mask(trace.events, PHASES)[picked.rows]
+    notes = picked.notes("step or phase")
+    if not picked.rows.size:
+        return from_totals(
+            trace,
+            options,
+            view=VIEW.name,
+            title=_TITLE,
+            kinds=_KINDS,
+            what="step or phase",
+            show_kind=True,
+            notes=notes,
+        )
+    if not phases.any():
+        steps = grouping.plural("step", picked.rows.size)
+        needs = f"needs dataloader, forward, backward or optimizer events; this trace has {steps} and no phases in them"
+        return Section(VIEW.name, _TITLE, notes=(needs, *notes, *tabulate.option_notes(options)))
+    host = _host.host(trace)
+    owners = _owners.find(trace)
+    found = _outermost(trace, host, owners, picked)
+    in_steps = _with_work(trace, host, owners, found)
+    order = sorted(np.unique(found.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
+    blocks = [_Block(trace, owners, found, in_steps, o) for o in order]
+    columns = _columns(host, owners, found, blocks)
+    places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
+    table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
+    if (found.kind > _ASIDE).any():
+        notes.append("phases on no thread all count, have no part in Others, and what they launched is not known")
+    for block in blocks:
+        notes += block.notes
+    lost = int(np.count_nonzero(host.launch < 0))
+    if lost:
+        notes.append(f"{lost:,} of {grouping.plural('piece', host.work.size)} of device work have no launch call here")
+    notes += [tabulate.PERCENTILE_NOTE, *both_note(trace, _KINDS, "phase"), *tabulate.option_notes(options, table)]
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
+
+
+def _outermost(trace: Trace, host: _host.Host, owners: _owners.Owners, picked: grouping.Picked) -> _Counted:
+    place = host.places()[picked.rows]
+    kind = np.zeros(picked.rows.size, np.int64)
+    for number, phase in enumerate(PHASES, 1):
+        kind[grouping.kind_mask(trace.events, {phase})[picked.rows]] = number
+    kind += np.where((kind > 0) & (place < 0), _ASIDE, 0)
+    outer = np.ones(picked.rows.size, np.bool_)
+    for mine in (kind == 0, kind > 0):
+        wanted = np.zeros(host.rows.size, np.bool_)
+        at = place[mine & (place >= 0)]
+        wanted[at] = True
+        above = np.append(host.nearest(wanted), -1)[host.tree.parent[at]]
+        outer[np.flatnonzero(mine & (place >= 0))] = above < 0
+    rows = picked.rows[outer]
+    starts, durations = picked.starts[outer], picked.durations[outer]
+    nothing = np.zeros(rows.size, np.int64)
+    return _Counted(
+        rows, kind[outer], owners.codes[rows], place[outer], starts, _host.ends_of(starts, durations), nothing
+    )
+
+
+def _with_work(trace: Trace, host: _host.Host, owners: _owners.Owners, found: _Counted) -> dict[int, int]:
+    """Fill in the device work of each step and phase; return that of all steps of each owner."""
+    linked = np.flatnonzero(host.launch >= 0)
+    launch = host.launch[linked]
+    begun: I64 = trace.events.column("ts_ns").to_numpy()[launch]
+    owner, ns = owners.codes[launch], host.work_ns[linked]
+    phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
+    if phase.size and host.rows.size:
+        wanted = np.zeros(host.rows.size, np.bool_)
+        wanted[found.place[phase]] = True
+        number = np.full(host.rows.size + 1, -1, np.int64)
+        number[found.place[phase]] = phase
+        to = number[np.append(host.nearest(wanted), -1)[host.owner[linked]]]
+        # A thread that has phases of its own launched the rest outside of them.
+        lane = np.full(trace.events.num_rows, -1, np.int64)
+        lane[host.rows] = host.lanes
+        own = np.isin(lane[launch], host.lanes[found.place[phase]])
+        free = np.flatnonzero((to < 0) & ~own)
+        around = innermost(found.owner[phase], found.starts[phase], found.ends[phase], owner[free], begun[free])
+        to[free] = np.append(phase, -1)[around]
+        np.add.at(found.work, to[to >= 0], ns[to >= 0])
+    whole = {}
+    for o in np.unique(found.owner).tolist():
+        mine = owner == o
+        order = np.argsort(begun[mine], kind="stable")
+        times = begun[mine][order]
+        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(ns[mine][order])))
+        steps = np.flatnonzero((found.kind == 0) & (found.owner == o))
+
+        def inside(starts: I64, ends: I64, times: I64 = times, sums: I64 = sums) -> I64:
+            return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
+
+        found.work[steps] = inside(found.starts[steps], found.ends[steps])
+        whole[o] = int(inside(*merge(found.starts[steps], found.ends[steps])).sum())
+    return whole
+
+
+class _Block:
+    """The rows of one owner: its kinds in order, its time in steps, what is left of it."""
+
+    def __init__(
+        self, trace: Trace, owners: _owners.Owners, found: _Counted, in_steps: dict[int, int], owner: int
+    ) -> None:
+        mine = found.owner == owner
+        self.owner = owner
+        self.kinds: list[int] = np.unique(found.kind[mine]).tolist()
+        self.steps = 0 in self.kinds
+        steps, phases = mine & (found.kind == 0), mine & (found.kind > 0) & (found.kind <= _ASIDE)
+        self.notes: list[str] = []
+        said = owners.said(owner)
+        whole: Ranges = merge(found.starts[steps], found.ends[steps])
+        if not self.steps:
+            whole = _span(trace, owners.codes == owner)
+            self.notes.append(f"{said}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
+        self.time = length(whole)
+        spent = (found.ends - found.starts)[phases]
+        self.rest = self.time - sum(spent.tolist())
+        self.work = in_steps[owner] if self.steps else int(found.work[phases].sum())
+        self.work_rest = self.work - int(found.work[phases].sum())
+        free = length(difference(whole, merge(found.starts[phases], found.ends[phases])))
+        if self.rest < 0 or self.work_rest < 0:
+            self.notes.append(
+                f"{said}Others is below zero: phases overlap each other (on several threads) or lie outside of steps"
+            )
+        if free != self.rest:
+            where = "in steps" if self.steps else "of the span"
+            self.notes.append(f"{said}no phase ran in {format_span(free)} of the time {where}")
+
+
+def _span(trace: Trace, mine: _host.Mask) -> Ranges:
+    start: I64 = trace.events.column("ts_ns").to_numpy()[mine]
+    ends = _host.ends_of(start, np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[mine], 0))
+    return start.min(keepdims=True), ends.max(keepdims=True)
+
+
+def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: Sequence[_Block]) -> list[Column]:
+    groups = [(block, kind) for block in blocks for kind in block.kinds]
+    code = {(block.owner, kind): i for i, (block, kind) in enumerate(groups)}
+    codes = np.array([code[o, k] for o, k in zip(found.owner.tolist(), found.kind.tolist(), strict=True)], np.int64)
+    of = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.ends - found.starts)
+    figures = [c for c in tabulate.statistic_columns(of) if c.name != "ratio"]
+
+    def each(values: Sequence[Cell], rest: Sequence[Cell]) -> list[Cell]:
+        """Put what is left behind the rows of its block."""
+        out: list[Cell] = []
+        left = iter(values)
+        for block, last in zip(blocks, rest, strict=True):
+            out += [next(left) for _ in block.kinds]
+            out.append(last)
+        return out
+
+    def shares(parts: Sequence[Cell], whole: Sequence[int]) -> list[Cell]:
+        return [part / ns if isinstance(part, int) and ns else None for part, ns in zip(parts, whole, strict=True)]
+
+    owner_of = [block.owner for block in blocks for _ in (*block.kinds, None)]
+    times = [block.time for block in blocks for _ in (*block.kinds, None)]
+    columns = [Column("name", "Name", Unit.TEXT, each([_NAMES[k] for _, k in groups], [OTHERS] * len(blocks)), 0)]
+    columns += owners.column(owner_of, 0)
+    for c in figures:
+        rest = [block.rest if c.name == "total" else None for block in blocks]
+        columns.append(Column(c.name, c.title, c.unit, each(c.values, rest), c.priority))
+        if c.name == "total":
+            ratio = shares(columns[-1].values, [max(t, 0) for t in times])
+            columns.append(Column("ratio", "Ratio", Unit.RATIO, ratio, 0))
+    if not host.work.size:
+        return columns
+    worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.work)
+    known = [k <= _ASIDE for _, k in groups]
+    totals = [block.work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
+    total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], [b.work_rest for b in blocks])
+    mean = each([ns if k else None for ns, k in zip(worked.mean.tolist(), known, strict=True)], [None] * len(blocks))
+    bases = [block.work for block in blocks for _ in (*block.kinds, None)]
+    return [
+        *columns,
+        Column("device_total", "Device total", Unit.NS, total, 1),
+        Column("device_avg", "Device avg", Unit.NS, mean, 4),
+        Column("device_ratio", "Device ratio", Unit.RATIO, shares(total, bases), 2),
+    ]
+
+
+def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    """Define times of steps and phases; Others, which may be below zero, is what is left of them and no time itself."""
+    if not row or row.get(column) is None or row["name"] == OTHERS:
+        return None
+    host, owners = _host.host(trace), _owners.find(trace)
+    picked = grouping.pick(trace, _KINDS)
+    found = _outermost(trace, host, owners, picked)
+    of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[found.owner]
+    mine = of_owner & (found.kind == _NAMES.index(str(row["name"])))
+    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask[found.rows[mine]] = True
+    who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
+    if column == "calls":
+        return quantity(trace, mask, "count", f"number of {who}")
+    if column in STATISTICS:
+        measure = "mean" if column == "avg" else column
+        return quantity(trace, mask, measure, f"{measure} of the durations of {who}")
+    if column not in ("total", "ratio"):
+        return None
+    part = quantity(trace, mask, "sum", f"sum of the durations of {who}")
+    if column == "total":
+        return part
+    steps = of_owner & (found.kind == 0)
+    if not steps.any():
+        rows = np.flatnonzero(of_owner)
+        mask = np.isin(owners.codes, found.owner[rows])
+        whole = span(trace, owners.codes, mask, "first start to last end of all rows")
+    else:
+        mask = np.zeros(trace.events.num_rows, np.bool_)
+        mask[found.rows[steps]] = True
+        whole = quantity(trace, mask, "union", "time in steps, on any thread", lanes=owners.codes)
+    return ratio(part, whole, f"{part.words} / {whole.words}")
+
+
+VIEW = View(
+    name="model",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.KINDS,
+    compute=compute,
+    define=_define,
+)

@@ -1,0 +1,126 @@
+"""operator: what each operator took on the host, and the device work that it launched, by name.
+
+Columns: those of `_ranges`; ratio: of the sum of CPU totals, which counts nested operators twice; the ratios of self
+times add up to 100 %. Operators that call each other by the same name count each. With `op_detail` what stands below an
+operator follows it: at level 1 the ranges and calls in it that are no operators, by name, and the device work that it
+launched itself; at level 2 what was called and launched within those. Their ratio is of the operator's total, their
+device_ratio of its device total. With `thread_sep` each thread has a block. flops: where the file says them.
+
+Operators: kind operator, and python_op but for the frames of PyTorch's stacks. Agrees with PyTorch's key_averages for
+calls, self and total CPU time; there an operator whose only child has its own name is not counted again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.index import grouping
+from tracekit.index import host as _host
+from tracekit.index.sources import facts_by_source
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.named import from_totals, thread_columns, thread_keys
+from tracekit.views.tables import _ranges
+from tracekit.views.tables._op_detail import details
+from tracekit.views.tables._range_quantities import of_ranges
+from tracekit.views.totals import both_note
+
+_TITLE = "Operators"
+_KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
+_COLUMNS = _host.COLUMNS | {"name", "args"}
+_SORTABLE = (*_ranges.SORTABLE, "flops")
+_FLOPS = r'"(?:flops|FLOPs|Flops|FLOPS)":\s*"?(?P<flops>\d{1,18})"?\s*[,}]'
+_NUMBER = "#"
+_DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched, with ratios of that operator"
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of operators. Raises: UsageError for an unknown key of --sort or a lacking column."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    picked = grouping.pick(trace, _kinds(trace))
+    if not picked.rows.size:
+        return from_totals(
+            trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="operator", notes=picked.notes("operator")
+        )
+    host = _host.host(trace)
+    threads = thread_keys(picked) if options.thread_sep else []
+    groups = grouping.group_by(picked.key("name"), *threads)
+    charged = _ranges.charge(host, picked, groups)
+    blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[1:], strict=True)) if threads else []
+    columns = [
+        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
+        *(thread_columns(trace, blocks) if threads else []),
+        *charged.columns(blocks),
+        *_flops(charged),
+    ]
+    # The number of its group stays with a row while rows are put in order.
+    number = Column(_NUMBER, "", Unit.COUNT, list(range(groups.count)))
+    table = tabulate.finish("operators", _TITLE, [*columns, number], options, blocks=blocks)
+    notes = [*([_ranges.SELF_NOTE] if host.work.size else []), tabulate.PERCENTILE_NOTE]
+    if options.op_detail:
+        table = _with_details(table, charged, options)
+        notes.append(_DETAIL_NOTE)
+    table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
+    table = _ranges.with_loose(table, charged)
+    notes += [*charged.notes("operator"), *both_note(trace, _KINDS, "operator")]
+    return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
+
+
+def _kinds(trace: Trace) -> frozenset[Kind]:
+    stacks = any(facts.format in _host.STACKS for facts in facts_by_source(trace).values())
+    return frozenset({Kind.OPERATOR}) if stacks else _KINDS
+
+
+def _flops(charged: _ranges.Charged) -> list[Column]:
+    """Return the sum of the FLOPs that the file itself says; no column where it says none."""
+    rows = charged.picked.rows
+    args = charged.picked.trace.events.column("args")
+    if args.null_count == len(args):
+        return []
+    said = pc.fill_null(pc.match_substring(args, "flops", ignore_case=True), False).to_numpy()[rows]
+    at = np.flatnonzero(said)
+    if not at.size:
+        return []
+    found = pc.struct_field(pc.extract_regex(args.take(pa.array(rows[at])), _FLOPS), "flops")
+    known = pc.fill_null(pc.greater(pc.utf8_length(found), 0), False).to_numpy()
+    values = pc.cast(found.filter(pa.array(known)), pa.int64()).to_numpy()
+    having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
+    cells: list[Cell] = [total if n else None for n, total in zip(having, sums, strict=True)]
+    return [Column("flops", "FLOPs", Unit.COUNT, cells, 3)] if any(having) else []
+
+
+def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOptions) -> ReportTable:
+    """Return the table with the rows of what each operator called and launched below it."""
+    groups = [int(cell) for cell in table.column(_NUMBER).values if cell is not None]
+    of_group, omitted = details(charged, groups, options.top)
+    names = [c.name for c in table.columns]
+    rows: list[list[Cell]] = []
+    levels: list[Cell] = []
+    for group, row in zip(groups, table.rows(), strict=True):
+        rows.append(row)
+        levels.append(0)
+        for below in [each for one in of_group.get(group, ()) for each in (one, *one.within)]:
+            rows.append([below.cells.get(name) for name in names])
+            levels.append(below.level)
+    columns = [replace(c, values=[row[i] for row in rows]) for i, c in enumerate(table.columns)]
+    columns.insert(1, Column("level", "Level", Unit.COUNT, levels, 1))
+    return replace(table, columns=tuple(columns), omitted=table.omitted + omitted)
+
+
+VIEW = View(
+    name="operator",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_host.KINDS,
+    compute=compute,
+    define=of_ranges(_kinds, "operator", ("name",)),
+)

@@ -1,0 +1,101 @@
+"""other: rows that no view of one kind shows, by name: kinds other and overhead.
+
+What a profiler takes itself (CUPTI's buffers, lazy loading), page faults of unified memory, and calls of other
+interfaces than CUDA's: OpenACC, OpenMP, the operating system (nsys osrt_sum), libraries. Columns as in the view api,
+but for the ratio: such events nest and have no whole. Of sums that a profiler made itself, it is of the file's table.
+
+Rows that the file counts without giving them a time (page faults, thrashes) have a table of their own: calls and bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.index import grouping
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views import tabulate, totals
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.named import by_name
+from tracekit.views.quantities import named
+
+_TITLE = "Other calls and overhead"
+_WHAT = "other or overhead"
+_KINDS = frozenset({Kind.OTHER, Kind.OVERHEAD})
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "pid", "tid"})
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
+    trace = replace(trace, totals=trace.totals.filter(_calls(trace)))
+    section = by_name(
+        trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what=_WHAT, columns=_COLUMNS, show_kind=True
+    )
+    if trace.events.num_rows:
+        section = replace(section, tables=tuple(_without_ratio(table) for table in section.tables))
+    counted = _from_events(trace, options) or _from_totals(trace, options)
+    if counted is None:
+        return section
+    notes = section.notes if section.tables else tabulate.option_notes(options, counted)
+    return replace(section, tables=(*section.tables, counted), notes=tuple(notes))
+
+
+def _calls(trace: Trace) -> pa.ChunkedArray:
+    """Tell which rows of TOTALS are calls or overhead: a reader's remainder has no calls, a part is told elsewhere."""
+    is_other = pc.equal(pc.cast(trace.totals.column("kind"), pa.string()), str(Kind.OTHER))
+    is_part = pc.ends_with(pc.cast(trace.totals.column("section"), pa.string()), ", parts")
+    none = pc.or_(pc.is_null(trace.totals.column("calls")), pc.fill_null(is_part, False))
+    return pc.invert(pc.and_(pc.fill_null(is_other, False), none))
+
+
+def _without_ratio(table: ReportTable) -> ReportTable:
+    return replace(table, columns=tuple(column for column in table.columns if column.name != "ratio"))
+
+
+def _from_events(trace: Trace, options: ViewOptions) -> ReportTable | None:
+    wanted = grouping.kind_mask(trace.events, _KINDS) & ~trace.events.column("dur_ns").is_valid().to_numpy()
+    rows = np.flatnonzero(wanted)
+    if not rows.size:
+        return None
+    groups = grouping.group_by(*(grouping.key_of(trace.events, column, rows) for column in ("name", "kind")))
+    calls: list[Cell] = np.bincount(groups.codes, minlength=groups.count).tolist()
+    return _counted(groups.labels[0], groups.labels[1], [], calls, [], options)
+
+
+def _from_totals(trace: Trace, options: ViewOptions) -> ReportTable | None:
+    of = totals.counted(trace, _KINDS, ("name", "kind"))
+    if not len(of):
+        return None
+    sizes = of.values("bytes")
+    more = [Column("bytes", "Bytes", Unit.BYTES, sizes, 1)] if any(size is not None for size in sizes) else []
+    return _counted(of.values("name"), of.values("kind"), totals.block_columns(of), of.values("calls"), more, options)
+
+
+def _counted(
+    names: list[Cell], kinds: list[Cell], blocks: list[Column], calls: list[Cell], more: list[Column],
+    options: ViewOptions,
+) -> ReportTable:  # fmt: skip
+    columns = [
+        Column("name", "Name", Unit.TEXT, names, 0),
+        Column("kind", "Kind", Unit.TEXT, kinds, 0),
+        *blocks,
+        Column("calls", "Calls", Unit.COUNT, calls, 0),
+        *more,
+    ]
+    return tabulate.finish("counts", "Counts, without times", columns, options, own_order="calls")
+
+
+VIEW = View(
+    name="other",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    define=named(_KINDS, _WHAT, ("name", "kind")),
+)

@@ -1,0 +1,144 @@
+"""overview: what a trace holds, by kind.
+
+calls: all rows. total: sum of durations, overlaps counted twice. union: the time in which at least one row of the kind
+ran, on any lane. share: union / span of the trace (first start to last end of all its rows); shares need not add up to
+100 %. untimed: rows without a duration (marks, counters). Inputs, and runs in one file, that share no clock are laid
+side by side: their unions and their spans are added. Rows whose starts a reader had to make up have no union.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.analysis.intervals import I64, union_length_by
+from tracekit.index import grouping
+from tracekit.index.clocks import by_clock
+from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit, format_span
+from tracekit.views import tabulate
+from tracekit.views import totals as _totals
+from tracekit.views.base import View, ViewOptions
+from tracekit.views.quantities import of_kinds
+
+Mask = npt.NDArray[np.bool_]
+
+_TITLE = "Overview"
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid"})
+_SORTABLE = ("kind", "calls", "total", "union", "share", "untimed")
+
+
+def compute(trace: Trace, options: ViewOptions) -> Section:
+    """Return the table of kinds. Raises: UsageError for an unknown key of --sort."""
+    tabulate.check_sort(options, _SORTABLE)
+    tabulate.require(trace, VIEW.name, _COLUMNS)
+    if not trace.events.num_rows:
+        return _from_totals(trace, options)
+    every = np.arange(trace.events.num_rows)
+    kinds = grouping.group_by(grouping.key_of(trace.events, "kind", every))
+    start = trace.events.column("ts_ns").to_numpy()
+    dur = trace.events.column("dur_ns")
+    timed = dur.is_valid().to_numpy()
+    length = dur.fill_null(0).to_numpy()
+    negative = int(np.count_nonzero(length < 0))
+    length = np.maximum(length, 0)
+
+    calls = np.bincount(kinds.codes, minlength=kinds.count)
+    having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], "durations")
+    made_up = synthetic_sources(trace)
+    placed = np.ones(every.size, np.bool_)
+    if made_up:
+        placed = ~np.isin(trace.events.column("source").to_numpy(), made_up)
+    clock = by_clock(trace)
+    union, span = _unions(kinds, clock, start, start + length, placed, timed)
+    told = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
+    unions: list[Cell] = [u if t else None for u, t in zip(union, told.tolist(), strict=True)]
+    columns = [
+        Column("kind", "Kind", Unit.TEXT, kinds.labels[0], 0),
+        Column("calls", "Calls", Unit.COUNT, calls.tolist(), 0),
+        Column("total", "Total", Unit.NS, [t if n else None for n, t in zip(having, totals, strict=True)], 1),
+        Column("union", "Union", Unit.NS, unions, 2),
+        Column("share", "Share", Unit.RATIO, [u / span if isinstance(u, int) and span else None for u in unions], 2),
+        Column("untimed", "Untimed", Unit.COUNT, (calls - np.array(having)).tolist(), 3),
+    ]
+    table = tabulate.finish("kinds", _TITLE, columns, options)
+    notes = ["no row has a known start: there is no union and no share"]
+    if placed.any():
+        notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(span)}"]
+    if clock.count > 1:
+        notes.append("inputs or runs that share no clock: unions and spans of each are added")
+    if made_up:
+        labels = source_labels(trace)
+        who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
+        notes.append(f"{who}: durations without starts, which count for calls and totals alone")
+    if negative:
+        verb = "has" if negative == 1 else "have"
+        notes.append(f"{grouping.plural('row', negative)} {verb} a duration below zero, counted as 0")
+    if trace.totals.num_rows:
+        beside = grouping.plural("row", trace.totals.num_rows)
+        notes.append(f"counted from events, not from the {beside} of totals beside them")
+    return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
+
+
+def _unions(
+    kinds: grouping.Groups, clock: grouping.Groups, start: I64, end: I64, placed: Mask, timed: Mask
+) -> tuple[list[int], int]:
+    """Return the union of each kind and the span, over rows whose starts are known; clocks apart, then added."""
+    first, last = spans(clock.codes[placed], clock.count, start[placed], end[placed])
+    span = sum((last - first).tolist())
+    rows = placed & timed
+    codes = kinds.codes[rows] * clock.count + clock.codes[rows]
+    unions = union_length_by(codes, kinds.count * clock.count, start[rows], end[rows])
+    return [sum(row) for row in unions.reshape(kinds.count, clock.count).tolist()], span
+
+
+def _from_totals(trace: Trace, options: ViewOptions) -> Section:
+    of = _totals.summed(trace, _every_kind(trace), ("kind",))
+    whole = _of_the_whole(trace, options)
+    if not len(of) and whole:
+        return Section(VIEW.name, _TITLE, whole, notes=(_WHOLE_NOTE, *tabulate.option_notes(options, whole[0])))
+    if not len(of):
+        needs = "needs events or totals with times; this trace has none"
+        return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
+    columns = [
+        Column("kind", "Kind", Unit.TEXT, of.values("kind"), 0),
+        *_totals.block_columns(of),
+        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 0),
+        Column("total", "Total", Unit.NS, of.values("total_ns"), 1),
+    ]
+    table = tabulate.finish("kinds", _TITLE, columns, options, blocks=of.blocks)
+    note = "from totals that the profiler had summed itself: without starts there is no union and no share"
+    notes = (note, *[_WHOLE_NOTE for _ in whole], *tabulate.option_notes(options, table))
+    return Section(VIEW.name, _TITLE, (table, *whole), notes=notes)
+
+
+_WHOLE_NOTE = "times of the whole may lie within one another: they do not add up"
+
+
+def _of_the_whole(trace: Trace, options: ViewOptions) -> tuple[ReportTable, ...]:
+    of = _totals.of_header(trace)
+    if not len(of):
+        return ()
+    columns = [
+        Column("name", "Name", Unit.TEXT, of.values("name"), 0),
+        *_totals.block_columns(of),
+        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 1),
+        Column("total", "Total", Unit.NS, of.values("total_ns"), 0),
+    ]
+    return (tabulate.finish("whole", "Of the whole, as the report itself says", columns, options, blocks=of.blocks),)
+
+
+def _every_kind(trace: Trace) -> list[str]:
+    return [text for text in trace.totals.column("kind").unique().to_pylist() if text is not None]
+
+
+VIEW = View(
+    name="overview",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset(),
+    compute=compute,
+    define=of_kinds,
+)

@@ -1,0 +1,205 @@
+"""Tables of statistics: their columns, the order of their rows and the cut by --top."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import compress
+
+from tracekit.analysis.statistics import Grouped
+from tracekit.errors import UsageError
+from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.trace import Trace
+from tracekit.units import Unit
+from tracekit.views.base import ViewOptions
+
+PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace"
+
+SORT_KEYS = (
+    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "std", "ratio",
+    "bytes", "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels",
+    "copies", "span", "self", "self_ratio", "device_total", "device_self", "device_avg", "device_max", "device_min",
+    "device_ratio", "flops", "level", "place", "metric", "unit", "text", "device", "source", "rank", "run", "section",
+    "range", "thread", "pid", "tid", "step", "compute", "exposed_comm", "exposed_copies", "idle", "compute_share",
+    "exposed_comm_share", "exposed_copies_share", "idle_share", "communication", "overlap", "overlap_share", "active",
+    "idle_active", "cause", "gap", "at", "host_range", "user_range", "next", "context", "stream", "launches",
+    "launches_per_s", "call_total", "queue_total", "queue_max", "queue_mean", "full_time", "short", "short_share",
+    "slow_calls", "late", "owner", "which", "steps", "start", "time", "said", "part", "pieces", "won", "left", "host",
+    "launch", "copy", "sync_wait", "collectives", "wait", "wait_p50", "last", "last_share", "late_p50", "group",
+    "ranks", "skew", "skew_p50", "skew_p95", "skew_max", "transfer", "transfer_p50", "waiting", "number", "latest",
+    "offset", "drift_ppm", "uncertainty", "measure", "mean", "imbalance", "most", "confidence", "rule",
+)  # fmt: skip
+"""Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
+
+SORT_ALIASES: dict[str, tuple[str, ...]] = {
+    "CPUTotal": ("total",), "CPUAvg": ("avg",), "CPUMax": ("max",), "CPUMin": ("-min",),
+    "GPUTotal": ("device_total", "kernel_time", "total"), "GPUAvg": ("device_avg", "avg"),
+    "GPUMax": ("device_max", "max"), "GPUMin": ("-device_min", "-min"), "ave": ("avg",), "count": ("calls",),
+}  # fmt: skip
+"""Words of the upstreams' --sort (Paddle, fluid, MXNet) and our columns, of which the first that a table has counts."""
+
+_PLACES = frozenset({
+    "source", "rank", "run", "pid", "tid", "thread", "device", "section", "range", "context", "stream", "kind",
+    "copy_kind",
+})  # fmt: skip
+"""Columns that tell where a row is from, or which of several of a name it is."""
+
+
+def require(trace: Trace, view: str, columns: Iterable[str]) -> None:
+    """Raise UsageError where the trace was read without a column that the view needs."""
+    lacking = sorted(set(columns) - set(trace.events.schema.names))
+    if lacking:
+        raise UsageError(
+            f"the view {view} needs the column {lacking[0]}, which this trace was read without",
+            hint="read the trace with all columns, or with those of tracekit.pipeline.columns_of([view, ...])",
+        )
+
+
+def ratios(totals: Sequence[int], blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Cell]:
+    """Return each total as a share of all, or of those in the same block; null where that is 0."""
+    whole: dict[object, int] = {}
+    for total, block in zip(totals, blocks or [None] * len(totals), strict=True):
+        whole[block] = whole.get(block, 0) + total
+    return [
+        total / whole[block] if whole[block] else None
+        for total, block in zip(totals, blocks or [None] * len(totals), strict=True)
+    ]
+
+
+def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Column]:
+    """Return calls, total, avg, min, max, p50, p95, p99, std, ratio as columns, a row a group.
+
+    std is that of the population, since a trace holds all calls: exact, rounded to ns.
+    """
+    totals = of.total.tolist()
+    return [
+        Column("calls", "Calls", Unit.COUNT, of.calls.tolist(), 1),
+        Column("total", "Total", Unit.NS, totals, 0),
+        Column("avg", "Avg", Unit.NS, of.mean.tolist(), 2),
+        Column("min", "Min", Unit.NS, of.min.tolist(), 5),
+        Column("max", "Max", Unit.NS, of.max.tolist(), 3),
+        *(
+            Column(f"p{percent}", f"P{percent}", Unit.NS, of.percentile(percent).tolist(), priority)
+            for percent, priority in ((50, 4), (95, 6), (99, 4))
+        ),
+        Column("std", "Std", Unit.NS, of.pstd.tolist(), 7),
+        Column("ratio", "Ratio", Unit.RATIO, ratios(totals, blocks), 1),
+    ]
+
+
+def sort_key(options: ViewOptions, columns: Collection[str]) -> tuple[str, bool]:
+    """Return the column of --sort, and whether it is turned around ("-"); upstream's words stand for our columns."""
+    key = options.sorted_by
+    bare = key.removeprefix("-")
+    if bare in SORT_ALIASES:
+        meant = next((k for k in SORT_ALIASES[bare] if k.removeprefix("-") in columns), SORT_ALIASES[bare][0])
+        return meant.removeprefix("-"), meant.startswith("-") != key.startswith("-")
+    return bare, key.startswith("-")
+
+
+def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
+    """Raise UsageError where the key of --sort is a column of no table here; `columns` are those of this view."""
+    key, _ = sort_key(options, columns)
+    if key in columns or key in SORT_KEYS or not options.sorted_by:
+        return
+    # The hint names what looks like it, of any view, and the columns of this one: all of all views would be a page.
+    near = get_close_matches(key.lower(), sorted({*columns, *SORT_KEYS}), 3)
+    perhaps = f"{' or '.join(near)}? " if near else ""
+    raise UsageError(f"--sort {options.sorted_by}: no such column", hint=f"{perhaps}one of: {', '.join(columns)}")
+
+
+def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list[str]:
+    """Return a note where the key of --sort is of other tables alone, and where no figures of another tool exist."""
+    notes = []
+    key, _ = sort_key(options, [c.name for c in table.columns] if table is not None else ())
+    if table is not None and key and key not in [c.name for c in table.columns]:
+        notes.append(f"no column {key} here: in the table's own order")
+    if options.compat:
+        notes.append(f"compat {options.compat} changes nothing here")
+    return notes
+
+
+def nothing(view: str, title: str, what: str, options: ViewOptions, notes: Sequence[str] = ()) -> Section:
+    """Return a section that says what it needs; `notes` say why rows of the kind do not count, where there are any."""
+    needs = f"needs {what} events{' with a duration' if notes else ''}; this trace has none"
+    return Section(view, title, notes=(needs, *notes, *option_notes(options)))
+
+
+def finish(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    options: ViewOptions,
+    *,
+    own_order: str = "total",
+    blocks: Sequence[tuple[Cell, ...]] = (),
+    top_each: bool = True,
+) -> ReportTable:
+    """Return the table in its order, cut to --top rows; of each block, unless not `top_each`.
+
+    Order: block by block unless the user names a column; then that column, else `own_order`: numbers largest first,
+    text and ids ascending, "-" before the name turns it around, nulls last. Ties go by text and ids, so that equal rows
+    have one order whatever the order of the events.
+    """
+    names = [c.name for c in columns]
+    wanted, backwards = sort_key(options, names)
+    asked = wanted in names
+    chosen = wanted if asked else own_order
+    turned = asked and backwards
+    count = len(columns[0].values) if columns else 0
+    by_blocks = blocks if blocks and not asked else [()] * count
+    order = list(range(count))
+    labels = [c.values for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
+    for values, reverse in [
+        *((v, False) for v in reversed(labels)),
+        *((c.values, turned != (c.unit not in (Unit.TEXT, Unit.ID))) for c in columns if c.name == chosen),
+    ]:
+        order = _stable(order, values, reverse=reverse)
+    order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
+    kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
+    shown = [Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns]
+    return ReportTable(name, title, tuple(_told_apart(shown)), omitted=count - len(kept))
+
+
+def _told_apart(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns; where without a column of `_PLACES` rows would look alike, a narrow terminal keeps it too."""
+    labels = [c for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
+    able = sorted((c for c in labels if c.priority and c.name in _PLACES), key=lambda c: c.priority)
+    kept = [c for c in labels if not c.priority]
+
+    def different(some: Sequence[Column]) -> int:
+        return len(set(zip(*(c.values for c in some), strict=True))) or 1
+
+    now, most = different(kept), different([*kept, *able]) if able else 0
+    for column in able:
+        if now < most and (more := different([*kept, column])) > now:
+            kept.append(column)
+            now = more
+    return [replace(c, priority=0) if c.priority and any(c is k for k in kept) else c for c in columns]
+
+
+def _stable(order: list[int], values: Sequence[Cell], *, reverse: bool) -> list[int]:
+    """Return the order sorted by a column, nulls last; equal cells stay as they stand, reversed or not."""
+    known = [values[i] is not None for i in order]
+    some = sorted(compress(order, known), key=lambda i: _text_last(values[i]), reverse=reverse)
+    return some + [i for i in order if values[i] is None]
+
+
+def _text_last(cell: Cell) -> tuple[int, float | int, str]:
+    """Return a sort key under which numbers, texts and None can be compared."""
+    if cell is None:
+        return 2, 0, ""
+    return (1, 0, cell) if isinstance(cell, str) else (0, cell, "")
+
+
+def _top(order: list[int], blocks: Sequence[tuple[Cell, ...]], top: int) -> list[int]:
+    if top <= 0:
+        return order
+    seen: dict[tuple[Cell, ...], int] = {}
+    kept = []
+    for i in order:
+        seen[blocks[i]] = seen.get(blocks[i], 0) + 1
+        if seen[blocks[i]] <= top:
+            kept.append(i)
+    return kept

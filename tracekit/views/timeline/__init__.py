@@ -1,0 +1,1 @@
+"""The picture of a trace: lanes over time, and where device time went."""

@@ -1,0 +1,209 @@
+"""Lanes: which process and thread of the viewer a row stands on, what they are called and in which order they stand.
+
+A host process for each (source, rank, pid), a device process for each (source, rank, pid, device); a thread for each
+tid, or for each (context, stream). Numbers are small and unique in the file, for processes and threads together: the
+viewers cut ids to 32 bits, and take a thread for the main one where tid equals pid. Real ids stand in the names, and as
+numbers in the list of lanes at the end of the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from tracekit.trace import Run
+from tracekit.writers.chrome._text import quoted
+
+LaneKey = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
+"""(on a device, source, rank, pid, device, context, stream, tid): what does not apply to the side is None."""
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the viewer. Host: device is None and on_device false."""
+
+    number: int
+    on_device: bool
+    source: int
+    rank: int | None
+    pid: int | None
+    device: int | None
+    order: int
+    place: str = ""
+    told: tuple[str, int] | None = None
+    contexts: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One stream or thread; its tracks are the threads of the viewer that its overlapping slices need."""
+
+    process: Process
+    context: int | None
+    stream: int | None
+    tid: int | None
+    order: int
+    api: bool
+    tracks: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Track:
+    """One thread of the viewer: the n-th track of a lane."""
+
+    lane: Lane
+    extra: int
+    number: int
+    told: tuple[str, int] | None = None
+
+
+class Lanes:
+    """All lanes of a file, in order of appearance; lanes and tracks are numbered from 0."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.lanes: list[Lane] = []
+        self.tracks: list[Track] = []
+        self._processes: dict[tuple[Any, ...], Process] = {}
+        self._known: dict[LaneKey, int] = {}
+        self._seen = {False: 0, True: 0}
+        self._next = 1
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def lane(self, key: LaneKey, *, api: bool) -> int:
+        """Return the number of the lane with that key. api: its first row is an API call."""
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = len(self.lanes)
+            on_device, source, rank, pid, device, context, stream, tid = key
+            of = (on_device, source, rank, pid, device)
+            process = self._processes.get(of)
+            if process is None:
+                process = Process(self._number(), on_device, source, rank, pid, device, self._seen[on_device])
+                self._seen[on_device] += 1
+                self._processes[of] = process
+            if context is not None:
+                process.contexts.add(context)
+            self.lanes.append(Lane(process, context, stream, tid, len(self.lanes), api))
+        return known
+
+    def track(self, lane: int, extra: int) -> int:
+        """Return the number of the n-th track of a lane."""
+        owner = self.lanes[lane]
+        known = owner.tracks.get(extra)
+        if known is None:
+            known = owner.tracks[extra] = len(self.tracks)
+            self.tracks.append(Track(owner, extra, self._number()))
+        return known
+
+    def place(self, track: int) -> str:
+        """Return the pid and tid of a track as members of an event."""
+        owner = self.tracks[track]
+        return f'"pid":{owner.lane.process.number},"tid":{owner.number}'
+
+    def tell(self, track: int, *, thread: bool) -> list[str]:
+        """Return the M events that introduce a track's process and, where asked, the track; only what is not told yet.
+
+        thread: the track holds slices or marks, not only what belongs to the process as a whole.
+        """
+        owner = self.tracks[track]
+        process = owner.lane.process
+        process.place = process.place or self.place(track)
+        now = (self.process_name(process), _order(process))
+        out = _changes("process", process.place, process.told, now)
+        process.told = now
+        if thread:
+            named = (self.track_name(owner), _track_order(owner))
+            out += _changes("thread", self.place(track), owner.told, named)
+            owner.told = named
+        return out
+
+    def tell_late(self) -> list[str]:
+        """Return the M events of what has got another name since it was introduced."""
+        out: list[str] = []
+        for number, track in enumerate(self.tracks):
+            if track.lane.process.told is not None:
+                out += self.tell(number, thread=track.told is not None)
+        return out
+
+    def process_name(self, process: Process) -> str:
+        """Return the name of a process: its rank, its input where there are several, and what it is."""
+        run, source = self._run, process.source
+        words = []
+        if process.rank is not None:
+            words.append(f"rank {process.rank}")
+        if len(run.sources) > 1:
+            facts = run.sources[source] if 0 <= source < len(run.sources) else None
+            words.append((facts.label or PurePath(facts.path).name) if facts else f"input {source}")
+        pid = None if process.pid is None else run.ids.get(("pid", source, process.pid), str(process.pid))
+        name = run.processes.get((source, process.pid), "")
+        if process.on_device:
+            number = "" if process.device is None else self._id("device", source, process.device)
+            model = run.devices.get((source, process.device), "")
+            device = " ".join(filter(None, ("GPU", number if number != model else "", model)))
+            words.append(device + (f" (process {pid})" if pid is not None else ""))
+        elif pid is None:
+            words.append(name or "host, no process stated")
+        else:
+            words.append(f"{name} (process {pid})" if name else f"process {pid}")
+        return " · ".join(words)
+
+    def track_name(self, track: Track) -> str:
+        """Return the name of a stream or thread; extra tracks are numbered from 2."""
+        lane, process = track.lane, track.lane.process
+        if process.on_device:
+            text = "no stream stated" if lane.stream is None else ""
+            if lane.stream is not None:
+                name = self._run.streams.get((process.source, process.device, lane.stream), "")
+                text = f"stream {self._id('stream', process.source, lane.stream)}" + (f" {name}" if name else "")
+            if len(process.contexts) > 1 and lane.context is not None:
+                text += f", context {self._id('context', process.source, lane.context)}"
+        elif lane.tid is None:
+            text = "API calls" if lane.api else "no thread stated"
+        else:
+            number = self._id("tid", process.source, lane.tid)
+            name = self._run.threads.get((process.source, process.pid, lane.tid), "")
+            text = f"{name} (thread {number})" if name else f"thread {number}"
+        return f"{text} ({track.extra + 1})" if track.extra else text
+
+    def _id(self, column: str, source: int, number: int) -> str:
+        return self._run.ids.get((column, source, number), str(number))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Return what each track stands for, as JSON values."""
+        return [
+            {
+                "pid": t.lane.process.number, "tid": t.number, "source": t.lane.process.source,
+                "rank": t.lane.process.rank, "process": t.lane.process.pid,
+                "side": "device" if t.lane.process.on_device else "host", "device": t.lane.process.device,
+                "context": t.lane.context, "stream": t.lane.stream, "thread": t.lane.tid, "extra": t.extra,
+            }
+            for t in self.tracks
+        ]  # fmt: skip
+
+
+def _changes(what: str, place: str, before: tuple[str, int] | None, now: tuple[str, int]) -> list[str]:
+    """Return the M events of a name and a place in the order, where they differ from what was told before."""
+    out = []
+    if before is None or before[0] != now[0]:
+        out.append(f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
+    if before is None or before[1] != now[1]:
+        out.append(f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{now[1]}}}}},\n')
+    return out
+
+
+def _order(process: Process) -> int:
+    """Rank by rank (input by input, where no rank is known): the host's processes, then GPU 0, 1, ..."""
+    block = process.source if process.rank is None else process.rank
+    within = 500 + min(max(process.device or 0, 0), 399) if process.on_device else 0
+    return min(max(block, 0), 20_000) * 100_000 + within * 100 + min(process.order, 99 if process.on_device else 49_999)
+
+
+def _track_order(track: Track) -> int:
+    lane = track.lane
+    known = lane.stream if lane.process.on_device else lane.order
+    return min(max(known or 0, 0), 1_000_000) * 1000 + min(track.extra, 999)

@@ -1,0 +1,86 @@
+"""Ranges of each thread into nested nodes: one pass in order of start, many threads at once.
+
+Memory is bounded by what is open.
+
+A node is written when a later row shows that it has ended, so children stand before their parents; Paddle joins nodes
+by id and parentid, not by place (deserialization_reader.cc), and sorts children by id, which is by start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from tracekit.messages import TREE_TYPES, messages, varint
+from tracekit.writers.paddle._pieces import Pieces
+
+HOST_NODE, CALL, MEMORY, SUPPLEMENT = 2, 4, 5, 6
+"""Field numbers: host_nodes of a tree; runtime_nodes, mem_nodes and op_supplement_nodes of a node."""
+
+
+@dataclass(slots=True)
+class _Open:
+    start: int
+    end: int
+    number: int
+    pieces: Pieces
+
+
+@dataclass(slots=True)
+class Tree:
+    """The nodes of one thread. `crossing`: ranges that overlap another without lying within it."""
+
+    thread: int
+    spool: BinaryIO
+    nodes: Pieces = field(init=False)
+    root: Pieces = field(init=False)
+    crossing: int = 0
+    _open: list[_Open] = field(default_factory=list)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self.nodes, self.root = Pieces(self.spool), Pieces(self.spool)
+
+    def add_range(self, start: int, end: int, event: Any, inner: list[Any]) -> None:
+        """Open a node; ranges come by (start, -end)."""
+        self._close_before(start)
+        parent = next((o for o in reversed(self._open) if o.end >= end and (o.end > start or o.start == start)), None)
+        if self._open and parent is not self._open[-1] and self._open[-1].end > start:
+            self.crossing += 1
+        self._count += 1
+        pieces = Pieces(self.spool)
+        # id, parentid, host_trace_event: the fields of a node in the order of their numbers.
+        pieces.add(varint(1 << 3) + varint(self._count) + varint(2 << 3) + varint(parent.number if parent else 0))
+        pieces.message(3, event.SerializeToString())
+        for each in inner:
+            pieces.message(SUPPLEMENT, each.SerializeToString())
+        self._open.append(_Open(start, end, self._count, pieces))
+
+    def add_inner(self, start: int, end: int, number: int, message: Any) -> None:
+        """Put a call or an allocation into the innermost node that holds it wholly, else into the root."""
+        self._close_before(start)
+        owner = next((o.pieces for o in reversed(self._open) if o.start <= start and end <= o.end), self.root)
+        owner.message(number, message.SerializeToString())
+
+    def _close_before(self, start: int) -> None:
+        """Write nodes that ended before `start`. One that ends at it may hold an allocation at that moment still."""
+        while self._open and self._open[-1].end < start:
+            self.nodes.message(HOST_NODE, self._open.pop().pieces)
+
+    def finish(self) -> Pieces:
+        """Return the ThreadNodeTreeProto; its first node is the root that Paddle puts there."""
+        while self._open:
+            self.nodes.message(HOST_NODE, self._open.pop().pieces)
+        event = messages("nodetree")["HostTraceEventProto"](
+            name=b"root node", type=TREE_TYPES.index("UserDefined"), start_ns=0, end_ns=(1 << 64) - 1, process_id=0,
+            thread_id=0,
+        )  # fmt: skip
+        root = Pieces(self.spool)
+        root.add(varint(1 << 3) + varint(0) + varint(2 << 3) + varint(-1))
+        root.message(3, event.SerializeToString())
+        root.append(self.root)
+        tree = Pieces(self.spool)
+        tree.add(varint(1 << 3) + varint(self.thread))
+        tree.message(HOST_NODE, root)
+        tree.append(self.nodes)
+        return tree
