@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support import GOLDENS
+from viewers import end_viewers
 
 settings.register_profile(
     "tracekit",
@@ -29,6 +30,12 @@ sys.dont_write_bytecode = False
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write what was computed into tests/goldens")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def viewers_of_the_session() -> Iterator[None]:
+    yield
+    end_viewers()
 
 
 @pytest.fixture

