@@ -180,7 +180,7 @@ def test_a_run_may_have_any_printable_name(run: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", [" ", "x" * 201, "a\nb", "\udcff", "ü" * 40])
 def test_a_name_that_no_folder_can_have_is_refused(run: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no name for a run"):
+    with pytest.raises(UsageError, match="not a name for a run"):
         archive.add(tmp_path, CSV, run=run)
 
 
@@ -196,7 +196,7 @@ def test_the_usual_name_is_label_then_folder_then_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tags", [{"": "x"}, {"a=b": "c"}, {"a": "b\n"}, {"a\x00": "b"}])
 def test_tags_are_printable(tags: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no tag"):
+    with pytest.raises(UsageError, match="not a tag"):
         archive.add(tmp_path, CSV, tags=tags)
 
 
@@ -249,7 +249,7 @@ def test_a_place_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="no such archive"):
         archive.entries(tmp_path / "missing")
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         archive.entries(tmp_path / "file")
     with pytest.raises(OutputError, match="cannot be made a folder"):
         archive.add(tmp_path / "file" / "below", CSV)

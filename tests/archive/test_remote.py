@@ -110,5 +110,5 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_url_of_no_known_kind_is_told() -> None:
     pytest.importorskip("fsspec")
-    with pytest.raises(InputError, match="no place that I know"):
+    with pytest.raises(InputError, match="not a known kind of place"):
         archive.entries("nosuch://bucket/a")

@@ -172,7 +172,7 @@ def test_prune_by_tag_and_by_run_and_what_is_kept_in_any_case(root: Path) -> Non
 
 
 def test_prune_asks_what_to_remove(root: Path) -> None:
-    with pytest.raises(UsageError, match="nothing says"):
+    with pytest.raises(UsageError, match="no criterion says"):
         archive.prune(root)
 
 

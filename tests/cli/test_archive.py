@@ -52,13 +52,13 @@ def test_add_prints_the_id_and_tells_the_rest_on_stderr(tmp_path: Path) -> None:
     assert entry["tags"] == {"baseline": "", "gpu": "H200"}
     again = run("add", tmp_path, CSV, "--run", "r")
     assert again.stdout == first.stdout
-    assert "is there already" in again.stderr
+    assert "already archived" in again.stderr
     assert "changed" in run("add", tmp_path, CSV, "--run", "r", "--tag", "x=1").stderr
 
 
 def test_add_says_where_the_date_is_from(tmp_path: Path) -> None:
-    assert "date 2026-01-01 (by the clock of the trace)" in run("add", tmp_path, LOG).stderr
-    assert "when its file was last changed" in run("add", tmp_path, CSV).stderr
+    assert "date 2026-01-01 (from the clock of the trace)" in run("add", tmp_path, LOG).stderr
+    assert "from the last change of its file" in run("add", tmp_path, CSV).stderr
 
 
 def test_add_with_a_filter_and_with_a_bad_input(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_list_names_what_is_damaged_and_shows_the_rest(root: Path) -> None:
     Path(str(listed(root)[0]["path"])).write_bytes(b"x")
     done = run("list", root, code=1)
     assert "r2" in done.stdout
-    assert "no readable Parquet file" in done.stderr
+    assert "not a readable Parquet file" in done.stderr
 
 
 def test_show_tells_everything(root: Path) -> None:
@@ -178,10 +178,10 @@ def test_the_whole_archive_is_an_input(root: Path) -> None:
 
 def test_what_a_list_and_a_prune_could_not_do_is_said(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    assert "nothing is archived in" in run("list", tmp_path / "other").stderr
+    assert "has no archived run" in run("list", tmp_path / "other").stderr
     root = tmp_path / "a"
     run("add", root, CSV, "--tag", "base")
-    assert "nothing is archived" not in run("list", root, "--tag", "none").stderr
+    assert "has no archived run" not in run("list", root, "--tag", "none").stderr
     assert "more than --max-size 1KiB" in run("prune", root, "--max-size", "1KiB", "--keep", "base").stderr
     assert "more than" not in run("prune", root, "--max-size", "1KiB").stderr
 

@@ -76,8 +76,8 @@ def test_too_many_words_advise_quotes() -> None:
 def test_repeats_can_be_named_one_by_one(sides: tuple[str, str]) -> None:
     base, new = sides
     named = [f"--base={base}/r0{i}.parquet" for i in range(6)] + [f"--new={new}/r0{i}.parquet" for i in range(6)]
-    assert "by 6 and 6 runs" in run(*named).stdout
-    assert "by 6 and 6 runs" in run(f"{base}/*.parquet", f"{new}/*.parquet").stdout
+    assert "from 6 and 6 runs" in run(*named).stdout
+    assert "from 6 and 6 runs" in run(f"{base}/*.parquet", f"{new}/*.parquet").stdout
 
 
 @pytest.mark.parametrize(("suffix", "begins"), [("html", "<!doctype html>"), ("md", "# "), ("json", "{"), ("csv", "")])
@@ -96,8 +96,8 @@ def test_the_suffix_of_the_output_names_the_form(
 def test_an_unknown_suffix_is_wrong_usage_that_names_the_forms(sides: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out.xlsx"
     said = run(*sides, "-o", out, code=2).stderr
-    assert f"-o {out}: no form is known by its suffix" in said
-    assert "hint: say it with --format: csv, html, json, markdown, text" in said
+    assert f"-o {out}: the suffix names no output format" in said
+    assert "hint: choose one with --format: csv, html, json, markdown, text" in said
     assert not out.exists()
     run(*sides, "-o", out, "--format", "csv")
     assert out.read_text(encoding="utf-8")

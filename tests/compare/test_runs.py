@@ -13,7 +13,7 @@ from support import sample
 
 from tracekit import archive, compare, pipeline
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED
-from tracekit.compare._inputs import RunInput, once
+from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.inputs import Failure
 from tracekit.report import Report, ReportTable
@@ -66,7 +66,7 @@ def test_one_run_a_side_is_judged_by_its_steps_and_says_so(tmp_path: Path) -> No
     found = compare.compare(base, new)
     assert found.verdict == SLOWER
     assert change(found, "step.p50").values == "steps"
-    assert any("know nothing of how runs differ" in note for note in notes_of(found))
+    assert any("not between runs" in note for note in notes_of(found))
 
 
 def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
     assert change(found, "kernel.total").difference == 0
     assert found.sides is not None
     assert [run.warm_up for run in (*found.sides.base, *found.sides.new)] == [1, 4]
-    assert "new: 4 warm-up steps left out, by the rule of `steps`" in notes_of(found)
+    assert "new: 4 warm-up steps skipped (as in the view `steps`)" in notes_of(found)
 
 
 def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
 def test_one_step_a_side_is_not_enough(tmp_path: Path) -> None:
     found = compare.compare(write(tmp_path / "a.parquet", steps(1)), write(tmp_path / "b.parquet", steps(1, factor=2)))
     assert found.verdict == UNKNOWN
-    assert "1 step of base and 1 of new: 5 of each" in dict(compare.report_of(found).facts)["verdict"]
+    assert "1 step of base and 1 of new: an interval needs 5 of each" in dict(compare.report_of(found).facts)["verdict"]
 
 
 def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_summaries_of_nvprof_are_compared_by_name() -> None:
     found = compare.compare(str(sample("nvprof-csv/summary-old.csv")), str(sample("nvprof-csv/summary-new.csv")))
     assert change(found, "kernel.total").difference == 0
     report = compare.report_of(found)
-    assert any("totals that the profiler had summed itself" in note for note in found.notes)
+    assert any("totals summed by the profiler" in note for note in found.notes)
     api = table(report, "api_parts")
     rows = {row[0]: row for row in api.rows()}
     assert rows["cudaLaunch"][1] == "gone"
@@ -141,7 +141,7 @@ def test_tables_of_a_profiler_are_compared_each_by_itself() -> None:
     assert {"Class", "Ops", "Apply"} <= set(titles)
     assert found.verdict == UNKNOWN
     other = compare.compare(file, str(sample("kineto/gpu.pt.trace.json")))
-    assert any("not in all runs, and not compared: " in note and "Apply" in note for note in other.notes)
+    assert any("only some runs have are not compared: " in note and "Apply" in note for note in other.notes)
 
 
 def test_two_formats_are_compared_with_a_warning() -> None:
@@ -169,7 +169,7 @@ def test_a_folder_of_ranks_is_one_run_and_a_folder_of_repeats_is_several(tmp_pat
     assert found.sides.new[0].owners == 3
     assert change(found, "step.mean").difference == 0
     assert change(found, "kernel.calls").difference == 0
-    assert any("one run, since each file in it is of other ranks" in note for note in found.notes)
+    assert any("read as one run (its files have different ranks)" in note for note in found.notes)
     twice = compare.compare(base, repeats(tmp_path / "repeats", 3, count=6))
     assert twice.sides is not None
     assert len(twice.sides.new) == 3
@@ -268,10 +268,10 @@ def test_of_an_entry_that_stands_twice_the_file_that_tracekit_wrote_is_read(tmp_
     own = RunInput("own", ("own",), entry=entry)
     rest = [RunInput("other", ("other",), entry=other), RunInput("file", ("file",)), RunInput("file", ("file",))]
     for runs in ([foreign, *rest, own], [own, *rest, foreign]):
-        kept, notes = once(runs)
+        kept, notes = unique_runs(runs)
         assert [run.label for run in kept] == ["own", "other", "file", "file"]
         assert notes == ["1 entry found twice, counted once: own"]
-    assert once(rest) == (rest, [])
+    assert unique_runs(rest) == (rest, [])
 
 
 def test_an_entry_that_two_words_name_counts_once(tmp_path: Path) -> None:

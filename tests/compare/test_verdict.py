@@ -97,4 +97,4 @@ def test_zeros_divide_nothing(base: float, new: float) -> None:
 
 def test_the_level_is_the_documented_one() -> None:
     assert compare.LEVEL == 0.965
-    assert compare.LEAST_VALUES == 5
+    assert compare.MIN_VALUES == 5

@@ -1,12 +1,12 @@
-"""Archive: a folder, or a URL that fsspec knows, of self-describing Parquet files. `docs/archive.md` is its guide.
+"""An archive: a folder or fsspec URL of self-describing Parquet files. Guide: `docs/archive.md`.
 
     ROOT/events/date=2026-01-31/run=nightly/ID-DIGEST.parquet
-    ROOT/totals/...                                             traces without events: their totals are the table
+    ROOT/totals/...                                             traces that have only totals
 
-One file is one run: its rows, its sources with their fingerprints, what became of each record (the ledgers), its tags.
-There is no index and no lock: nothing to corrupt, and adding needs nobody's leave. ID is a hash of the sources'
-fingerprints and the run's name, so that adding twice is one file; DIGEST is the beginning of the SHA-256 of the file's
-bytes, so that `verify` sees any change. A file appears whole or not at all.
+One file is one run: its rows, its sources with their fingerprints, the ledgers of its records, its tags. There is no
+index and no lock, so there is nothing to corrupt or to wait for. ID is a hash of the run's name and of its sources'
+fingerprints: adding twice makes one file. DIGEST is the beginning of the SHA-256 of the file's bytes: `verify` detects
+any change. A file gets its name when it is complete.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adding a run: read, write beside the archive, name by content, show."""
+"""Add a run: read the inputs, write a file in a workspace, name it by its content, move it into the archive."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tracekit.trace import Ledger, Run
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of an add.
+    """The result of an add.
 
-    path: the file, an input for every command. new: False when the same sources stood under this run already.
-    changed: a file that was there has new tags or another date, or was made again with `force`.
+    path: the file, an input for every command. new: False if the archive had the same sources under this run already.
+    changed: the existing file has new tags or another date, or was made again with `force`.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What a file says of its place in the archive."""
+    """The archive's metadata in a file."""
 
     id: str
     run: str
@@ -68,8 +68,8 @@ class _Label:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the caller asked for. A field that is None or "" was left to us."""
+class _Request:
+    """The arguments of an add. None and "": not given."""
 
     run: str
     date: Date | None
@@ -77,13 +77,13 @@ class _Wish:
     tags: dict[str, str]
     reading: str
     modified: Date | None
-    """The day on which the oldest of the inputs was last changed; None where that cannot be known."""
+    """The day of the last change of the oldest input; None if that is unknown."""
 
     def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[_Label, list[Stored]]:
-        """Return the label of what was read, and the files that it replaces. Raises: UsageError without any date."""
+        """Return the label of a run that was read, and the files that it replaces. Raises: UsageError for no date."""
         entry_id = identity([str(s.sha256) for s in run.sources], self.run, self.reading)
-        there = _same(store, self.run, entry_id)
-        old = _readable(store, there)
+        existing = _files_of_id(store, self.run, entry_id)
+        old = _newest_readable(store, existing)
         tags = {**(old.tags if old else {}), **self.tags}
         if self.date is not None:
             day, how = self.date, self.date_from
@@ -95,13 +95,13 @@ class _Wish:
             day, how = self.modified, "file"
         else:
             raise UsageError(
-                "the day of the run is unknown: the trace tells no wall clock, and its source no time of change",
-                hint="say it with --date YYYY-MM-DD",
+                "the day of the run is unknown: the trace has no wall clock, and its source no time of change",
+                hint="give it with --date YYYY-MM-DD",
             )
-        return _Label(entry_id, self.run, day, how, dict(sorted(tags.items()))), there
+        return _Label(entry_id, self.run, day, how, dict(sorted(tags.items()))), existing
 
-    def met_by(self, old: Entry) -> bool:
-        """Tell whether what is there is all that was asked for."""
+    def is_met_by(self, old: Entry) -> bool:
+        """Return whether an entry has all tags and the date of the request."""
         return self.tags.items() <= old.tags.items() and self.date in (None, old.date)
 
 
@@ -122,24 +122,25 @@ def add(
     progress: Callable[[float], None] | None = None,
     workspace: Path | None = None,
 ) -> Added:
-    """Archive inputs as one run, side by side, and return where. Memory does not grow with the input.
+    """Archive the inputs as one run and return its place. Memory does not grow with the input.
 
-    root: a folder, which is made, or a URL that fsspec knows. run: its name; without it the label of the first input,
-    the name of the folder, or of the first file up to its first dot. tags: are added to those of an earlier add.
-    date: of the run; without it the day of the first event by the trace's wall clock, else of the source's last change;
-    all in UTC. force: read and write also what is there already. failures: takes the bad inputs among several; without
-    it the first of them raises. workspace: a folder on the file system of the archive, in which the file is prepared
-    (whoever names one clears it after a kill); else a hidden one in the archive. The others as in `pipeline.convert`.
+    root: a folder, made if there is none, or a URL that fsspec knows. run: the name of the run; by default the label of
+    the first input, the name of the folder, or the name of the first file up to its first dot. tags: added to those of
+    an earlier add. date: of the run; by default the day of the first event by the trace's wall clock, else of the
+    source's last change, in UTC. force: read and write again what the archive has already. failures: receives the bad
+    inputs among several; without it, the first one raises. workspace: a folder on the archive's file system to prepare
+    the file in, which the caller removes after a kill; by default a hidden one in the archive. The other arguments are
+    those of `pipeline.convert`.
 
-    Adding the same bytes under the same run again does nothing, or brings the tags and the date up to date. An
-    archived file as the one input keeps its run, date and tags where none are given.
-    Raises: TracekitError; nothing is added then.
+    Adding the same bytes under the same run again does nothing, or updates the tags and the date. A single input that
+    is an archived file keeps its run, date and tags unless others are given.
+    Raises: TracekitError; then nothing is added.
     """
     given = checked_date(date) if isinstance(date, str) else date
     words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     items = expand(words)
     copied = entry_at(items[0].name) if len(items) == 1 else None
-    wish = _Wish(
+    request = _Request(
         run=checked_run(run or (copied.run if copied else _usual_run(words, items))),
         date=given or (copied.date if copied else None),
         date_from="given" if given or not copied else copied.date_from,
@@ -148,19 +149,19 @@ def add(
         modified=None if given else _last_change(items),
     )
     store = open_store(root, create=True)
-    if not force and (old := _already(store, wish, items)) is not None:
+    if not force and (old := _existing(store, request, items)) is not None:
         return _unchanged(old)
     with store.workspace(workspace) as folder:
-        part = folder / ".trace.part"  # no *.parquet: what reads the tree meanwhile must not meet it
+        part = folder / ".trace.part"  # not *.parquet: readers of the tree must not find it
         label: _Label | None = None
         replaced: list[Stored] = []
 
         def text(facts: Run, first_ns: int | None) -> str:
             nonlocal label, replaced
-            label, replaced = wish.label(store, facts, first_ns)
+            label, replaced = request.label(store, facts, first_ns)
             return label.text()
 
-        found: list[Failure] = []
+        all_bad: list[Failure] = []
         while True:
             bad: list[Failure] = []
             done = pipeline.convert(
@@ -177,20 +178,20 @@ def add(
                 label=text,
                 force=True,
             )
-            found += bad
+            all_bad += bad
             if not bad:
                 break
-            # What a bad input gave before its error must not stay: once more, without it.
-            lost = {failure.name for failure in bad}
-            items = [item for item in items if item.name not in lost]
+            # The rows of a bad input before its error must not stay: convert again without it.
+            failed = {failure.name for failure in bad}
+            items = [item for item in items if item.name not in failed]
             if failures is None or not items or any(item.name == "-" for item in items):
                 raise bad[0].error
         if failures is not None:
-            failures.extend(found)
+            failures.extend(all_bad)
         if label is None:
-            raise SchemaError("the writer did not ask for the label of the archive")
-        _nothing_lost(done, part)
-        if not force and (old := _met(store, wish, replaced)) is not None:
+            raise SchemaError("the writer did not call `label`")
+        _check_rows(done, part)
+        if not force and (old := _existing_as_requested(store, request, replaced)) is not None:
             return _unchanged(old)
         with part.open("rb") as file:
             sha256 = file_sha256(file)
@@ -233,25 +234,25 @@ def _usual_run(words: Sequence[PathLike], items: Sequence[Input]) -> str:
 
 
 def _reading(selection: Selection, demangle: bool, options: Mapping[str, str]) -> str:
-    """Return how the sources are read, "" for the usual way: other rows are another entry."""
+    """Return the filters and options of reading as text, "" for the defaults: other rows make another entry."""
     if not selection and demangle and not options:
         return ""
-    asked = {
+    filters = {
         name: sorted(value) if isinstance(value, frozenset) else value
         for name in Selection.__dataclass_fields__
         if (value := getattr(selection, name)) != getattr(ALL, name)
     }
-    return json.dumps([asked, demangle, dict(sorted(options.items()))], sort_keys=True)
+    return json.dumps([filters, demangle, dict(sorted(options.items()))], sort_keys=True)
 
 
 def _last_change(items: Sequence[Input]) -> Date | None:
-    """Return the day on which the oldest input was last changed, None where one does not tell."""
-    days = [_changed(item.name) for item in items]
+    """Return the day of the last change of the oldest input, None if one is unknown."""
+    days = [_day_of_change(item.name) for item in items]
     known = [day for day in days if day is not None]
     return min(known) if len(known) == len(days) else None
 
 
-def _changed(name: str) -> Date | None:
+def _day_of_change(name: str) -> Date | None:
     if name == "-":
         return None
     if "://" not in name:
@@ -269,14 +270,14 @@ def _changed(name: str) -> Date | None:
     return when.astimezone(UTC).date() if isinstance(when, datetime) else None
 
 
-def _same(store: Store, run: str, entry_id: str) -> list[Stored]:
-    """Return the files of an id: one, but for a moment of two adds at once."""
+def _files_of_id(store: Store, run: str, entry_id: str) -> list[Stored]:
+    """Return the files of an id: usually one, several after two adds at the same moment."""
     return store.below(f"run={quote(run, safe='')}", f"{entry_id}-*.parquet")
 
 
-def _readable(store: Store, there: Sequence[Stored]) -> Entry | None:
-    """Return the entry of the newest file that can be read; a damaged one is as good as none."""
-    for stored in sorted(there, key=lambda each: (each.modified, each.name), reverse=True):
+def _newest_readable(store: Store, existing: Sequence[Stored]) -> Entry | None:
+    """Return the entry of the newest file that can be read, None without any."""
+    for stored in sorted(existing, key=lambda each: (each.modified, each.name), reverse=True):
         try:
             return entry_of(store, stored)
         except TracekitError:
@@ -284,8 +285,8 @@ def _readable(store: Store, there: Sequence[Stored]) -> Entry | None:
     return None
 
 
-def _already(store: Store, wish: _Wish, items: Sequence[Input]) -> Entry | None:
-    """Return what is there, where the bytes of the inputs say without reading them that nothing is to be done."""
+def _existing(store: Store, request: _Request, items: Sequence[Input]) -> Entry | None:
+    """Return the entry that an add would make, if the inputs' SHA-256 alone shows that the archive has it."""
     fingerprints = []
     for item in items:
         path = Path(item.name)
@@ -296,19 +297,20 @@ def _already(store: Store, wish: _Wish, items: Sequence[Input]) -> Entry | None:
                 fingerprints.append(file_sha256(file))
         except OSError:
             return None
-    return _met(store, wish, _same(store, wish.run, identity(fingerprints, wish.run, wish.reading)))
+    entry_id = identity(fingerprints, request.run, request.reading)
+    return _existing_as_requested(store, request, _files_of_id(store, request.run, entry_id))
 
 
-def _met(store: Store, wish: _Wish, there: Sequence[Stored]) -> Entry | None:
-    """Return the one file that is there, if it is whole and all that was asked for."""
-    if len(there) != 1 or not _is_whole(store, there[0]):
+def _existing_as_requested(store: Store, request: _Request, existing: Sequence[Stored]) -> Entry | None:
+    """Return the entry of the only existing file, if that is undamaged and has the requested tags and date."""
+    if len(existing) != 1 or not _is_undamaged(store, existing[0]):
         return None
-    old = _readable(store, there)
-    return old if old is not None and wish.met_by(old) else None
+    old = _newest_readable(store, existing)
+    return old if old is not None and request.is_met_by(old) else None
 
 
-def _is_whole(store: Store, stored: Stored) -> bool:
-    """Tell whether a local file has the bytes that its name tells; of a remote one only `verify` asks for them all."""
+def _is_undamaged(store: Store, stored: Stored) -> bool:
+    """Return whether the digest in a file's name is right. A remote file is not read here, only by `verify`."""
     if store.remote:
         return True
     if stored.problem:
@@ -320,14 +322,14 @@ def _is_whole(store: Store, stored: Stored) -> bool:
         return False  # another process has just replaced it
 
 
-def _nothing_lost(done: pipeline.Conversion, part: Path) -> None:
-    """Raise where the file does not hold every row that the ledgers tell of."""
+def _check_rows(done: pipeline.Conversion, part: Path) -> None:
+    """Raise unless the file has every row that the ledgers count."""
     if done.written.left_out:
         reasons = ", ".join(f"{n:,} rows: {reason}" for reason, n in sorted(done.written.left_out.items()))
         raise OutputError(f"the run does not fit into one file ({reasons})", hint="archive its inputs one by one")
-    told = sum(x.events_out for x in done.ledgers), sum(x.totals_out for x in done.ledgers)
-    if told != (done.written.events, done.written.totals):
-        raise SchemaError(f"{part.name}: ledgers tell of {told} rows, written were {done.written}")
+    counted = sum(x.events_out for x in done.ledgers), sum(x.totals_out for x in done.ledgers)
+    if counted != (done.written.events, done.written.totals):
+        raise SchemaError(f"{part.name}: the ledgers count {counted} rows, but {done.written} were written")
 
 
 def _unchanged(old: Entry) -> Added:

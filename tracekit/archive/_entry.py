@@ -1,4 +1,4 @@
-"""Entry: what the footer of one archived file says; and the names that files have."""
+"""The footer of one archived file as an Entry, and the names of files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict
 from urllib.parse import quote, unquote
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,25 +25,25 @@ NAME = re.compile(
     r"(?P<id>[0-9a-f]{16})-(?P<digest>[0-9a-f]{32})\.parquet",
     re.ASCII,
 )
-MOST_RUN_BYTES = 200
-"""File systems take names of 255 bytes."""
+MAX_RUN_BYTES = 200
+"""File systems allow names of 255 bytes."""
 FIRST_DATE = date(2000, 1, 1)
-"""A clock that shows less was never set: no trace of a GPU is older."""
+"""An earlier date comes from a clock that was never set: no trace of a GPU is older."""
 
-_BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One archived run.
 
-    path: takes part in every command as an input. name: relative to the archive. id: 16 hex digits, the same wherever
-    the same sources are archived under the same run. date: of the run, in UTC; date_from: "trace" (its own clock),
-    "file" (when the source was last changed) or "given". events, totals: rows. bytes: size of the file.
-    facts: what the sources say of themselves (tool, command ...), the first source's word first, with "formats" and
-    "devices". fingerprints: SHA-256 of each source as it lay there. ledgers: what became of each record of each source.
-    schema, version: of the event schema, and of the tracekit that wrote the file. as_written: False when another
-    program wrote the file anew (its rows are then unverified); `verify` finds it.
+    path: an input for every command. name: relative to the archive. id: 16 hex digits; equal sources archived under an
+    equal run have an equal id. date: of the run, in UTC. date_from: "trace" (its clock), "file" (last change of the
+    source) or "given". events, totals: numbers of rows. bytes: size of the file.
+    facts: the sources' own facts (tool, command ...; the first source has precedence), and "formats" and "devices".
+    fingerprints: SHA-256 of each source. ledgers: the counts of each source's records.
+    schema, version: of the event schema, and of the tracekit that wrote the file. as_written: False if another program
+    rewrote the file; its rows are then unverified, and `verify` reports it.
     """
 
     id: str
@@ -55,7 +56,7 @@ class Entry:
     events: int
     totals: int
     bytes: int
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     fingerprints: tuple[str, ...]
     sources: tuple[SourceFacts, ...]
     ledgers: tuple[Ledger, ...] = field(repr=False)
@@ -66,12 +67,12 @@ class Entry:
     as_written: bool
 
     def matches(self, tag: str) -> bool:
-        """Tell whether the entry has this tag: "KEY", or "KEY=VALUE"."""
+        """Return whether the entry has a tag: "KEY", or "KEY=VALUE"."""
         key, equals, value = tag.partition("=")
         return key in self.tags and (not equals or self.tags[key] == value)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the public form, as `tracekit archive list|show --format json` prints it."""
+    def to_json(self) -> dict[str, object]:
+        """Return the public JSON object, as `tracekit archive list|show --format json` prints it."""
         return {
             "id": self.id,
             "path": self.path,
@@ -92,7 +93,7 @@ class Entry:
 
 
 def identity(fingerprints: Sequence[str], run: str, reading: str) -> str:
-    """Return the id of sources archived under a run. reading: how they were read, where that was not the usual way."""
+    """Return the id of sources archived under a run. reading: the filters and options of reading, "" for defaults."""
     text = json.dumps([sorted(fingerprints), run, reading], ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
@@ -108,23 +109,23 @@ def name_of(table: str, day: date, run: str, entry_id: str, sha256: str) -> str:
 
 
 def checked_run(run: str) -> str:
-    """Return the name of a run. Raises: UsageError for one that can be no folder's."""
+    """Return the name of a run. Raises: UsageError for one that cannot name a folder."""
     try:
         size = len(quote(run, safe="", errors="strict"))
     except UnicodeEncodeError:
         size = 0
-    if not run.strip() or not 0 < size <= MOST_RUN_BYTES or not run.isprintable():
+    if not run.strip() or not 0 < size <= MAX_RUN_BYTES or not run.isprintable():
         raise UsageError(
-            f"--run {run[:60]!r}: no name for a run", hint=f"printable text of at most {MOST_RUN_BYTES} bytes"
+            f"--run {run[:60]!r}: not a name for a run", hint=f"printable text of at most {MAX_RUN_BYTES} bytes"
         )
     return run
 
 
 def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return tags by key, sorted. Raises: UsageError for a key that is empty or has =, and text that is none."""
+    """Return tags by key, sorted. Raises: UsageError for an empty key, a key with =, and unprintable text."""
     for key, value in tags.items():
         if not key.strip() or "=" in key or not key.isprintable() or not value.isprintable():
-            raise UsageError(f"--tag {key}={value}: no tag", hint="--tag KEY=VALUE, printable text")
+            raise UsageError(f"--tag {key}={value}: not a tag", hint="--tag KEY=VALUE, printable text")
     return dict(sorted(tags.items()))
 
 
@@ -137,7 +138,7 @@ def checked_date(text: str, option: str = "--date") -> date:
 
 
 def clock_date(run: Run, first_ns: int | None) -> date | None:
-    """Return the date of the first event by the trace's own clock, in UTC; None when it does not tell the time."""
+    """Return the date of the first event by the trace's wall clock, in UTC; None without a plausible clock."""
     if run.origin_ns is None:
         return None
     try:
@@ -148,34 +149,47 @@ def clock_date(run: Run, first_ns: int | None) -> date | None:
 
 
 def file_sha256(file: BinaryIO) -> str:
-    """Return the SHA-256 of what is left to read, in hex."""
+    """Return the SHA-256 of a file from its present position on, in hex."""
     digest = hashlib.sha256()
     while chunk := file.read(1 << 20):
         digest.update(chunk)
     return digest.hexdigest()
 
 
+class _LabelJson(TypedDict):
+    id: str
+    run: str
+    date: str
+    date_from: str
+    tags: dict[str, str]
+
+
+class _CheckJson(TypedDict):
+    data_bytes: int
+
+
 def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Entry:
-    """Return what a file's footer says. Raises: ParseError for a file that is none of an archive, or damaged."""
+    """Return the entry in a file's footer. Raises: ParseError for a damaged file, or one that is not archived."""
     try:
         footer = pq.read_metadata(file)
         texts = {k.decode(): v for k, v in (footer.metadata or {}).items() if k.startswith(b"tracekit.")}
-    except _BAD as err:
-        raise ParseError(path, "", f"no readable Parquet file ({_short(err)})", hint=VERIFY) from err
+    except _DAMAGE as err:
+        raise ParseError(path, "", f"not a readable Parquet file ({_short(err)})", hint=VERIFY) from err
     if "tracekit.archive" not in texts:
-        raise ParseError(path, "", "no file of an archive: its metadata has no tracekit.archive", hint=VERIFY)
+        raise ParseError(path, "", "not a file of an archive: its metadata lacks tracekit.archive", hint=VERIFY)
     try:
-        label = json.loads(texts["tracekit.archive"])
+        label = msgspec.convert(json.loads(texts["tracekit.archive"]), _LabelJson)
+        check = msgspec.json.decode(texts["tracekit.check"], type=_CheckJson)
         run = Run.from_json(json.loads(texts["tracekit.run"]))
         ledgers = tuple(map(Ledger.from_json, json.loads(texts["tracekit.ledger"])))
         return Entry(
-            id=str(label["id"]),
+            id=label["id"],
             path=path,
             name=name,
-            run=str(label["run"]),
+            run=label["run"],
             date=date.fromisoformat(label["date"]),
-            date_from=str(label["date_from"]),
-            tags={str(k): str(v) for k, v in dict(label["tags"]).items()},
+            date_from=label["date_from"],
+            tags=label["tags"],
             events=sum(ledger.events_out for ledger in ledgers),
             totals=sum(ledger.totals_out for ledger in ledgers),
             bytes=size,
@@ -187,17 +201,17 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
             table=texts["tracekit.table"].decode(),
             schema=int(texts["tracekit.schema"]),
             version=texts["tracekit.version"].decode(),
-            as_written=int(json.loads(texts["tracekit.check"])["data_bytes"]) == size - 8 - footer.serialized_size,
+            as_written=check["data_bytes"] == size - 8 - footer.serialized_size,
         )
-    except _BAD as err:
-        raise ParseError(path, "footer", f"its facts cannot be read ({_short(err)})", hint=VERIFY) from err
+    except _DAMAGE as err:
+        raise ParseError(path, "footer", f"the metadata cannot be read ({_short(err)})", hint=VERIFY) from err
 
 
-VERIFY = "`tracekit archive verify` looks at every file"
+VERIFY = "`tracekit archive verify` checks every file"
 
 
-def _facts(run: Run) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+def _facts(run: Run) -> dict[str, object]:
+    facts: dict[str, object] = {}
     for source in reversed(run.sources):
         facts |= source.facts
     facts["formats"] = sorted({source.format for source in run.sources})
@@ -210,7 +224,7 @@ def _short(err: BaseException) -> str:
 
 
 def run_of(name: str) -> str:
-    """Return the run that a file's name tells. Raises: InputError for another name."""
+    """Return the run in a file's name. Raises: InputError for another name."""
     found = NAME.fullmatch(name)
     if found is None:
         raise InputError(f"{name}: not the name of an archived file")

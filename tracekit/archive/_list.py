@@ -1,4 +1,4 @@
-"""Finding and reading what is archived."""
+"""Find and read archived runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from pyarrow import fs
 
@@ -19,7 +18,7 @@ from tracekit.inputs import Failure
 from tracekit.trace import Trace
 
 REMOTE_READERS = 16
-"""Footers asked for at once: each waits for the network, not for us."""
+"""Footers read at the same time: each waits for the network."""
 
 
 def entries(
@@ -31,11 +30,11 @@ def entries(
     run: str | None = None,
     failures: list[Failure] | None = None,
 ) -> list[Entry]:
-    """Return what is archived, oldest first: by date, then run, then id. Footers alone are read.
+    """Return the archived runs, oldest first: by date, then run, then id. Only footers are read.
 
-    tag: "KEY" or "KEY=VALUE"; all of several must be there. since, until: dates, both included. run: its whole name.
-    failures: takes the damaged files; without it the first of them raises.
-    Raises: InputError where there is no archive, ParseError.
+    tag: "KEY" or "KEY=VALUE"; an entry needs all of several. since, until: dates, both included. run: its whole name.
+    failures: receives the damaged files; without it, the first one raises.
+    Raises: InputError if there is no archive, ParseError.
     """
     store = open_store(root)
     low, high = (
@@ -53,7 +52,7 @@ def entries(
                     raise failure.error
                 failures.append(failure)
             continue
-        # A name may be well-formed and yet no date: 2026-02-31. It is verify's business; here it has no place in time.
+        # The date may not exist (2026-02-31). `verify` reports that; here it is compared as text.
         day = found["date"]
         if (low and day < low.isoformat()) or (high and day > high.isoformat()):
             continue
@@ -64,24 +63,24 @@ def entries(
 
 
 def _may_hold_runs(stored: Stored) -> bool:
-    """Tell whether what cannot be read is one of an archive's folders: runs that are not seen would be missing."""
+    """Return whether an unreadable place is a folder of an archive, so that its runs would be missing."""
     top, _, inside = stored.name.partition("/")
     return stored.name == "." or (top in TABLES and (not inside or inside.startswith("date=")))
 
 
 def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) -> list[Entry]:
-    def one(stored: Stored) -> Entry | Failure | None:
+    def read(stored: Stored) -> Entry | Failure | None:
         try:
             return entry_of(store, stored)
         except TracekitError as err:
-            gone = isinstance(err.__cause__, FileNotFoundError)  # removed since it was listed
-            return None if gone else Failure(stored.path, err)
+            was_removed = isinstance(err.__cause__, FileNotFoundError)  # since it was listed
+            return None if was_removed else Failure(stored.path, err)
 
     if store.remote and len(chosen) > 1:
         with ThreadPoolExecutor(REMOTE_READERS) as pool:
-            found = list(pool.map(one, chosen))
+            found = list(pool.map(read, chosen))
     else:
-        found = [one(stored) for stored in chosen]
+        found = [read(stored) for stored in chosen]
     out = []
     for each in found:
         if isinstance(each, Failure):
@@ -102,7 +101,7 @@ def entry_of(store: Store, stored: Stored) -> Entry:
 
 
 def entry_at(path: str | Path) -> Entry | None:
-    """Return the entry of the file at a path or URL, None when it is no archived file. Raises: TracekitError."""
+    """Return the entry of the file at a path or URL, None if that is not an archived file. Raises: TracekitError."""
     text = str(path)
     if not text.endswith(".parquet"):
         return None
@@ -124,16 +123,15 @@ def entry_at(path: str | Path) -> Entry | None:
     return None
 
 
-def arrow_file(path: str) -> tuple[Any, str]:
-    """Return the Arrow file system of a path or URL, and the path in it, for scans that read parts of a file."""
+def arrow_file(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the Arrow file system of a path or URL, and the path in it, to read parts of a file."""
     if "://" not in path:
         return fs.LocalFileSystem(), path
-    filesystem, inside = open_store(path).arrow()
-    return filesystem, inside
+    return open_store(path).arrow()
 
 
 def find(root: str | Path, entry_id: str) -> Entry:
-    """Return the entry whose id begins so (at least 4 digits). Raises: InputError for none or several."""
+    """Return the entry whose id begins with at least 4 digits. Raises: InputError for none or several."""
     store = open_store(root)
     wanted = entry_id.strip().lower()
     if len(wanted) < 4 or not set(wanted) <= set("0123456789abcdef"):
@@ -143,8 +141,8 @@ def find(root: str | Path, entry_id: str) -> Entry:
         raise InputError(f"{root}: no entry's id begins with {entry_id}", hint=_IDS)
     ids = {stored.name.rpartition("/")[2][:16] for stored in found}
     if len(ids) > 1:
-        raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="write more of its digits")
-    # Two files of one id: two processes archived it at once, or it has moved; the later one is what add would keep.
+        raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="give more digits")
+    # Two files of one id: two processes archived it at once, or one was moved. An add would keep the newer file.
     return entry_of(store, max(found, key=lambda stored: (stored.modified, stored.name)))
 
 
@@ -152,12 +150,12 @@ _IDS = "`tracekit archive list ARCHIVE` shows the ids"
 
 
 def read(entry: Entry) -> Trace:
-    """Return the trace as it was archived: rows, facts and ledgers are those of its sources. Raises: TracekitError."""
+    """Return the archived trace, with the rows, facts and ledgers of its sources. Raises: TracekitError."""
     return pipeline.read(entry.path)
 
 
 def is_archive(root: str | Path) -> bool:
-    """Tell whether a folder or URL looks like an archive. Raises: TracekitError for a URL that cannot be read."""
+    """Return whether a folder or URL looks like an archive. Raises: TracekitError for a URL that cannot be read."""
     if "://" not in str(root):
         return any(name.startswith("date=") for table in TABLES for name in names_in(Path(root) / table))
     return any(NAME.fullmatch(stored.name) for stored in open_store(root).files("*.parquet"))

@@ -1,4 +1,4 @@
-"""Removing what is old, too much, or not wanted any more."""
+"""Remove entries by age, size, tag or run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tracekit.errors import UsageError
 from tracekit.inputs import Failure
 
 LEFTOVER_AGE_S = 24 * 3600
-"""An add that prepares its file for a day has been killed."""
+"""Age at which the workspace of an add belongs to a killed process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was removed, or would be with `dry_run`; how many entries and bytes stay; leftovers of killed adds."""
+    """The entries removed (or to remove, with `dry_run`), what is kept, and removed workspaces of killed adds."""
 
     removed: tuple[Entry, ...]
     kept: int
@@ -29,7 +29,7 @@ class Pruned:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that were set free."""
+        """Return the bytes of the removed files."""
         return sum(entry.bytes for entry in self.removed)
 
 
@@ -44,37 +44,38 @@ def prune(
     dry_run: bool = False,
     failures: list[Failure] | None = None,
 ) -> Pruned:
-    """Remove entries and return which; with `dry_run` nothing is removed.
+    """Remove entries and return them; with `dry_run` nothing is removed.
 
-    tag, run: only such entries are looked at. before: those whose date is earlier go. max_bytes: then the oldest of
-    them go until the whole archive is no larger. Without before and max_bytes all that have the tag or the run go.
-    keep: entries of such a tag stay in any case. Damaged files are left alone, and go to `failures`.
-    Raises: UsageError when nothing says what to remove; InputError, OutputError.
+    tag, run: only entries with these can be removed. keep: entries with such a tag are always kept. before: remove
+    those with an earlier date. max_bytes: then remove the oldest, until the whole archive is not larger. Without before and
+    max_bytes, all entries with the tag or run are removed. Damaged files are kept, and added to `failures`.
+    Raises: UsageError without a criterion; InputError, OutputError.
     """
     if before is None and max_bytes is None and not tag and run is None:
         raise UsageError(
-            "nothing says what to remove", hint="--older-than 90d, --max-size 10GiB, --tag KEY=VALUE or --run"
+            "no criterion says which runs to remove",
+            hint="--older-than 90d, --max-size 10GiB, --tag KEY=VALUE or --run",
         )
     store = open_store(root)
     found = entries(root, failures=failures)
     wanted, kept = ([t] if isinstance(t, str) else list(t) for t in (tag, keep))
-    able = [
+    removable = [
         e
         for e in found
         if all(e.matches(t) for t in wanted) and run in (None, e.run) and not any(e.matches(t) for t in kept)
     ]
-    gone = able if max_bytes is None and before is None else []
+    gone = removable if max_bytes is None and before is None else []
     if before is not None:
-        gone = [entry for entry in able if entry.date < before]
+        gone = [entry for entry in removable if entry.date < before]
     if max_bytes is not None:
-        left = sum(entry.bytes for entry in found) - sum(entry.bytes for entry in gone)
+        size = sum(entry.bytes for entry in found) - sum(entry.bytes for entry in gone)
         names = {entry.name for entry in gone}
-        for entry in able:  # oldest first
-            if left <= max_bytes:
+        for entry in removable:  # oldest first
+            if size <= max_bytes:
                 break
             if entry.name not in names:
                 gone = [*gone, entry]
-                left -= entry.bytes
+                size -= entry.bytes
     now = datetime.now(UTC).timestamp()
     leftovers = [s for s in store.files(f"{WORKSPACE}*") if now - s.modified > LEFTOVER_AGE_S]
     if not dry_run:

@@ -1,4 +1,4 @@
-"""Where an archive lies: a local folder, or a URL that fsspec knows. A file appears in it whole or not at all."""
+"""The place of an archive: a local folder or an fsspec URL. A file gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 TABLES = ("events", "totals")
 """The top folders of an archive."""
 WORKSPACE = ".adding-"
-"""Local adds prepare their file in a folder of this prefix; one that is left was killed in the middle."""
+"""Prefix of the folder in which a local add prepares its file. A killed add leaves the folder."""
 COPY_BYTES = 1 << 20
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"})
-"""Where an object appears when it is complete; elsewhere a file is written under another name first."""
+"""Stores where an object appears when it is complete. In others, a file is written under another name first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """One file. name: relative to the archive, with /. path: what every command takes as an input. modified: Unix s.
 
-    problem: why it cannot be read at all (a folder without permission, a broken link, a pipe), "" for a usual file.
+    problem: why it cannot be read (a folder without permission, a broken link, a pipe), "" for a regular file.
     """
 
     name: str
@@ -40,40 +43,40 @@ class Stored:
 
 
 class Store(Protocol):
-    """What an archive needs of the place where it lies. All methods raise TracekitError alone."""
+    """The operations of an archive on its place. All methods raise only TracekitError."""
 
     root: str
     remote: bool
 
     def files(self, pattern: str = "*") -> list[Stored]:
-        """Return the files whose relative name matches (* matches / too), sorted by name."""
+        """Return the files whose relative name matches, sorted by name; * also matches /."""
 
     def below(self, run: str, pattern: str) -> list[Stored]:
-        """Return the files of that pattern in a run's folders ("run=NAME"), whatever their table and date."""
+        """Return the matching files in the folders of a run ("run=NAME"), of any table and date."""
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading; it can be sought."""
+        """Open a file for reading, with seek."""
 
     def workspace(self, within: Path | None = None) -> contextlib.AbstractContextManager[Path]:
-        """Give a local folder from which `put` is cheap, in `within` if that is named; it vanishes afterwards."""
+        """Return a context with a local folder from which `put` is cheap; removed at the end. within: its parent."""
 
     def put(self, local: Path, name: str) -> None:
-        """Give a file of the workspace its name, in place of what is there."""
+        """Move a file of the workspace to its name, and replace an existing file."""
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there still, and its folder, if it is empty now."""
+        """Remove a file if it exists, and its folder if that is empty then."""
 
     def local(self, name: str) -> contextlib.AbstractContextManager[Path]:
-        """Give the file's bytes as a local file."""
+        """Return a context with the file's bytes as a local file."""
 
-    def arrow(self) -> tuple[Any, str]:
+    def arrow(self) -> tuple[FileSystem, str]:
         """Return the place as an Arrow file system, and the path in it."""
 
 
 def open_store(root: str | Path, *, create: bool = False) -> Store:
     """Return the place of an archive. create: make the folder if there is none.
 
-    Raises: InputError where there is no such folder, MissingExtraError for a URL without fsspec, OutputError.
+    Raises: InputError without such a folder, MissingExtraError for a URL without fsspec, OutputError.
     """
     text = str(root)
     if not text.strip():
@@ -87,7 +90,7 @@ def open_store(root: str | Path, *, create: bool = False) -> Store:
         except OSError as err:
             raise OutputError(f"{root}: cannot be made a folder ({err.strerror or err})") from err
     if not path.is_dir():
-        reason = "is no folder" if path.exists() else "no such archive"
+        reason = "not a folder" if path.exists() else "no such archive"
         raise InputError(f"{root}: {reason}", hint="`tracekit archive add ARCHIVE INPUT...` makes one")
     return _Local(path)
 
@@ -104,13 +107,13 @@ class _Local:
     def files(self, pattern: str = "*") -> list[Stored]:
         found: list[Stored] = []
 
-        def unread(err: OSError) -> None:
+        def note_problem(err: OSError) -> None:
             path = Path(str(err.filename))
-            if not isinstance(err, FileNotFoundError):  # gone is no problem: another process has removed it
+            if not isinstance(err, FileNotFoundError):  # another process has just removed it
                 name = path.relative_to(self._path).as_posix()
                 found.append(Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})"))
 
-        for folder, _, names in os.walk(self._path, onerror=unread):
+        for folder, _, names in os.walk(self._path, onerror=note_problem):
             inside = Path(folder).relative_to(self._path)
             for name in names:
                 relative = (inside / name).as_posix()
@@ -136,12 +139,12 @@ class _Local:
             facts = path.stat()
         except FileNotFoundError:
             if path.is_symlink():
-                return [Stored(name, str(path), 0, problem="a link to a file that is not there")]
+                return [Stored(name, str(path), 0, problem="a link to a missing file")]
             return []  # another process has just removed it
         except OSError as err:
             return [Stored(name, str(path), 0, problem=f"cannot be read ({err.strerror or err})")]
-        if not stat.S_ISREG(facts.st_mode):  # a pipe would wait for its writer for ever
-            return [Stored(name, str(path), 0, problem="no regular file")]
+        if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its writer
+            return [Stored(name, str(path), 0, problem="not a regular file")]
         return [Stored(name, str(path), facts.st_size, facts.st_mtime)]
 
     def open(self, name: str) -> BinaryIO:
@@ -170,7 +173,7 @@ class _Local:
                     local.replace(target)
                     break
                 except FileNotFoundError:
-                    # A prune removes empty folders: ours may have gone between the two steps.
+                    # A prune may remove the empty folder between the two steps.
                     if attempt == 7 or not local.exists():
                         raise
             _sync_folder(target.parent)
@@ -195,14 +198,14 @@ class _Local:
     def local(self, name: str) -> Iterator[Path]:
         yield self._path / name
 
-    def arrow(self) -> tuple[Any, str]:
+    def arrow(self) -> tuple[FileSystem, str]:
         from pyarrow import fs
 
         return fs.LocalFileSystem(), self.root
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return what is in a folder; one that another process has just removed holds nothing. (Path.glob would raise.)"""
+    """Return the names in a folder, [] if another process has just removed it. (Path.glob would raise.)"""
     try:
         return [path.name for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -210,7 +213,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name last through a loss of power, where the system can."""
+    """Write a new name to the disk, if the system can, so that it survives a power cut."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -220,7 +223,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 class _Remote:
-    """A URL that fsspec knows. Login and endpoint come from the environment, as for every tool of that store."""
+    """A URL that fsspec knows. Login and endpoint come from the environment, as for other tools of that store."""
 
     remote = True
 
@@ -231,27 +234,30 @@ class _Remote:
             raise MissingExtraError(f"the archive {url}", "remote") from err
         self.root = url
         try:
-            # Other processes add while we look: a listing kept from before would hide their files.
+            # Other processes may add files: a cached listing would hide them.
             self._fs, self._path = fsspec.core.url_to_fs(url, use_listings_cache=False)
         except ImportError as err:
             raise MissingExtraError(f"the archive {url}", "remote") from err
         except ValueError as err:
-            raise InputError(f"{url}: no place that I know ({err})", hint="s3://BUCKET/FOLDER, for example") from err
+            raise InputError(
+                f"{url}: not a known kind of place ({err})", hint="use a folder or a URL such as s3://BUCKET/FOLDER"
+            ) from err
         protocol = self._fs.protocol
         self._objects = not OBJECT_STORES.isdisjoint([protocol] if isinstance(protocol, str) else protocol)
 
-    def arrow(self) -> tuple[Any, str]:
+    def arrow(self) -> tuple[FileSystem, str]:
         from pyarrow import fs
 
-        return fs.PyFileSystem(fs.FSSpecHandler(self._fs)), self._path
+        handler: Callable[[object], fs.FileSystemHandler] = fs.FSSpecHandler  # pyarrow-stubs calls it abstract
+        return fs.PyFileSystem(handler(self._fs)), self._path
 
     def files(self, pattern: str = "*") -> list[Stored]:
-        with self._told():
+        with self._translated_errors():
             self._fs.invalidate_cache()
             try:
                 found = self._fs.find(self._path, detail=True)
             except FileNotFoundError as err:
-                raise InputError(f"{self.root}: no such place", hint="does the bucket exist?") from err
+                raise InputError(f"{self.root}: no such place", hint="check that the bucket exists") from err
         out = []
         for path, facts in found.items():
             name = path[len(self._path) :].lstrip("/")
@@ -265,8 +271,9 @@ class _Remote:
         return self.files(f"*/date=*/{run}/{pattern}")
 
     def open(self, name: str) -> BinaryIO:
-        with self._told():
-            return cast(BinaryIO, self._fs.open(f"{self._path}/{name}", "rb"))
+        with self._translated_errors():
+            file: BinaryIO = self._fs.open(f"{self._path}/{name}", "rb")
+            return file
 
     @contextlib.contextmanager
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
@@ -274,7 +281,7 @@ class _Remote:
             yield Path(folder)
 
     def put(self, local: Path, name: str) -> None:
-        with self._told(writing=True):
+        with self._translated_errors(writing=True):
             target = f"{self._path}/{name}"
             if self._objects:
                 self._fs.put_file(str(local), target)
@@ -285,20 +292,20 @@ class _Remote:
             self._fs.mv(part, target)
 
     def delete(self, name: str) -> None:
-        with self._told(writing=True), contextlib.suppress(FileNotFoundError):
+        with self._translated_errors(writing=True), contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._path}/{name}")
 
     @contextlib.contextmanager
     def local(self, name: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
             path = Path(folder) / Path(name).name
-            with self._told(), self._fs.open(f"{self._path}/{name}", "rb") as file, path.open("wb") as out:
+            with self._translated_errors(), self._fs.open(f"{self._path}/{name}", "rb") as file, path.open("wb") as out:
                 shutil.copyfileobj(file, out, COPY_BYTES)
             yield path
 
     @contextlib.contextmanager
-    def _told(self, *, writing: bool = False) -> Iterator[None]:
-        """Turn what stores raise (each library its own) into one sentence."""
+    def _translated_errors(self, *, writing: bool = False) -> Iterator[None]:
+        """Turn the exceptions of the store's library into one sentence."""
         try:
             yield
         except TracekitError:
@@ -308,12 +315,12 @@ class _Remote:
             kind = OutputError if writing else InputError
             raise kind(
                 f"{self.root}: cannot be {'written' if writing else 'read'} ({text})",
-                hint="is the address right, and the login in the environment?",
+                hint="check the address, and the login in the environment",
             ) from err
 
 
 def remote_errors() -> tuple[type[Exception], ...]:
-    """Return what libraries of object stores raise where a place cannot be reached, or a login is refused."""
+    """Return the exceptions of object stores for a place that cannot be reached or a refused login."""
     found: list[type[Exception]] = [OSError, ValueError, TimeoutError, NotImplementedError]
     with contextlib.suppress(ImportError):
         from botocore.exceptions import BotoCoreError, ClientError
@@ -327,5 +334,5 @@ def _cannot_read(path: str, err: OSError) -> InputError:
 
 
 def _cannot_write(path: str, err: OSError) -> OutputError:
-    hint = "free some space" if err.errno == errno.ENOSPC else "is there permission to write?"
+    hint = "free some space" if err.errno == errno.ENOSPC else "check the permission to write"
     return OutputError(f"{path}: cannot be written ({err.strerror or err})", hint=hint)

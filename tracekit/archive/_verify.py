@@ -1,4 +1,4 @@
-"""Proving that an archive is what was put into it: every byte hashed, every row counted, every name checked."""
+"""Verify an archive: hash every byte, count every row, check every name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tracekit import pipeline
 from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, name_of, read_entry
@@ -17,12 +16,12 @@ from tracekit.trace import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one file.
+    """A problem of one file.
 
-    code: "damaged" (its bytes are not those that its name tells), "wrong-name" (whole, and archived, but not where or
-    what its name says), "foreign-file", "wrong-ledger" (rows and ledgers differ), "unreadable" (whole, but this
-    tracekit cannot read it; or a folder, a link or a pipe that cannot be read at all), "twice" (another file has the
-    same sources under the same run).
+    code: "damaged" (its bytes differ from the digest in its name), "wrong-name" (an undamaged archived file with a
+    wrong name or folder), "foreign-file", "wrong-ledger" (rows and ledgers differ), "unreadable" (undamaged, but this
+    tracekit cannot read it; or a folder, link or pipe that cannot be read), "twice" (another file has the same sources
+    under the same run).
     """
 
     path: str
@@ -32,7 +31,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at: whole files, their rows and bytes; problems; and leftovers of adds that were killed."""
+    """The result of `verify`: good files with their rows and bytes, problems, and workspaces of killed adds."""
 
     files: int = 0
     events: int = 0
@@ -43,9 +42,9 @@ class Verification:
 
 
 def verify(root: str | Path, *, progress: Callable[[float], None] | None = None) -> Verification:
-    """Read every file of an archive as a whole and return what was found. A file that is gone leaves no trace.
+    """Read every file of an archive completely and return the problems. It cannot notice that a file was removed.
 
-    Raises: InputError where there is no archive, or its place cannot be reached.
+    Raises: InputError if there is no archive, or its place cannot be reached.
     """
     store = open_store(root)
     listed = store.files()
@@ -82,7 +81,7 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
 
 
 def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
-    """Return the entry of a file, what is wrong with it, or None for one that was removed meanwhile."""
+    """Return the entry of a file, its problem, or None for a file that was removed meanwhile."""
     name = NAME.fullmatch(stored.name)
     if stored.problem:
         return Problem(stored.path, "unreadable", stored.problem)
@@ -97,47 +96,42 @@ def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
             as_named = name is not None and name["digest"] == sha256[:DIGEST_DIGITS]
             try:
                 entry = read_entry(path, path=stored.path, name=stored.name, size=path.stat().st_size)
-                seen = pipeline.inspect(path, format="parquet")["inputs"][0]
+                inspected = pipeline.inspect(path, format="parquet")["inputs"][0]
             except SchemaError as err:
                 return Problem(stored.path, "wrong-ledger", str(err))
             except TracekitError as err:
                 reason = str(err).replace(f"{path}: ", "").replace(str(path), stored.path)
                 if name is None:
-                    return Problem(stored.path, "foreign-file", f"no file of this archive: {reason}")
+                    return Problem(stored.path, "foreign-file", f"not a file of this archive: {reason}")
                 return Problem(stored.path, "unreadable" if as_named else "damaged", reason)
     except TracekitError as err:
         return Problem(stored.path, "unreadable", str(err))
     right = name_of(entry.table, entry.date, entry.run, entry.id, sha256)
     if stored.name == right:
-        return _counted(entry, seen)
+        return _counted(entry, inspected["events"], inspected["totals"], Ledger.from_json(inspected["ledger"]))
     if name is not None and name["id"] == entry.id and _folder(stored) == folder_of(entry.table, entry.date, entry.run):
-        # Right place, right id, and all that the file itself can check is well: a byte that nothing in it covers.
-        return Problem(
-            stored.path, "damaged", f"its SHA-256 begins with {sha256[:DIGEST_DIGITS]}, not as its name says"
-        )
-    return Problem(stored.path, "wrong-name", f"by what it holds it is {right}")
+        # Only the digest is wrong: the changed byte is one that the file itself does not check.
+        return Problem(stored.path, "damaged", f"its SHA-256 begins with {sha256[:DIGEST_DIGITS]}, unlike its name")
+    return Problem(stored.path, "wrong-name", f"by its content its name is {right}")
 
 
 def _folder(stored: Stored) -> str:
     return stored.name.rpartition("/")[0]
 
 
-def _counted(entry: Entry, seen: dict[str, Any]) -> Entry | Problem:
-    """Hold the rows of a file against the ledgers of its sources."""
+def _counted(entry: Entry, events: int, totals: int, read: Ledger) -> Entry | Problem:
+    """Compare the rows of a file with the ledgers of its sources."""
     try:
         for ledger in entry.ledgers:
             ledger.check()
     except SchemaError as err:
         return Problem(entry.path, "wrong-ledger", str(err))
-    rows = seen["events"], seen["totals"]
-    if rows != (entry.events, entry.totals):
+    if (events, totals) != (entry.events, entry.totals):
         return Problem(
             entry.path,
             "wrong-ledger",
-            f"it holds {rows[0]:,} events and {rows[1]:,} totals; "
-            f"its ledgers tell of {entry.events:,} and {entry.totals:,}",
+            f"it has {events:,} events and {totals:,} totals; its ledgers count {entry.events:,} and {entry.totals:,}",
         )
-    read = Ledger.from_json(seen["ledger"])
     if read.notes or read.dropped:
         return Problem(entry.path, "wrong-ledger", "; ".join(str(note) for note in read.notes.values()))
     return entry

@@ -1,4 +1,4 @@
-"""tracekit archive: runs that last, in a folder or an object store."""
+"""tracekit archive: keep runs in a folder or an object store."""
 
 from __future__ import annotations
 
@@ -35,15 +35,19 @@ if TYPE_CHECKING:
 
 archive = typer.Typer(
     name="archive",
-    help="Keep runs: a folder, or a URL such as s3://, of files that say themselves what they are.",
+    help="Keep runs as self-describing Parquet files, in a folder or a URL such as s3://.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 SHORT_ID = 12
 
-Root = Annotated[str, typer.Argument(metavar="ARCHIVE", help="A folder, or a URL that fsspec knows.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="An id, or its first digits; see `tracekit archive list`.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="KEY[=VALUE]", help="Only with this tag; repeatable.")]
+Root = Annotated[str, typer.Argument(metavar="ARCHIVE", help="A folder, or a URL such as s3://BUCKET/FOLDER.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="An id or its first digits, as `tracekit archive list` shows them.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="KEY[=VALUE]", help="Only runs with this tag; repeatable.")
+]
 Form = Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")]
 ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text or json.")]
 
@@ -53,14 +57,14 @@ ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text o
 def add(
     root: Root,
     reading: Reading,
-    run: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; else that of the first input.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A tag to keep; repeatable.")] = None,
+    run: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; by default that of the first input.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add a tag; repeatable.")] = None,
     date: Annotated[
-        str, typer.Option(metavar="YYYY-MM-DD", help="Day of the run; else by its own clock, else of its file.")
+        str, typer.Option(metavar="YYYY-MM-DD", help="Day of the run; by default from its clock, else from its file.")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Make again what is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Archive again what the archive has already.")] = False,
 ) -> None:
-    """Archive the inputs as one run. The same sources under the same run are kept once."""
+    """Archive the inputs as one run. The same sources under the same run are archived once."""
     from tracekit import archive as archives
 
     failures: list[Failure] = []
@@ -77,15 +81,19 @@ def add(
             progress=update,
             **reading.words(),
         )
-    rows = [f"{n:,} {what}" for n, what in ((done.events, "events"), (done.totals, "totals")) if n]
-    word = "added" if done.new else "changed" if done.changed else "is there already:"
-    say(f"{word} {done.path}: {' and '.join(rows) or 'no events'}, {done.bytes:,} bytes")
-    source = {"trace": "by the clock of the trace", "file": "when its file was last changed", "given": "as given"}
+    word = "added" if done.new else "changed" if done.changed else "already archived:"
+    say(f"{word} {done.path}: {_rows(done.events, done.totals)}, {done.bytes:,} bytes")
+    source = {"trace": "from the clock of the trace", "file": "from the last change of its file", "given": "as given"}
     say(f"run {done.run}, date {done.date} ({source[done.date_from]}){''.join(f', {t}' for t in _texts(done.tags))}")
     if done.new or done.changed:
         tell_ledger(done.ledgers)
     print(done.id)
     finish(failures)
+
+
+def _rows(events: int, totals: int) -> str:
+    counts = [f"{n:,} {what}" for n, what in ((events, "events"), (totals, "totals")) if n]
+    return " and ".join(counts) or "no events"
 
 
 def _tags(words: Sequence[str] | None) -> dict[str, str]:
@@ -105,11 +113,11 @@ def list_(
     root: Root,
     tag: Tags = None,
     run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run.")] = None,
-    since: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="From this day on.")] = "",
-    until: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Up to this day.")] = "",
+    since: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Only runs since this day.")] = "",
+    until: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Only runs up to this day.")] = "",
     format_: Form = "text",
 ) -> None:
-    """List what is archived, oldest first."""
+    """List the archived runs, oldest first."""
     from tracekit import archive as archives
 
     failures: list[Failure] = []
@@ -119,12 +127,16 @@ def list_(
     else:
         _print_table(root, _listing(found), format_)
     if not (found or failures or archives.is_archive(root)):
-        say(f"note: nothing is archived in {root}")
+        say(f"note: {root} has no archived run")
     finish(failures)
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _list_text(values: object, separator: str) -> str:
+    return separator.join(map(str, values)) if isinstance(values, list) else str(values)
 
 
 def _print_json(value: object) -> None:
@@ -140,7 +152,7 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
     from tracekit.report import Report, Section
 
     if form not in ("text", "csv", "markdown"):
-        raise UsageError(f"--format {form}: no such form", hint="one of: text, json, csv, markdown")
+        raise UsageError(f"--format {form}: not an output format", hint="one of: text, json, csv, markdown")
     report = Report(title, __version__, (), (Section("archive", table.title, (table,)),))
     sys.stdout.write(pipeline.render(report, form, RenderOptions(width=output_width())))
 
@@ -163,18 +175,18 @@ def _listing(found: Sequence[Entry]) -> ReportTable:
             Column("bytes", "size", Unit.BYTES, [entry.bytes for entry in found], 1),
             Column("tags", "tags", Unit.TEXT, [" ".join(_texts(entry.tags)) for entry in found], 1),
             Column("sources", "sources", Unit.COUNT, [len(entry.sources) for entry in found], 2),
-            Column("formats", "formats", Unit.TEXT, [" ".join(entry.facts["formats"]) for entry in found], 2),
+            Column("formats", "formats", Unit.TEXT, [_list_text(entry.facts["formats"], " ") for entry in found], 2),
         ),
     )
 
 
 @example("tracekit archive show profiles 3f9a6b0c")
 def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
-    """Show all that one entry says: run, tags, sources with their fingerprints, facts, ledgers."""
+    """Show everything about one entry: run, tags, sources with their fingerprints, facts, ledgers."""
     from tracekit import archive as archives
 
     if format_ not in ("text", "json"):
-        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+        raise UsageError(f"--format {format_}: not an output format", hint="one of: text, json")
     entry = archives.find(root, entry_id)
     if format_ == "json":
         _print_json(entry.to_json())
@@ -191,7 +203,7 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
         ("schema", entry.schema),
         ("tracekit", entry.version),
         *((k, v) for k, v in entry.facts.items() if isinstance(v, (str, int, float))),
-        ("devices", ", ".join(entry.facts["devices"])),
+        ("devices", _list_text(entry.facts["devices"], ", ")),
     ]
     lines += [f"  {key:<16} {str(value)[:400]}" for key, value in facts if str(value)]
     for source in entry.sources:
@@ -205,13 +217,16 @@ def show(root: Root, entry_id: Id, format_: ShortForm = "text") -> None:
 
 @example("tracekit archive verify profiles")
 def verify(root: Root, format_: ShortForm = "text") -> None:
-    """Read every byte and count every row: exit code 1 when a file is damaged, renamed, foreign or there twice."""
+    """Read every byte and count every row.
+
+    Exits with code 1 if a file is damaged, renamed, foreign or archived twice.
+    """
     from dataclasses import asdict
 
     from tracekit import archive as archives
 
     if format_ not in ("text", "json"):
-        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+        raise UsageError(f"--format {format_}: not an output format", hint="one of: text, json")
     with progress(f"verifying {root}") as update:
         found = archives.verify(root, progress=update)
     if format_ == "json":
@@ -219,11 +234,11 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
     else:
         for problem in found.problems:
             line = f"{problem.path}: {problem.code}: {problem.text}"
-            print(printable(line.replace("\n", "\\n")))  # a file's name must not look like two lines of ours
+            print(printable(line.replace("\n", "\\n")))  # the name of a file must not look like a second line
         for path in found.leftovers:
-            print(printable(f"{path}: left by an add that did not end; `prune` removes it when it is a day old"))
+            print(printable(f"{path}: left by an add that was killed; `prune` removes it when it is a day old"))
         print(
-            f"{found.files:,} {'file is' if found.files == 1 else 'files are'} whole: {found.events:,} events, "
+            f"{found.files:,} {'file is' if found.files == 1 else 'files are'} undamaged: {found.events:,} events, "
             f"{found.totals:,} totals, {found.bytes:,} bytes; {_count(len(found.problems), 'problem')}"
         )
     if found.problems:
@@ -233,14 +248,18 @@ def verify(root: Root, format_: ShortForm = "text") -> None:
 @example("tracekit archive prune profiles --older-than 90d --keep baseline --dry-run")
 def prune(
     root: Root,
-    older_than: Annotated[str, typer.Option(metavar="AGE", help="Remove runs older than 90d, 12w, 2y.")] = "",
-    max_size: Annotated[str, typer.Option(metavar="SIZE", help="Remove the oldest until 10GiB are left.")] = "",
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="Remove runs older than this: 90d, 12w, 2y.")] = "",
+    max_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Remove the oldest runs until the archive has this size: 10GiB.")
+    ] = "",
     tag: Tags = None,
     run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run.")] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Never remove what has this tag; repeatable.")
+        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Never remove runs with this tag; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
+    ] = False,
 ) -> None:
     """Remove runs by age, size, tag or name. Try it with --dry-run first."""
     from tracekit import archive as archives
@@ -262,10 +281,10 @@ def prune(
     for entry in done.removed:
         print(printable(f"{word} {entry.date} {entry.id[:SHORT_ID]} {entry.run}: {entry.bytes:,} bytes, {entry.path}"))
     for path in done.leftovers:
-        print(printable(f"{word} {path}: left by an add that did not end"))
+        print(printable(f"{word} {path}: left by an add that was killed"))
     cut = f" (before {before})" if before else ""
     say(f"{word} {_count(len(done.removed), 'run')}{cut}, {done.bytes:,} bytes")
-    say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes stay")
+    say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes kept")
     if most is not None and done.kept_bytes > most:
         say(f"note: that is more than --max-size {max_size}: the rest is kept by --keep, --tag or --run")
     finish(failures)
@@ -291,21 +310,25 @@ def _size(text: str) -> int:
 def export(
     root: Root,
     entry_id: Id,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file; its suffix says the target.")],
-    to: Annotated[str, typer.Option(metavar="TARGET", help="chrome, parquet, jsonl, csv ...; else by suffix.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="The output file; its suffix chooses the target.")
+    ],
+    to: Annotated[
+        str, typer.Option(metavar="TARGET", help="chrome, parquet, jsonl, csv ...; by default from the suffix.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Convert an archived run into any target of `tracekit convert`."""
+    """Convert an archived run to any target of `tracekit convert`."""
     from tracekit import archive as archives
     from tracekit import pipeline
 
     entry = archives.find(root, entry_id)
     with progress(f"converting {entry.path}") as update:
         done = pipeline.convert(entry.path, output, to=to, force=force, progress=update)
-    rows = [f"{n:,} {what}" for n, what in ((done.written.events, "events"), (done.written.totals, "totals")) if n]
-    say(f"wrote {output}: {' and '.join(rows) or 'no events'}, {done.written.path.stat().st_size:,} bytes")
+    rows = _rows(done.written.events, done.written.totals)
+    say(f"wrote {output}: {rows}, {done.written.path.stat().st_size:,} bytes")
     for reason, count in sorted(done.written.left_out.items()):
-        say(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
+        say(f"note: {count:,} {'row' if count == 1 else 'rows'} not written: {reason}")
     for note in done.written.notes:
         say(f"note: {note}")
     tell_ledger(done.ledgers)

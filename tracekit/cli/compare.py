@@ -1,4 +1,4 @@
-"""tracekit compare: two sides of runs, the verdict, and gates on it."""
+"""tracekit compare: the change between two sides of runs, with a verdict and gates."""
 
 from __future__ import annotations
 
@@ -25,43 +25,47 @@ def compare(
         typer.Argument(
             metavar="BASE NEW",
             show_default=False,
-            help="Each a file, a folder of repeats, an archive, ARCHIVE:ID, ARCHIVE:TAG, or a pattern of repeats in "
-            "quotes: 'runs/*.json'.",
+            help="Each is a file, a folder of repeats, an archive, ARCHIVE:ID, ARCHIVE:TAG, or a pattern in quotes: "
+            "'runs/*.json'.",
         ),
     ] = None,
     base: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of BASE; repeatable.")] = None,
     new: Annotated[list[str] | None, typer.Option(metavar="INPUT", help="A run of NEW; repeatable.")] = None,
     baseline: Annotated[
-        str, typer.Option(metavar="ARCHIVE:TAG", help="BASE: entries of an archive, by tag, run=NAME or id.")
+        str, typer.Option(metavar="ARCHIVE:TAG", help="Use archived runs as BASE, by tag, run=NAME or id.")
     ] = "",
     history: Annotated[
-        bool, typer.Option("--history", help="Show the trend and change points of BASE; compare with its last level.")
+        bool,
+        typer.Option("--history", help="Show the trend and change points of BASE, and compare with its last level."),
     ] = False,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE", help='Exit code 3 when it is so: "step.p50 > 3%"; repeatable.'),
+        typer.Option(metavar="RULE", help='Exit with code 3 if the limit is exceeded: "step.p50 > 3%"; repeatable.'),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 3 also where a rule cannot be decided for lack of data.")
+        bool, typer.Option("--strict", help="Exit with code 3 also if the data is not enough to decide a rule.")
     ] = False,
-    min_effect: Annotated[str, typer.Option(metavar="P%", help="Smaller changes do not count.")] = "1%",
+    min_effect: Annotated[str, typer.Option(metavar="P%", help="Ignore smaller changes.")] = "1%",
     same_within: Annotated[
-        str, typer.Option(metavar="P%", help="The verdict is same when the whole interval lies within it.")
+        str, typer.Option(metavar="P%", help='The verdict is "same" if the whole interval is within this.')
     ] = "3%",
-    one_run: Annotated[bool, typer.Option("--one-run", help="A folder is one run, not repeats.")] = False,
+    one_run: Annotated[bool, typer.Option("--one-run", help="Read a folder as one run, not as repeats.")] = False,
     format_: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="text, json, markdown, html or csv; else by suffix.")
+        str,
+        typer.Option("--format", metavar="FORM", help="text, json, markdown, html or csv; by default from the suffix."),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
-    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns; else each column has its own.")] = "",
+    unit: Annotated[
+        str, typer.Option(metavar="UNIT", help="s, ms, us or ns; by default each column has its own.")
+    ] = "",
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Names a table, 0 for all; text and markdown: 20 unless said."),
+        typer.Option(metavar="N", min=0, help="Names in each table, 0 for all; 20 in text and markdown."),
     ] = None,
-    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess of the inputs' format.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Compare runs: faster, slower or the same, how sure that is, and what the change is made of, to the ns."""
+    """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
     from tracekit import compare as comparing
     from tracekit import pipeline
     from tracekit.inputs import refuse_inputs
@@ -70,7 +74,7 @@ def compare(
 
     form = _form(format_, output)
     if unit not in ("", "s", "ms", "us", "ns"):
-        raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+        raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
     limits = comparing.Limits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
@@ -78,7 +82,7 @@ def compare(
     refuse_inputs(output, [*first, *second])
     failures: list[Failure] = []
     with progress("comparing") as update:
-        found = comparing.compare(
+        comparison = comparing.compare(
             first,
             second,
             rules=fail_on or (),
@@ -91,7 +95,7 @@ def compare(
         )
     if top is None:
         top = _TOP if form in ("text", "markdown") else 0
-    report = comparing.report_of(found, top=top)
+    report = comparing.report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
     text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
     if output == "-":
@@ -101,7 +105,7 @@ def compare(
         with new_file(Path(output), force=force) as file:
             file.write(text.encode("utf-8", "replace"))
     failed = False
-    for checked in found.checked:
+    for checked in comparison.checked:
         if checked.state != comparing.MET:
             say(f"{checked.state}: {checked.rule.text}: {checked.text}")
             failed |= checked.state == comparing.VIOLATED or strict
@@ -117,10 +121,10 @@ def _form(format_: str, output: str) -> str:
     forms = ", ".join(sorted(set(_BY_SUFFIX.values())))
     suffix = Path(output).suffix.lower()
     if not format_ and suffix and suffix not in _BY_SUFFIX:
-        raise UsageError(f"-o {output}: no form is known by its suffix", hint=f"say it with --format: {forms}")
+        raise UsageError(f"-o {output}: the suffix names no output format", hint=f"choose one with --format: {forms}")
     form = format_ or _BY_SUFFIX.get(suffix, "text")
     if form not in _BY_SUFFIX.values():
-        raise UsageError(f"--format {form}: no such form", hint=f"one of: {forms}")
+        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {forms}")
     return form
 
 
@@ -138,11 +142,11 @@ def _sides(
         new, rest = rest[:1], rest[1:]
     if rest:
         raise UsageError(
-            f"{len(words)} inputs: two sides are compared",
+            f"{len(words)} inputs, but compare takes two sides",
             hint="put a pattern in quotes, 'runs/*.json', or name repeats with --base and --new",
         )
     if not new and not history:
-        raise UsageError("NEW is missing: two sides are compared", hint="tracekit compare BASE NEW")
+        raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     return given, new
 
 

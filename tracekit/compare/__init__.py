@@ -1,22 +1,22 @@
-"""Compare: two sides of runs; what changed, by how much, how sure that is, and what the change is made of.
+"""Compare two sides of runs: what changed, by how much, with what certainty, and the parts of the change.
 
-`docs/compare.md` has the rules. `compare` gives a Comparison, `report_of` makes the Report that all renderers take.
+Rules: `docs/compare.md`. `compare` returns a Comparison, `report_of` its Report for all renderers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tracekit.analysis.series import ChangePoint, change_points
 from tracekit.compare._history import History, history_of
-from tracekit.compare._inputs import LoadOptions, RunInput, find_runs, load, once
+from tracekit.compare._inputs import LoadedRuns, LoadOptions, find_runs, load, unique_runs
 from tracekit.compare._match import NameGroup, match
 from tracekit.compare._measure import (
     FASTER,
-    LEAST_VALUES,
     LEVEL,
     METRICS,
+    MIN_VALUES,
     SAME,
     SLOWER,
     UNKNOWN,
@@ -35,10 +35,10 @@ from tracekit.schema import Kind
 
 __all__ = [
     "FASTER",
-    "LEAST_VALUES",
     "LEVEL",
     "MET",
     "METRICS",
+    "MIN_VALUES",
     "SAME",
     "SLOWER",
     "UNKNOWN",
@@ -58,13 +58,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    profiles: list[Profile]
-    runs: list[RunInput]
-    notes: list[str]
-
-
 def compare(
     base: str | Sequence[str],
     new: str | Sequence[str] = (),
@@ -77,52 +70,49 @@ def compare(
     failures: list[Failure] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
-    """Return the comparison of two sides, each named by words as `tracekit compare` takes them.
+    """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
 
-    rules: gates, as texts or parsed. history: the base is a series in order of time, looked at for change points; the
-    base of the comparison is what came after the last one. Without `new` the history is all.
+    rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
+    its runs after the last change point are compared. Without `new` the result is the history alone.
     Raises: TracekitError.
     """
     words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
     parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
     if not words[1] and not history:
-        raise UsageError("NEW is missing: two sides are compared", hint="tracekit compare BASE NEW")
+        raise UsageError("NEW is missing", hint="tracekit compare BASE NEW")
     if not words[1] and parsed:
-        raise UsageError(
-            "--fail-on needs NEW: a rule is about a change", hint="tracekit compare BASE NEW --fail-on RULE"
-        )
-    sought = [once(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
-    found = [runs for runs, _ in sought]
-    twice = {run.entry.id for run in found[1] if run.entry}
-    if len(words[0]) == 1 and any(run.entry and run.entry.id not in twice for run in found[0]):
-        # A new entry may carry the tag of the baseline already: it is not held against itself.
-        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in twice]
+        raise UsageError("--fail-on needs NEW: a rule limits a change", hint="tracekit compare BASE NEW --fail-on RULE")
+    unique = [unique_runs(find_runs(side, LoadOptions(format, one_run)) if side else []) for side in words]
+    found = [runs for runs, _ in unique]
+    new_ids = {run.entry.id for run in found[1] if run.entry}
+    if len(words[0]) == 1 and any(run.entry and run.entry.id not in new_ids for run in found[0]):
+        # A new entry may have the tag of the baseline already: it is not compared with itself.
+        found[0] = [run for run in found[0] if not run.entry or run.entry.id not in new_ids]
     total = sum(map(len, found))
     done = 0
-    sides: list[_Loaded] = []
-    for runs, (_, notes) in zip(found, sought, strict=True):
-        before = done
+    sides: list[LoadedRuns] = []
+    for runs, (_, notes) in zip(found, unique, strict=True):
 
-        def told(share: float, before: int = before, count: int = len(runs)) -> None:
+        def side_progress(share: float, before: int = done, count: int = len(runs)) -> None:
             if progress is not None:
                 progress((before + share * count) / total)
 
-        loaded = _Loaded(*load(runs, LoadOptions(format, one_run, failures, told))) if runs else _Loaded([], [], [])
+        options = LoadOptions(format, one_run, failures, side_progress)
+        loaded = load(runs, options) if runs else LoadedRuns([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
-    past = None
+    trend = None
     if history:
-        past = history_of(sides[0].profiles, sides[0].runs)
-        if past.since and sides[1].profiles:
-            sides[0] = replace(sides[0], profiles=sides[0].profiles[past.since :], runs=sides[0].runs[past.since :])
-    if not sides[1].profiles:
-        names = (", ".join(words[0]), "")
-        return Comparison(None, (), None, (), past, tuple(sides[0].notes), names=names)
+        trend = history_of(sides[0].profiles, sides[0].runs)
+        if trend.since and sides[1].profiles:
+            sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
     names = (", ".join(words[0]), ", ".join(words[1]))
-    return replace(_compared(sides, parsed, limits or Limits(), past), names=names)
+    if not sides[1].profiles:
+        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names)
+    return replace(_compared(sides, parsed, limits or Limits(), trend), names=names)
 
 
-def _compared(sides: list[_Loaded], rules: list[GateRule], limits: Limits, past: History | None) -> Comparison:
+def _compared(sides: list[LoadedRuns], rules: list[GateRule], limits: Limits, trend: History | None) -> Comparison:
     base, new = (tuple(side.profiles) for side in sides)
     by_step = all(run.step_count for run in (*base, *new))
     names = [{key for run in runs for key in (run.steady if by_step else run.whole)} for runs in (base, new)]
@@ -133,11 +123,11 @@ def _compared(sides: list[_Loaded], rules: list[GateRule], limits: Limits, past:
     main = _main(both, changes)
     checked = tuple(check(rule, both, limits) for rule in rules)
     notes = [note for side in sides for note in side.notes]
-    return Comparison(both, changes, main, checked, past, (*notes, *_notes(both, names)), limits)
+    return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits)
 
 
 def _main(sides: Sides, changes: Sequence[Change]) -> Change | None:
-    """Return the change that the verdict is about: of the step, else of device work, else of operators."""
+    """Return the change that the verdict is about: the step, else device work, else operators."""
     runs = (*sides.base, *sides.new)
     wanted = "step.mean" if sides.by_step else ""
     if not wanted and all(run.whole for run in runs):
@@ -152,45 +142,45 @@ def _notes(sides: Sides, names: list[set[tuple[str, str]]]) -> list[str]:
     formats = [sorted({f for run in runs for f in run.formats}) for runs in (sides.base, sides.new)]
     if formats[0] != formats[1]:
         notes.append(
-            f"different formats: {', '.join(formats[0])} and {', '.join(formats[1])}; tools name and time things "
-            "differently, so a difference may be theirs"
+            f"different formats: {', '.join(formats[0])} and {', '.join(formats[1])}; tools differ in names "
+            "and times, so a difference may come from the tools"
         )
     for runs, side in ((sides.base, "base"), (sides.new, "new")):
         lacking = sum(not run.step_count for run in runs)
         if lacking and any(run.step_count for run in (*sides.base, *sides.new)):
-            notes.append(f"{lacking} of {len(runs)} runs of {side} have no steps: amounts are of whole runs")
+            notes.append(f"{lacking} of {len(runs)} runs of {side} have no steps: amounts are per run")
         warm = sum(run.warm_up for run in runs)
         if warm and sides.by_step:
-            notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} left out, by the rule of `steps`")
+            notes.append(f"{side}: {warm} warm-up {'step' if warm == 1 else 'steps'} skipped (as in the view `steps`)")
         empty = [run.label for run in runs if not (run.whole or run.whole_host or run.step_count or run.totals)]
         if empty:
             notes.append(f"{side}: nothing to compare in {', '.join(empty[:3])}{' ...' if len(empty) > 3 else ''}")
         if any(run.from_totals for run in runs):
-            notes.append(f"{side}: device work from totals that the profiler had summed itself")
+            notes.append(f"{side}: device work is from totals summed by the profiler")
     sections = [{section for run in runs for section, _ in run.totals} for runs in (sides.base, sides.new)]
     if not all(run.totals for run in (*sides.base, *sides.new)) and (sections[0] or sections[1]):
         alone = ", ".join(sorted(sections[0] | sections[1]))
-        notes.append(f"tables that the profiler had summed itself are not in all runs, and not compared: {alone}")
+        notes.append(f"tables of totals that only some runs have are not compared: {alone}")
     if sides.by_step:
         outside = {k for run in (*sides.base, *sides.new) for k in run.whole} - names[0] - names[1]
         if outside:
             notes.append(
-                f"{len(outside):,} {'name' if len(outside) == 1 else 'names'} of device work only in warm-up or "
-                "outside of steps: not compared"
+                f"{len(outside):,} {'name' if len(outside) == 1 else 'names'} of device work not compared (only in "
+                "warm-up or outside of steps)"
             )
-    if sides.by_runs and min(len(sides.base), len(sides.new)) < LEAST_VALUES:
+    if sides.by_runs and min(len(sides.base), len(sides.new)) < MIN_VALUES:
         notes.append(
-            f"fewer than {LEAST_VALUES} runs on a side: intervals by Student's t, wide since so few runs say little of "
-            "how runs differ"
+            f"fewer than {MIN_VALUES} runs on a side: the intervals (by Student's t) are wide; more runs make them "
+            "narrower"
         )
     if not sides.by_runs and any(_measures(run) for run in (*sides.base, *sides.new)):
         notes.append(
-            "one run a side: intervals are of what happened within the runs, and know nothing of how runs differ "
-            "among themselves"
+            "one run a side: the intervals include variation within the runs, and not between runs; repeat the "
+            "runs to include it"
         )
     return notes
 
 
 def _measures(run: Profile) -> bool:
-    """Tell whether a run has something that is measured."""
+    """Return whether a run has something to measure: steps or kernels."""
     return bool(run.step_count or any(kind == Kind.KERNEL for kind, _ in run.whole))

@@ -1,4 +1,4 @@
-"""History: a metric over runs in order of time, with the places where its level changed."""
+"""History: a metric over runs in order of time, with its change points."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from tracekit.analysis.series import ChangePoint, change_points
 from tracekit.compare._inputs import RunInput
-from tracekit.compare._measure import Metric, of_run, parse_metric
+from tracekit.compare._measure import Metric, metric_of_run, parse_metric
 from tracekit.compare._profile import Profile
 from tracekit.report import Cell, Column, ReportTable, Section, Series
 from tracekit.units import Unit, format_span
 
-_LEAST = 4
+_MIN_RUNS_AROUND = 4
 """Runs on each side of a change point."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """labels, dates, values: one a run, in order; a value is None where a run lacks the metric.
+    """A metric over runs. labels, dates, values: one for each run, in order; a value is None without the metric.
 
-    points: where the level changed, by place among all runs. since: the place of the last change, 0 for none.
+    points: the changes of level, each with the index of its first run.
     """
 
     metric: Metric
@@ -33,22 +33,22 @@ class History:
 
     @property
     def since(self) -> int:
-        """The place of the last change of level, 0 for none."""
+        """Return the index of the first run after the last change of level, 0 for no change."""
         return self.points[-1][0] if self.points else 0
 
 
 def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History:
-    """Return the history of step times; of traces without steps that of device work, else of operators."""
-    wanted = "step.mean"
+    """Return the history of step times; without steps, of device work; without that, of operators."""
+    name = "step.mean"
     if not any(run.step_count for run in profiles):
-        wanted = "device.total" if any(run.whole for run in profiles) else "operator.total"
-    metric = parse_metric(wanted)
+        name = "device.total" if any(run.whole for run in profiles) else "operator.total"
+    metric = parse_metric(name)
     values: list[int | None] = []
     for run in profiles:
-        found = of_run(run, metric, None, by_step=False)
-        values.append(None if found is None else round(found))
-    known = [place for place, value in enumerate(values) if value is not None]
-    points = change_points(np.array([values[place] for place in known], np.float64), least=_LEAST)
+        value = metric_of_run(run, metric, None, by_step=False)
+        values.append(None if value is None else round(value))
+    known = [number for number, value in enumerate(values) if value is not None]
+    points = change_points(np.array([values[number] for number in known], np.float64), least=_MIN_RUNS_AROUND)
     return History(
         metric,
         tuple(run.label for run in runs),
@@ -59,19 +59,19 @@ def history_of(profiles: Sequence[Profile], runs: Sequence[RunInput]) -> History
 
 
 def section_of(history: History) -> Section:
-    """Return table, series and words of a history."""
+    """Return the section of a history: table, series and notes."""
     ratios: list[Cell] = []
     before: int | None = None
     for value in history.values:
         ratios.append(value / before - 1 if value is not None and before else None)
         before = value if value is not None else before
-    marks = {place: _said(point) for place, point in history.points}
+    levels = {number: _change_text(point) for number, point in history.points}
     columns = [
         Column("run", "Run", Unit.TEXT, list(history.labels), 0),
         Column("date", "Date", Unit.TEXT, list(history.dates), 1),
         Column("value", history.metric.text, Unit.NS, list(history.values), 0),
-        Column("change", "To the run before", Unit.RATIO, ratios, 1),
-        Column("said", "Level", Unit.TEXT, [marks.get(place) for place in range(len(history.labels))], 0),
+        Column("change", "Since previous run", Unit.RATIO, ratios, 1),
+        Column("said", "Level", Unit.TEXT, [levels.get(number) for number in range(len(history.labels))], 0),
     ]
     if not any(history.dates):
         del columns[1]
@@ -80,17 +80,17 @@ def section_of(history: History) -> Section:
         Unit.NS,
         list(history.labels),
         list(history.values),
-        marks=tuple((place, "change point") for place in marks),
+        marks=tuple((number, "change point") for number in levels),
     )
     notes = []
-    for place, point in history.points:
+    for number, point in history.points:
         notes.append(
-            f"from {history.labels[place]} on: {format_span(round(point.before))} -> {format_span(round(point.after))} "
-            f"({_said(point)}; as clear a change by chance: at most {100 * point.chance:.1f} %)"
+            f"since {history.labels[number]}: {format_span(round(point.before))} -> {format_span(round(point.after))} "
+            f"({_change_text(point)}; probability by chance: at most {100 * point.chance:.1f} %)"
         )
     count = sum(value is not None for value in history.values)
     if not history.points:
-        few = f"; at least {2 * _LEAST} runs are needed" if count < 2 * _LEAST else ""
+        few = f"; at least {2 * _MIN_RUNS_AROUND} runs are needed" if count < 2 * _MIN_RUNS_AROUND else ""
         notes.append(f"no change point in {count:,} {'run' if count == 1 else 'runs'}{few}")
     lacking = len(history.values) - count
     if lacking:
@@ -98,7 +98,7 @@ def section_of(history: History) -> Section:
     return Section("compare", "History", (ReportTable("history", "History", tuple(columns)),), (series,), tuple(notes))
 
 
-def _said(point: ChangePoint) -> str:
+def _change_text(point: ChangePoint) -> str:
     if not point.before:
         return "changed"
     return f"{'up' if point.after > point.before else 'down'} {100 * (point.after / point.before - 1):+.2f} %"

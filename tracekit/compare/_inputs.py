@@ -1,12 +1,12 @@
-"""What the user calls base and new becomes runs: files, folders, patterns, archives and their entries.
+"""The runs that BASE and NEW name: files, folders, patterns, archives and their entries.
 
-A word is
+A word of the command line is one of these:
 * a file or URL: one run;
-* a pattern: each file or folder that it matches is a run;
-* a folder: each file or folder directly in it is a run (repeats), unless each of them is of other ranks than the rest:
-  then they are the ranks of one run. `one_run` says that they are one run in any case;
-* an archive: each entry is a run; ARCHIVE:ID (4 digits of it or more) is one entry, ARCHIVE:KEY=VALUE and ARCHIVE:KEY
-  are the entries with that tag, ARCHIVE:run=NAME those of a run.
+* a pattern: each matching file or folder is a run;
+* a folder: each file or folder directly in it is a run (repeats). If all of them have different ranks, they are the
+  ranks of one run. With `one_run` they are one run in any case;
+* an archive: each entry is a run. ARCHIVE:ID (4 digits or more) is one entry, ARCHIVE:KEY=VALUE and ARCHIVE:KEY are the
+  entries with that tag, ARCHIVE:run=NAME are those of a run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """One run: its name for people, and its inputs. folder: the folder whose child it is, "" for none."""
+    """One run: its name for people, and its inputs. folder: its parent, if that is an input of repeats; else ""."""
 
     label: str
     inputs: tuple[str, ...]
@@ -46,38 +46,47 @@ class RunInput:
     entry: Entry | None = None
 
 
-def find_runs(words: Sequence[str], how: LoadOptions) -> list[RunInput]:
+@dataclass(frozen=True, slots=True)
+class LoadedRuns:
+    """The runs that could be read, each with its profile. notes: how folders were interpreted."""
+
+    profiles: list[Profile]
+    runs: list[RunInput]
+    notes: list[str]
+
+
+def find_runs(words: Sequence[str], options: LoadOptions) -> list[RunInput]:
     """Return the runs that words name. Raises: TracekitError."""
     found: list[RunInput] = []
     for word in words:
-        found += _of_word(word, how)
+        found += _runs_of_word(word, options)
     if not found:
-        raise UsageError("no input is named", hint="tracekit compare BASE NEW")
+        raise UsageError("no input was given", hint="tracekit compare BASE NEW")
     return found
 
 
-def once(runs: Sequence[RunInput]) -> tuple[list[RunInput], list[str]]:
-    """Return the runs of a side with each archived run once, in order, and a note on those that stood there again.
+def unique_runs(runs: Sequence[RunInput]) -> tuple[list[RunInput], list[str]]:
+    """Return the runs of a side, each archived run once, in order; and a note that names the repeated ones.
 
-    Two adds at the same moment may leave two files of one id, which `archive verify` calls "twice", and two words may
-    name one entry. Its rows are the same: counted as two repeats they would make the spread of runs look smaller than
-    it is. A file that is as tracekit wrote it goes before one that another program wrote anew.
+    Two adds at the same moment may leave two files of one id ("twice" in `archive verify`), and two words may name one
+    entry. Counted as two repeats, the equal rows would make the spread of runs look too small. A file as tracekit wrote
+    it goes before a file that another program wrote.
     """
     kept: list[RunInput] = []
-    place: dict[str, int] = {}
-    again: list[str] = []
+    index_of_id: dict[str, int] = {}
+    repeated: list[str] = []
     for run in runs:
-        if run.entry is None or run.entry.id not in place:
+        if run.entry is None or run.entry.id not in index_of_id:
             if run.entry is not None:
-                place[run.entry.id] = len(kept)
+                index_of_id[run.entry.id] = len(kept)
             kept.append(run)
             continue
-        at = place[run.entry.id]
-        before = kept[at].entry
+        index = index_of_id[run.entry.id]
+        before = kept[index].entry
         if run.entry.as_written and before is not None and not before.as_written:
-            kept[at] = run
-        again.append(kept[at].label)
-    names = list(dict.fromkeys(again))
+            kept[index] = run
+        repeated.append(kept[index].label)
+    names = list(dict.fromkeys(repeated))
     if not names:
         return kept, []
     shown = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
@@ -85,12 +94,12 @@ def once(runs: Sequence[RunInput]) -> tuple[list[RunInput], list[str]]:
     return kept, [f"{entries} found twice, counted once: {shown}"]
 
 
-def _of_word(word: str, how: LoadOptions) -> list[RunInput]:
+def _runs_of_word(word: str, options: LoadOptions) -> list[RunInput]:
     path = Path(word)
     if not word.strip():
         raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
     if path.is_dir():
-        return _of_folder(word, how)
+        return _runs_of_folder(word, options)
     if path.exists() or word == "-":
         return [_of_file(word)]
     chosen = archive_words(word)
@@ -121,13 +130,13 @@ def _of_entry(entry: Entry) -> RunInput:
 
 
 def archive_words(word: str) -> list[Entry] | None:
-    """Return the entries of ARCHIVE:SELECTOR; None where the word is no such thing. Raises: InputError for no entry."""
+    """Return the entries of ARCHIVE:SELECTOR, None for another word. Raises: InputError for no entry."""
     for at, char in enumerate(word):
         root, selector = word[:at], word[at + 1 :]
         if char != ":" or not selector or selector.startswith("//"):
             continue
         if "://" in root:
-            # s3://host:9000/path has a port, and no selector.
+            # s3://host:9000/path has a port, not a selector.
             if _PORT.match(selector) or ":" in selector or not archive.is_archive(root):
                 continue
         elif not Path(root).is_dir():
@@ -139,7 +148,7 @@ def archive_words(word: str) -> list[Entry] | None:
 
 
 def select(root: str, selector: str) -> list[Entry]:
-    """Return the entries of a tag, a run or an id, oldest first; all for no selector. Raises: InputError for none."""
+    """Return the entries with a tag, a run or an id, oldest first; "" selects all. Raises: InputError for none."""
     if not selector:
         return archive.entries(root)
     if found := archive.entries(root, tag=selector):
@@ -155,11 +164,11 @@ def select(root: str, selector: str) -> list[Entry]:
         ) from err
 
 
-def _of_folder(word: str, how: LoadOptions) -> list[RunInput]:
+def _runs_of_folder(word: str, options: LoadOptions) -> list[RunInput]:
     if archive.is_archive(word):
         return [_of_entry(entry) for entry in archive.entries(word)]
     names = [item.name for item in expand(word)]
-    if how.one_run:
+    if options.one_run:
         return [RunInput(word, tuple(names))]
     children: dict[str, list[str]] = {}
     for name in names:
@@ -169,8 +178,8 @@ def _of_folder(word: str, how: LoadOptions) -> list[RunInput]:
     return [RunInput(str(Path(word) / child), tuple(files), folder=word) for child, files in sorted(children.items())]
 
 
-def load(runs: Sequence[RunInput], how: LoadOptions) -> tuple[list[Profile], list[RunInput], list[str]]:
-    """Return the profile of each run that can be read, the runs themselves, and notes on what folders were taken for.
+def load(runs: Sequence[RunInput], options: LoadOptions) -> LoadedRuns:
+    """Read the runs. Runs of one folder become one run if they are its ranks.
 
     Raises: TracekitError for a single run that cannot be read, AllInputsError where none can.
     """
@@ -178,19 +187,19 @@ def load(runs: Sequence[RunInput], how: LoadOptions) -> tuple[list[Profile], lis
     read: list[tuple[RunInput, Profile]] = []
     for number, run in enumerate(runs):
         try:
-            read.append((run, _profile(run, how)))
+            read.append((run, _profile(run, options)))
         except TracekitError as err:
             if len(runs) == 1:
                 raise
             failures.append(Failure(run.label, err))
-        if how.progress is not None:
-            how.progress((number + 1) / len(runs))
+        if options.progress is not None:
+            options.progress((number + 1) / len(runs))
     if not read:
         raise AllInputsError(failure.error for failure in failures)
-    if failures and how.failures is None:
+    if failures and options.failures is None:
         raise failures[0].error
-    if how.failures is not None:
-        how.failures.extend(failures)
+    if options.failures is not None:
+        options.failures.extend(failures)
     out: list[tuple[RunInput, Profile]] = []
     notes: list[str] = []
     for folder in dict.fromkeys(run.folder for run, _ in read):
@@ -198,16 +207,16 @@ def load(runs: Sequence[RunInput], how: LoadOptions) -> tuple[list[Profile], lis
         if folder and len(mine) > 1:
             if _are_ranks([profile for _, profile in mine]):
                 whole = RunInput(folder, tuple(name for run, _ in mine for name in run.inputs))
-                mine = [(whole, _profile(whole, how))]
-                notes.append(f"{folder}: one run, since each file in it is of other ranks")
+                mine = [(whole, _profile(whole, options))]
+                notes.append(f"{folder}: read as one run (its files have different ranks)")
             else:
-                notes.append(f"{folder}: {len(mine)} runs, one for each file or folder in it; --one-run joins them")
+                notes.append(f"{folder}: read as {len(mine)} runs, one for each file or folder; --one-run joins them")
         out += mine
-    return [profile for _, profile in out], [run for run, _ in out], notes
+    return LoadedRuns([profile for _, profile in out], [run for run, _ in out], notes)
 
 
-def _profile(run: RunInput, how: LoadOptions) -> Profile:
-    trace = pipeline.read(list(run.inputs), format=how.format, columns=COLUMNS)
+def _profile(run: RunInput, options: LoadOptions) -> Profile:
+    trace = pipeline.read(list(run.inputs), format=options.format, columns=COLUMNS)
     return profile_of(trace, run.label)
 
 

@@ -1,17 +1,17 @@
 """Metrics of a run, the difference of two sides with its interval, and the verdict.
 
-**What is a value.** With three runs or more in all each run is one value: its mean, its p50 and so on. Runs differ
-among themselves (clocks, neighbours, placement), so this is the only interval that holds for the next run too. With one
-run a side the steps after warm-up are the values (or, of a trace without steps, the calls of a kernel): the interval
-then knows nothing of how runs differ, and the report says so. Fewer than 5 of them on a side give no interval.
+**Values.** With three or more runs in all, each run is one value: its mean, its p50 and so on. Runs differ from each
+other (clocks, neighbours, placement), so only this interval is valid for the next run too. With one run a side, the
+steps after warm-up are the values; in a trace without steps, the calls of a kernel. That interval excludes differences
+between runs, and the report says so. Fewer than 5 values on a side give no interval.
 
-**The interval** holds the true change with 96.5 % probability: `analysis.resample.bootstrap_difference`, relative to
-the base, of the mean over runs; with fewer than 5 runs on a side, which cannot be resampled, Student's t. It is not
-95 %, so that of two equal sides fewer than 4 in 100 are told apart by chance, while 10 runs with 2 % of noise still
-show a change of 3 % in more than 8 of 10 cases.
+**The interval** contains the true change with 96.5 % probability: `analysis.resample.bootstrap_difference` of the mean
+over runs, relative to the base. Fewer than 5 runs on a side cannot be resampled: Student's t instead. With 96.5 %,
+fewer than 4 in 100 comparisons of equal sides differ by chance. With 10 runs and 2 % of noise, more than 8 of 10
+comparisons still show a change of 3 %.
 
-**The verdict.** "slower" or "faster" ("more", "less" of bytes and counts): the interval excludes zero, and the change
-is at least the minimum effect (1 %). "same": the whole interval lies within 3 %. Else "not enough data".
+**The verdict.** "slower" or "faster" ("more" or "less" for bytes and counts): the interval excludes zero, and the
+change is at least the minimum effect (1 %). "same": the whole interval is within 3 %. Otherwise "not enough data".
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from fractions import Fraction
 import numpy as np
 
 from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
+from tracekit.arrays import F64
 from tracekit.compare._match import NameGroup
-from tracekit.compare._profile import F64, Amount, Key, Profile
+from tracekit.compare._profile import Amount, Key, Profile
 from tracekit.errors import UsageError
 from tracekit.units import Unit
 
 LEVEL = 0.965
-LEAST_VALUES = 5
-"""On either side, for a bootstrap."""
-LEAST_RUNS = 3
-"""Of both sides together, for Student's t."""
+MIN_VALUES = 5
+"""Values on each side that a bootstrap needs."""
+MIN_RUNS = 3
+"""Runs of both sides together that Student's t needs."""
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
 MORE, LESS = "more", "less"
 
@@ -43,7 +44,7 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "step.p95": (Unit.NS, "95th percentile of the steps"),
     "step.p99": (Unit.NS, "99th percentile of the steps"),
     "step.max": (Unit.NS, "longest step after warm-up"),
-    "device.busy": (Unit.NS, "time with work on the device, a step; without steps: of the run"),
+    "device.busy": (Unit.NS, "time with work on the device, in a step; without steps, in the run"),
     "device.idle": (Unit.NS, "step time without work on the device"),
     "device.total": (Unit.NS, "sum of kernels, copies and memsets, a step or a run"),
     "kernel.total": (Unit.NS, "sum of kernels, a step or a run"),
@@ -53,21 +54,21 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "copy.calls": (Unit.COUNT, "copies and memsets, a step or a run"),
     "operator.total": (Unit.NS, "sum of the self times of operators on the host, a step or a run"),
     "operator.calls": (Unit.COUNT, "operators called, a step or a run"),
-    "api.total": (Unit.NS, "sum of the calls of the CUDA runtime and driver, waits included, a step or a run"),
-    "api.calls": (Unit.COUNT, "calls of the CUDA runtime and driver, a step or a run"),
-    "memory.peak": (Unit.BYTES, "most bytes held at once, as the view memory counts them"),
+    "api.total": (Unit.NS, "sum of CUDA runtime and driver calls, waits included, a step or a run"),
+    "api.calls": (Unit.COUNT, "CUDA runtime and driver calls, a step or a run"),
+    "memory.peak": (Unit.BYTES, "most bytes held at once, as in the view memory"),
 }
 NAMED = dict.fromkeys(("kernel", "copy", "operator", "api"), ("total", "avg", "calls"))
 HOST = ("operator", "api")
 _NAMED = re.compile(r'(?P<what>\w+)\[\s*"(?P<name>.*)"\s*\]\.(?P<field>\w+)', re.DOTALL)
 _STATISTIC = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "max": "p100"}
-_LEAST_BEYOND = 5
-"""Values that lie beyond a percentile, so that its interval means something: p95 takes 100 steps."""
+_MIN_BEYOND = 5
+"""Values beyond a percentile that its interval needs: p95 needs 100 steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One of METRICS, or that of a name: what "kernel", name, field "avg". text: as the user writes it."""
+    """One of METRICS, or a metric of one name, such as what "kernel", field "avg". text: the user's spelling."""
 
     text: str
     what: str
@@ -86,21 +87,18 @@ def parse_metric(text: str) -> Metric:
     if found and found["what"] in NAMED and found["field"] in NAMED[found["what"]]:
         unit = Unit.COUNT if found["field"] == "calls" else Unit.NS
         return Metric(text, found["what"], found["field"], found["name"].replace('\\"', '"'), unit)
-    raise UsageError(f"{text}: no such metric", hint=metric_hint())
+    raise UsageError(f"{text}: not a metric", hint=metric_hint())
 
 
 def metric_hint() -> str:
-    """Return the list of metrics in words."""
+    """Return the list of metrics as text."""
     named = ", ".join(f'{what}["NAME"].{"|".join(fields)}' for what, fields in NAMED.items())
     return f"one of: {', '.join(METRICS)}, {named}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Two sides. by_runs: a run is a value, and figures are means over runs.
-
-    by_step: amounts are of a step after warm-up (all runs have steps), else of a run.
-    """
+    """Two sides. by_step: all runs have steps, and amounts are per step after warm-up; else per run."""
 
     base: tuple[Profile, ...]
     new: tuple[Profile, ...]
@@ -109,15 +107,15 @@ class Sides:
 
     @property
     def by_runs(self) -> bool:
-        """Whether there are enough runs for each to be a value."""
-        return len(self.base) + len(self.new) >= LEAST_RUNS
+        """Return whether each run is one value, and figures are means over runs."""
+        return len(self.base) + len(self.new) >= MIN_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """A metric on both sides. base, new: None where a side lacks it. ratio, low, high: new / base - 1.
 
-    values: "runs", "steps", "calls", or "" for no interval; count: of values on either side. why: what is lacking.
+    values: "runs", "steps", "calls", or "" for no interval. count: values on each side. why: reason for no interval.
     """
 
     metric: Metric
@@ -141,7 +139,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a change counts. least: smaller ones are no change; same: within it an interval is "same"."""
+    """Limits of the verdict. least: the smallest change that counts. same: an interval within it is "same"."""
 
     least: float = 0.01
     same: float = 0.03
@@ -151,7 +149,7 @@ def measure(sides: Sides, metric: Metric, limits: Limits, *, level: float = LEVE
     """Return the change of a metric."""
     base, new = _keys_of(sides, metric)
     if metric.what in NAMED and not base and not new:
-        named = "" if metric.name is None else " of this name"
+        named = "" if metric.name is None else " with this name"
         return Change(metric, None, None, why=f"neither side has a {metric.what}{named}")
     return measure_names(sides, metric, base, new, limits, level=level)
 
@@ -159,53 +157,42 @@ def measure(sides: Sides, metric: Metric, limits: Limits, *, level: float = LEVE
 def measure_names(
     sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float = LEVEL
 ) -> Change:
-    """Return the change of a metric, of these names on either side."""
-    found = _measured(sides, metric, base, new, limits, level=level)
-    return _to_the_ns(sides, found, base, new)
+    """Return the change of a metric over these names of each side."""
+    change = _measured(sides, metric, base, new, limits, level=level)
+    return _with_exact_ns(sides, change, base, new)
 
 
 def _measured(
     sides: Sides, metric: Metric, base: frozenset[Key], new: frozenset[Key], limits: Limits, *, level: float
 ) -> Change:
-    left = [of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
-    right = [of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
+    left = [metric_of_run(run, metric, base, by_step=sides.by_step) for run in sides.base]
+    right = [metric_of_run(run, metric, new, by_step=sides.by_step) for run in sides.new]
     if metric.field in ("total", "calls"):
-        # A run without any, among runs of its side that have some, took no time for it; it is no lack of data.
+        # A run without any, on a side where other runs have some, spent no time on it: zero, not missing data.
         left, right = ([0.0 if v is None and any(side) else v for v in side] for side in (left, right))
     known = [[v for v in side if v is not None] for side in (left, right)]
     for side, found in zip(("base", "new"), known, strict=True):
         if not found:
             return Change(metric, _mean(known[0]), _mean(known[1]), why=f"{side} has none")
-    if sum(map(len, known)) >= LEAST_RUNS:
+    if sum(map(len, known)) >= MIN_RUNS:
         return changed(metric, "runs", np.array(known[0]), np.array(known[1]), "mean", limits, level=level)
-    pooled = [
-        _units(side, metric, keys, by_step=sides.by_step) for side, keys in ((sides.base, base), (sides.new, new))
-    ]
-    first, second = pooled
-    if first is not None and second is not None and first[0] == second[0]:
+    base_values = _values_within(sides.base, metric, base, by_step=sides.by_step)
+    new_values = _values_within(sides.new, metric, new, by_step=sides.by_step)
+    if base_values is not None and new_values is not None and base_values[0] == new_values[0]:
         which = _STATISTIC.get(metric.field, "mean") if metric.what == "step" else "mean"
-        return changed(metric, first[0], first[1], second[1], which, limits, level=level)
-    point = _exact(metric, known)
-    at = (_mean(known[0]), _mean(known[1]))
-    ratio = _ratio(*at)
-    few = _counted(len(known[0]), "runs")
-    why = f"{few} of base and {len(known[1])} of new, and nothing within them that repeats: more runs are needed"
-    if point and ratio is not None:
-        return Change(
-            metric,
-            *at,
-            ratio,
-            ratio,
-            ratio,
-            "runs",
-            (len(known[0]), len(known[1])),
-            verdict(metric, ratio, ratio, ratio, limits),
-        )
-    return Change(metric, *at, ratio, why=why)
+        return changed(metric, base_values[0], base_values[1], new_values[1], which, limits, level=level)
+    means = (_mean(known[0]), _mean(known[1]))
+    ratio = _ratio(*means)
+    if ratio is not None and _is_certain(metric, known):
+        count = (len(known[0]), len(known[1]))
+        return Change(metric, *means, ratio, ratio, ratio, "runs", count, verdict(metric, ratio, ratio, ratio, limits))
+    runs = _counted(len(known[0]), "runs")
+    why = f"{runs} of base and {len(known[1])} of new, and nothing repeats within them: more runs are needed"
+    return Change(metric, *means, ratio, why=why)
 
 
 def weights(runs: Sequence[Profile], *, by_step: bool, by_runs: bool) -> list[Fraction]:
-    """Return what a ns of each run counts for: the mean over runs, each divided by its steps, or over all steps."""
+    """Return the weight of a ns of each run: for the mean over runs (per step of each), or over all steps."""
     if not by_step:
         return [Fraction(1, len(runs))] * len(runs)
     if by_runs:
@@ -213,8 +200,8 @@ def weights(runs: Sequence[Profile], *, by_step: bool, by_runs: bool) -> list[Fr
     return [Fraction(1, sum(run.step_count for run in runs))] * len(runs)
 
 
-def _to_the_ns(sides: Sides, change: Change, base: frozenset[Key], new: frozenset[Key]) -> Change:
-    """Return the change with sums and means of steps rounded from their exact values, as parts add up to them."""
+def _with_exact_ns(sides: Sides, change: Change, base: frozenset[Key], new: frozenset[Key]) -> Change:
+    """Return the change with sums and mean steps rounded from exact values, so that the parts add up to them."""
     metric = change.metric
     if change.base is None or change.new is None or not (metric.text == "step.mean" or metric.field == "total"):
         return change
@@ -235,8 +222,8 @@ def _counted(count: int, values: str) -> str:
     return f"{count:,} {values[:-1] if count == 1 else values}"
 
 
-def _exact(metric: Metric, known: list[list[float]]) -> bool:
-    """Tell whether a metric is no matter of chance: bytes and counts that all runs of a side agree on."""
+def _is_certain(metric: Metric, known: list[list[float]]) -> bool:
+    """Return whether a metric needs no interval: bytes and counts that are equal in all runs of a side."""
     return metric.unit is not Unit.NS and all(len(set(side)) == 1 for side in known)
 
 
@@ -247,23 +234,24 @@ def changed(
     count = (base.size, new.size)
     if min(count) == 0:
         return Change(metric, None, None, why="a side has no values")
-    at = (statistic(base, which), statistic(new, which))
-    ratio = _ratio(*at)
-    needed = LEAST_VALUES
+    points = (statistic(base, which), statistic(new, which))
+    ratio = _ratio(*points)
+    needed = MIN_VALUES
     if which not in ("mean", "p50"):
         share = float(which[1:]) / 100
-        needed = LEAST_VALUES if share == 0 else round(_LEAST_BEYOND / (1 - share)) if share < 1 else 0
-    few_runs = values == "runs" and min(count) < LEAST_VALUES and sum(count) >= LEAST_RUNS
+        needed = MIN_VALUES if share == 0 else round(_MIN_BEYOND / (1 - share)) if share < 1 else 0
+    few_runs = values == "runs" and min(count) < MIN_VALUES and sum(count) >= MIN_RUNS
     if (min(count) < needed or not needed) and not few_runs:
-        few = f"{_counted(count[0], values)} of base and {count[1]:,} of new: {needed:,} of each give an interval"
-        return Change(metric, *at, ratio, why=few if needed else "a maximum has no interval")
+        few = f"{_counted(count[0], values)} of base and {count[1]:,} of new: an interval needs {needed:,} of each"
+        return Change(metric, *points, ratio, why=few if needed else "a maximum has no interval")
     if ratio is None:
-        return Change(metric, *at, why="the base is zero")
+        return Change(metric, *points, why="the base is zero")
     if base.max() == new.max() == base.min() == new.min():
         low = high = 0.0
     elif few_runs:
-        if base.min() < 0 or at[1] <= 0:
-            return Change(metric, *at, ratio, why="values of zero or below, and few: no interval")
+        if base.min() < 0 or points[1] <= 0:
+            why = f"some of the few values are not positive: an interval needs {MIN_VALUES} of each"
+            return Change(metric, *points, ratio, why=why)
         few_found = relative_difference_of_few(base, new, level=level)
         low, high = few_found.low, few_found.high
     elif base.min() > 0 and new.min() > 0:
@@ -271,12 +259,12 @@ def changed(
         low, high = found.low, found.high
     else:
         found = bootstrap_difference(base, new, which, level=level)
-        low, high = found.low / at[0], found.high / at[0]
-    return Change(metric, *at, ratio, low, high, values, count, verdict(metric, ratio, low, high, limits))
+        low, high = found.low / points[0], found.high / points[0]
+    return Change(metric, *points, ratio, low, high, values, count, verdict(metric, ratio, low, high, limits))
 
 
 def verdict(metric: Metric, ratio: float, low: float, high: float, limits: Limits) -> str:
-    """Return what is to be said of a change with this interval."""
+    """Return the verdict on a change with this interval."""
     words = (SLOWER, FASTER) if metric.unit is Unit.NS else (MORE, LESS)
     if abs(ratio) >= limits.least and (low > 0 or high < 0):
         return words[0] if ratio > 0 else words[1]
@@ -294,7 +282,7 @@ def _ratio(base: float | None, new: float | None) -> float | None:
 
 
 def _keys_of(sides: Sides, metric: Metric) -> tuple[frozenset[Key], frozenset[Key]]:
-    """Return the names that a metric is about on either side; what took a name's place counts as the name."""
+    """Return the names of each side that a metric counts. The replacement of a name counts as the name."""
     if metric.what in HOST:
         names = {key for run in (*sides.base, *sides.new) for key in run.whole_host if key[0] == metric.what}
         both = frozenset(key for key in names if metric.name in (None, key[1]))
@@ -316,7 +304,7 @@ def _amounts(run: Profile, metric: Metric, *, by_step: bool) -> dict[Key, Amount
     return dict(run.steady if by_step else run.whole)
 
 
-def of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step: bool) -> float | None:
+def metric_of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step: bool) -> float | None:
     """Return the metric of one run, None where it has none. keys: the names that count, None for all."""
     if metric.what == "step":
         return statistic(run.steps, _STATISTIC[metric.field]) if run.steps.size else None
@@ -326,8 +314,8 @@ def of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step
         if by_step:
             if run.busy is None or not run.busy.size:
                 return None
-            of = run.busy if metric.field == "busy" else run.steps - run.busy
-            return float(of.mean())
+            times = run.busy if metric.field == "busy" else run.steps - run.busy
+            return float(times.mean())
         return None if metric.field == "idle" or run.whole_busy is None else float(run.whole_busy)
     amounts = _amounts(run, metric, by_step=by_step)
     if not amounts:
@@ -339,8 +327,10 @@ def of_run(run: Profile, metric: Metric, keys: frozenset[Key] | None, *, by_step
     return (calls if metric.field == "calls" else total) / (run.step_count if by_step else 1)
 
 
-def _units(side: Sequence[Profile], metric: Metric, keys: frozenset[Key], *, by_step: bool) -> tuple[str, F64] | None:
-    """Return the values within the runs of a side: steps, or calls; None where there are none."""
+def _values_within(
+    side: Sequence[Profile], metric: Metric, keys: frozenset[Key], *, by_step: bool
+) -> tuple[str, F64] | None:
+    """Return the values within the runs of a side, "steps" or "calls"; None without any."""
     if by_step or metric.what == "step":
         parts = [_by_step(run, metric, keys) for run in side if run.steps.size]
         known = [part for part in parts if part is not None]
@@ -369,9 +359,9 @@ def _by_step(run: Profile, metric: Metric, keys: frozenset[Key]) -> F64 | None:
     wanted = np.array([key in keys for key in run.keys], np.bool_)
     chosen = wanted[run.by_step.key] if wanted.size else np.zeros(0, np.bool_)
     n = run.steps.size
-    place = run.by_step.place[chosen]
-    calls = np.bincount(place, weights=run.by_step.calls[chosen], minlength=n)
-    ns = np.bincount(place, weights=run.by_step.ns[chosen], minlength=n)
+    step = run.by_step.step[chosen]
+    calls = np.bincount(step, weights=run.by_step.calls[chosen], minlength=n)
+    ns = np.bincount(step, weights=run.by_step.ns[chosen], minlength=n)
     if metric.field == "avg":
         some = calls > 0
         found: F64 = ns[some] / calls[some]

@@ -1,8 +1,8 @@
-"""Parts of a change that add up to it exactly, in integer ns.
+"""Parts of a change, in integer ns; they add up to the change exactly.
 
-A figure of a side is a mean over runs or steps, so a fraction of ns. The parts are rounded so that they add up to the
-rounded whole: each is the difference of two rounded sums, of all names up to it and of all before it. A part is less
-than 1 ns off its exact value, and a name that took no time has 0.
+A figure of a side is a mean over runs or steps, so it may be a fraction of ns. Each part is the difference of two
+rounded sums: all names up to and including it, and all names before it. So the parts add up to the rounded whole, each
+part is less than 1 ns off its exact value, and a name without time has 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True, slots=True)
 class ChangePart:
-    """One group of names. base, new: ns, a step or a run. group: None for the rest."""
+    """One group of names. base, new: ns per step or run. group: None for the rest."""
 
     label: str
     group: NameGroup | None
@@ -31,13 +31,13 @@ class ChangePart:
 
     @property
     def difference(self) -> int:
-        """New less base."""
+        """Return new minus base."""
         return self.new - self.base
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeParts:
-    """rows: largest difference first, the rest last. base, new: what they add up to."""
+    """The parts of a change. rows: largest difference first, the rest last. base, new: the sums of the rows."""
 
     rows: tuple[ChangePart, ...]
     base: int
@@ -45,7 +45,7 @@ class ChangeParts:
 
 
 def rounded(parts: Sequence[Fraction]) -> list[int]:
-    """Return whole numbers that add up to the rounded sum, each less than 1 off.
+    """Return integers that add up to the rounded sum, each less than 1 off.
 
     >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
     [0, 1, 0]
@@ -66,7 +66,7 @@ def split(
     ns: Callable[[Profile], Mapping[tuple[str, str], int]],
     rest: tuple[str, Callable[[Profile], int]] | None = None,
 ) -> ChangeParts:
-    """Return the parts by group. ns: the integer ns of each name of a run. rest: a label, and its ns."""
+    """Return the parts by group. ns: the integer ns of each name in a run. rest: the label and ns of the rest."""
     columns: list[list[int]] = []
     for runs, names in (
         (sides.base, [group.base for group in groups]),

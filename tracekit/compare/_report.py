@@ -1,4 +1,4 @@
-"""Comparison -> Report: verdict, rules, metrics, the parts of the change, what was matched, the runs."""
+"""Comparison -> Report: verdict, rules, metrics, parts of the change, matched names, runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tracekit.compare._rules import CheckedRule, describe, percent
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.units import Unit, format_span
 
-LEAST_SHARE = 0.01
-"""Names of less than this share of the time get no interval of their own."""
+MIN_SHARE = 0.01
+"""Share of the time below which a name has no interval of its own."""
 _TOTAL = Metric("total", "device", "total", None, Unit.NS)
 IDLE = "(no device work)"
 _HOST_WORDS = {
     "operator": (
         "Operators by self time",
-        "self time of operators on the host, without the calls that launch and wait",
+        "self time of operators on the host, without launches and waits",
     ),
     "api": ("API calls", "time of API calls"),
 }
@@ -41,7 +41,10 @@ _HOST_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """sides: None where there is a history alone. changes: one for each of METRICS. main: what the verdict is about."""
+    """The result of `compare`.
+
+    sides: None for a history alone. changes: one for each of METRICS. main: the change that the verdict is about.
+    """
 
     sides: Sides | None
     changes: tuple[Change, ...]
@@ -58,56 +61,57 @@ class Comparison:
         return self.main.verdict if self.main is not None else UNKNOWN
 
 
-def report_of(of: Comparison, *, top: int = 0) -> Report:
-    """Return the report. top: rows of names a table; those left out are one row, so that sums stay whole."""
+def report_of(comparison: Comparison, *, top: int = 0) -> Report:
+    """Return the report. top: names in each table, 0 for all; one row has the sum of the others."""
     sections: list[Section] = []
     facts: list[tuple[str, str]] = []
     ledgers: list[dict[str, object]] = []
     notes: list[str] = []
     title = "Comparison"
-    if of.sides is not None:
-        title = f"{of.names[0]} against {of.names[1]}"
-        facts = [("verdict", _verdict(of)), ("base", _said(of.sides.base)), ("new", _said(of.sides.new))]
-        sections = _sections(of, of.sides, top)
-        for run in (*of.sides.base, *of.sides.new):
+    if comparison.sides is not None:
+        title = f"{comparison.names[0]} against {comparison.names[1]}"
+        facts = [
+            ("verdict", _verdict(comparison)),
+            ("base", _side_text(comparison.sides.base)),
+            ("new", _side_text(comparison.sides.new)),
+        ]
+        sections = _sections(comparison, comparison.sides, top)
+        for run in (*comparison.sides.base, *comparison.sides.new):
             ledgers += [ledger.to_json() for ledger in run.ledgers]
             notes += [f"{run.label}: {note}" for ledger in run.ledgers for note in ledger.notes.values()]
-    if of.history is not None:
-        past = section_of(of.history)
-        sections.append(past if of.sides is not None else replace(past, notes=(*past.notes, *of.notes)))
+    if comparison.history is not None:
+        past = section_of(comparison.history)
+        sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
     return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), tuple(dict.fromkeys(notes)))
 
 
-def _verdict(of: Comparison) -> str:
-    if of.main is None:
-        return f"{UNKNOWN}: there are neither steps nor device work nor operators in all runs of both sides"
-    why = f" ({of.main.why})" if of.main.why else ""
-    if of.verdict == UNKNOWN and not why:
-        why = f": a change of more than {100 * of.limits.same:g} % cannot be told from none; more runs are needed"
-    return f"{of.verdict}: {describe(of.main)}{why}"
+def _verdict(comparison: Comparison) -> str:
+    if comparison.main is None:
+        return f"{UNKNOWN}: not all runs have steps, device work or operators"
+    why = f" ({comparison.main.why})" if comparison.main.why else ""
+    if comparison.verdict == UNKNOWN and not why:
+        why = f": a change of more than {100 * comparison.limits.same:g} % is possible; more runs are needed"
+    return f"{comparison.verdict}: {describe(comparison.main)}{why}"
 
 
-def _said(runs: Sequence[Profile]) -> str:
+def _side_text(runs: Sequence[Profile]) -> str:
     steps = sum(run.step_count for run in runs)
     count = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
-    told = f"{steps:,} {'step' if steps == 1 else 'steps'} after warm-up" if steps else "no steps"
-    return f"{count}, {told}: {', '.join(_few(runs))}"
+    step_text = f"{steps:,} {'step' if steps == 1 else 'steps'} after warm-up" if steps else "no steps"
+    labels = [run.label for run in runs[:3]] + ([f"{len(runs) - 3:,} more"] if len(runs) > 3 else [])
+    return f"{count}, {step_text}: {', '.join(labels)}"
 
 
-def _few(runs: Sequence[Profile]) -> list[str]:
-    return [run.label for run in runs[:3]] + ([f"{len(runs) - 3:,} more"] if len(runs) > 3 else [])
-
-
-def _sections(of: Comparison, sides: Sides, top: int) -> list[Section]:
+def _sections(comparison: Comparison, sides: Sides, top: int) -> list[Section]:
     per = "a step after warm-up" if sides.by_step else "a run"
-    out = [_verdict_section(of, sides)]
-    if of.checked:
-        out.append(Section("compare", "Rules", (_rules(of.checked),)))
-    out.append(_metrics(of))
+    out = [_verdict_section(comparison, sides)]
+    if comparison.checked:
+        out.append(Section("compare", "Rules", (_rules(comparison.checked),)))
+    out.append(_metrics(comparison))
     if sides.by_step and any(run.steady for run in (*sides.base, *sides.new)):
         out.append(_step_section(sides, top))
     if sides.groups:
-        out.append(_device_section(sides, of.limits, top, per))
+        out.append(_device_section(sides, comparison.limits, top, per))
     for kind in _HOST_WORDS:
         out += _host_sections(sides, top, per, kind)
     out += _total_sections(sides, top)
@@ -118,24 +122,25 @@ def _sections(of: Comparison, sides: Sides, top: int) -> list[Section]:
     return out
 
 
-def _verdict_section(of: Comparison, sides: Sides) -> Section:
-    notes = list(of.notes)
-    if of.history is not None and of.history.since:
-        notes.append(f"base: the runs since the last change of level, from {of.history.labels[of.history.since]} on")
+def _verdict_section(comparison: Comparison, sides: Sides) -> Section:
+    notes = list(comparison.notes)
+    if comparison.history is not None and comparison.history.since:
+        first = comparison.history.labels[comparison.history.since]
+        notes.append(f"base: the runs since the last change of level, starting with {first}")
     notes.append(
-        f"intervals hold the true change with {100 * LEVEL:g} % probability (bootstrap); changes below "
-        f"{100 * of.limits.least:g} % do not count; same: within {100 * of.limits.same:g} %"
+        f"intervals contain the true change with {100 * LEVEL:g} % probability; changes below "
+        f"{100 * comparison.limits.least:g} % do not count; same: within {100 * comparison.limits.same:g} %"
     )
-    found = of.main
+    main = comparison.main
     columns = (
-        Column("verdict", "Verdict", Unit.TEXT, [of.verdict], 0),
-        Column("metric", "Metric", Unit.TEXT, [found.metric.text if found else None], 0),
+        Column("verdict", "Verdict", Unit.TEXT, [comparison.verdict], 0),
+        Column("metric", "Metric", Unit.TEXT, [main.metric.text if main else None], 0),
         Column("base_runs", "Base runs", Unit.COUNT, [len(sides.base)], 2),
         Column("new_runs", "New runs", Unit.COUNT, [len(sides.new)], 2),
-        Column("difference", "Difference", Unit.NS, [found.difference if found else None], 1),
-        *_change_columns([found])[:-1],
-        Column("values", "By", Unit.TEXT, [_by(found) if found else None], 3),
-        Column("why", "Why", Unit.TEXT, [found.why or None if found else "nothing that both sides have"], 4),
+        Column("difference", "Difference", Unit.NS, [main.difference if main else None], 1),
+        *_change_columns([main])[:-1],
+        Column("values", "From", Unit.TEXT, [_value_count(main) if main else None], 3),
+        Column("why", "Why", Unit.TEXT, [main.why or None if main else "nothing that both sides have"], 4),
     )
     return Section("compare", "Verdict", (ReportTable("verdict", "Verdict", columns),), notes=tuple(notes))
 
@@ -150,21 +155,21 @@ def _rules(checked: Sequence[CheckedRule]) -> ReportTable:
     return ReportTable("rules", "Rules", columns)
 
 
-def _metrics(of: Comparison) -> Section:
+def _metrics(comparison: Comparison) -> Section:
     tables, lacking = [], []
     for unit, name, title in (
         (Unit.NS, "metrics", "Times"),
         (Unit.BYTES, "memory", "Memory"),
         (Unit.COUNT, "counts", "Counts"),
     ):
-        chosen = [c for c in of.changes if c.metric.unit is unit]
+        chosen = [c for c in comparison.changes if c.metric.unit is unit]
         lacking += [c.metric.text for c in chosen if c.base is None and c.new is None]
         chosen = [c for c in chosen if c.base is not None or c.new is not None]
         if chosen:
             tables.append(_metric_table(name, title, unit, chosen))
     notes = []
     whys: dict[str, list[str]] = {}
-    for c in of.changes:
+    for c in comparison.changes:
         if c.why and (c.base is not None or c.new is not None):
             whys.setdefault(c.why, []).append(c.metric.text)
     notes += [f"{', '.join(metrics)}: {why}" for why, metrics in whys.items()]
@@ -191,13 +196,13 @@ def _metric_table(name: str, title: str, unit: Unit, changes: Sequence[Change]) 
         Column("new", "New", shown, [cell(c.new) for c in changes], 0),
         Column("difference", "Difference", shown, differences, 1),
         *_change_columns(changes),
-        Column("values", "By", Unit.TEXT, [_by(c) for c in changes], 3),
+        Column("values", "From", Unit.TEXT, [_value_count(c) for c in changes], 3),
         Column("meaning", "Meaning", Unit.TEXT, [METRICS[c.metric.text][1] for c in changes], 5),
     )
     return ReportTable(name, title, columns)
 
 
-def _by(change: Change) -> str | None:
+def _value_count(change: Change) -> str | None:
     return f"{change.count[0]:,} and {change.count[1]:,} {change.values}" if change.values else None
 
 
@@ -211,7 +216,7 @@ def _change_columns(changes: Sequence[Change | None]) -> tuple[Column, ...]:
 
 
 def _cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
-    """Return the rows to show, those left out added up in one, and how many these are."""
+    """Return the rows to show, one of them for all others, and the number of others."""
     named = [part for part in parts.rows if part.group is not None]
     rest = [part for part in parts.rows if part.group is None]
     if not top or len(named) <= top:
@@ -243,12 +248,12 @@ def _adds_up(what: str, whole: ChangeParts) -> str:
     ratio = f" ({percent(whole.new / whole.base - 1)})" if whole.base > 0 else ""
     return (
         f"{what}: {format_span(whole.base)} -> {format_span(whole.new)}, {sign}{format_span(difference)}{ratio}; "
-        "the rows add up to it exactly"
+        "the rows add up exactly"
     )
 
 
 def step_parts(sides: Sides) -> ChangeParts:
-    """Return the parts of the mean step: device work by name, and the time without any."""
+    """Return the parts of the mean step: device work by name, and the time without device work."""
     return _parts.split(
         sides,
         sides.groups,
@@ -258,7 +263,7 @@ def step_parts(sides: Sides) -> ChangeParts:
 
 
 def device_parts(sides: Sides) -> ChangeParts:
-    """Return the parts of the device time of a step, or of a run: by name."""
+    """Return the parts of the device time of a step or a run, by name."""
     return _parts.split(
         sides, sides.groups, lambda run: {k: a.total for k, a in (run.steady if sides.by_step else run.whole).items()}
     )
@@ -269,7 +274,7 @@ def _step_section(sides: Sides, top: int) -> Section:
     rows, _ = _cut(whole, top)
     notes = (
         _adds_up("mean step", whole),
-        "time in which several pieces of device work ran counts for the one that began first",
+        "where kernels or copies overlap, the time counts for the one that began first",
     )
     table = ReportTable("step_parts", "Step time by name", _part_columns(rows, whole))
     return Section("compare", "What the step is made of", (table,), notes=notes)
@@ -279,24 +284,17 @@ def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section
     whole = device_parts(sides)
     rows, _ = _cut(whole, top)
     large = [
-        part
+        part.group
         for part in whole.rows
-        if part.group
-        and part.group.base
-        and part.group.new
-        and (part.base >= LEAST_SHARE * whole.base or part.new >= LEAST_SHARE * whole.new)
-        and part.base
+        if part.group and part.group.base and part.group.new and part.base and _is_large(part, whole)
     ]
-    # Each name is a question of its own: together they may be wrong as seldom as one (Bonferroni).
+    # Each interval may be wrong. All of them together are as sure as one (Bonferroni).
     level = 1 - (1 - LEVEL) / max(1, len(large))
-    found = {
-        part.group: measure_names(
-            sides, _TOTAL, frozenset(part.group.base), frozenset(part.group.new), limits, level=level
-        )
-        for part in large
-        if part.group is not None
+    change_of_group = {
+        group: measure_names(sides, _TOTAL, frozenset(group.base), frozenset(group.new), limits, level=level)
+        for group in large
     }
-    changes = [found.get(part.group) if part.group else None for part in rows]
+    changes = [change_of_group.get(part.group) if part.group else None for part in rows]
     calls = [_calls(sides, part.group) for part in rows]
     first, second, *others = _part_columns(rows, whole)
     columns = (
@@ -310,9 +308,13 @@ def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section
     )
     notes = [_adds_up(f"device time of {per}", whole)]
     if large:
-        notes.append(f"intervals of names: {len(large)} together are as sure as one alone; names below 1 % have none")
+        notes.append(f"intervals of names: all {len(large)} together are as sure as one; names below 1 % have none")
     title = "Device time by name"
     return Section("compare", title, (ReportTable("device_parts", title, columns),), notes=tuple(notes))
+
+
+def _is_large(part: ChangePart, whole: ChangeParts) -> bool:
+    return part.base >= MIN_SHARE * whole.base or part.new >= MIN_SHARE * whole.new
 
 
 def _calls(sides: Sides, group: NameGroup | None) -> tuple[float | None, float | None]:
@@ -340,14 +342,14 @@ def _named_groups(base: set[str], new: set[str], kind: str) -> list[NameGroup]:
 
 
 def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]:
-    def of(run: Profile) -> dict[tuple[str, str], int]:
+    def amounts(run: Profile) -> dict[tuple[str, str], int]:
         found = run.steady_host if sides.by_step else run.whole_host
         return {key: amount.total for key, amount in found.items() if key[0] == kind}
 
-    names = [{key[1] for run in runs for key in of(run)} for runs in (sides.base, sides.new)]
+    names = [{key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new)]
     if not names[0] and not names[1]:
         return []
-    whole = _parts.split(sides, _named_groups(names[0], names[1], kind), of)
+    whole = _parts.split(sides, _named_groups(names[0], names[1], kind), amounts)
     rows, _ = _cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
@@ -355,7 +357,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
 
 
 def _total_sections(sides: Sides, top: int) -> list[Section]:
-    """Return the tables that profilers had summed themselves, each by itself: a section may repeat another's time."""
+    """Return the tables summed by profilers, each on its own, since one may repeat the time of another."""
     runs = (*sides.base, *sides.new)
     if any(not run.totals for run in runs):
         return []
@@ -364,10 +366,10 @@ def _total_sections(sides: Sides, top: int) -> list[Section]:
     for number, section in enumerate(sorted({section for run in runs for section, _ in run.totals})):
         names = [{n for run in side for s, n in run.totals if s == section} for side in (sides.base, sides.new)]
 
-        def of(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
+        def amounts(run: Profile, section: str = section) -> dict[tuple[str, str], int]:
             return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
 
-        whole = _parts.split(plain, _named_groups(names[0], names[1], section), of)
+        whole = _parts.split(plain, _named_groups(names[0], names[1], section), amounts)
         rows, _ = _cut(whole, top)
         tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
         notes.append(_adds_up(section, whole))

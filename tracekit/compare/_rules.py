@@ -1,12 +1,12 @@
 """Rules of --fail-on: METRIC OP THRESHOLD, such as "step.p50 > 3%".
 
-The threshold is held against the change, new less base: in percent of the base, or in the metric's own unit (ns to s,
-B to TiB, plain numbers for counts). A rule is
+The threshold limits the change, new minus base: in percent of the base, or in the metric's own unit (ns to s, B to
+TiB, plain numbers for counts). The state of a rule is
 
-* "violated" where the change is beyond the threshold and its whole interval lies beyond no change at all (beyond the
-  threshold itself where that asks for an improvement: "step.p50 > -5%" wants 5 % less);
-* "met" where the change is not beyond the threshold;
-* "not enough data" where there is no interval, or the change is beyond the threshold but might be none.
+* "violated": the change is beyond the threshold, and its whole interval is beyond zero. A threshold that requires an
+  improvement ("step.p50 > -5%" requires 5 % less) needs the whole interval beyond the threshold;
+* "met": the change is not beyond the threshold;
+* "not enough data": there is no interval, or the change is beyond the threshold but may be no change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RULE = re.compile(r'(?P<metric>.*\S)\s*(?P<op>>=|<=|>|<)\s*(?P<threshold>[^<>="
 
 @dataclass(frozen=True, slots=True)
 class GateRule:
-    """One rule. threshold: a ratio (0.03) where relative, else ns, bytes or a count."""
+    """One rule. threshold: a ratio (0.03) if relative, else ns, bytes or a count."""
 
     text: str
     metric: Metric
@@ -36,7 +36,7 @@ class GateRule:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """What became of a rule: state "violated", "met" or "not enough data", with a sentence."""
+    """The state of a rule, "violated", "met" or "not enough data", with a sentence."""
 
     rule: GateRule
     state: str
@@ -45,7 +45,7 @@ class CheckedRule:
 
 
 def parse_rule(text: str) -> GateRule:
-    """Return the rule of a text. Raises: UsageError, with the grammar or the list of metrics."""
+    """Return the rule in a text. Raises: UsageError, with the grammar or the list of metrics."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise UsageError(
@@ -57,7 +57,7 @@ def parse_rule(text: str) -> GateRule:
         number, unit = split_quantity(found["threshold"])
         binary = unit.replace("iB", "B")
         if not math.isfinite(float(number)):
-            raise ValueError("beyond what a number can hold: nothing would ever violate it")
+            raise ValueError("infinite: nothing could violate it")
         if unit == "%":
             return GateRule(text.strip(), metric, found["op"], float(number) / 100, relative=True)
         if metric.unit is Unit.NS and unit in TIME_EXPONENT:
@@ -70,23 +70,22 @@ def parse_rule(text: str) -> GateRule:
         pass
     units = {Unit.NS: "ns, us, ms or s", Unit.BYTES: "B, KiB, MiB or GiB", Unit.COUNT: "a plain number"}
     raise UsageError(
-        f"--fail-on {text!r}: no threshold for {metric.text}", hint=f"a change in %, or in {units[metric.unit]}"
+        f"--fail-on {text!r}: not a threshold for {metric.text}", hint=f"give a change in %, or in {units[metric.unit]}"
     )
 
 
 def check(rule: GateRule, sides: Sides, limits: Limits) -> CheckedRule:
-    """Return what becomes of a rule."""
-    change = measure(sides, rule.metric, limits)
-    return judge_rule(rule, change)
+    """Return the state of a rule."""
+    return judge_rule(rule, measure(sides, rule.metric, limits))
 
 
 def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
-    """Return what becomes of a rule with this change."""
+    """Return the state of a rule for this change."""
     if change.ratio is None or change.base is None or change.new is None:
         return CheckedRule(rule, UNKNOWN, change.why or "nothing to compare", change)
-    said = describe(change)
+    text = describe(change)
     if change.low is None or change.high is None:
-        return CheckedRule(rule, UNKNOWN, f"{said}; {change.why}", change)
+        return CheckedRule(rule, UNKNOWN, f"{text}; {change.why}", change)
     scale = 1.0 if rule.relative else change.base
     value, low, high = ((x * scale) for x in (change.ratio, change.low, change.high))
     if not rule.relative:
@@ -95,13 +94,13 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     sign = 1 if up else -1
     beyond = sign * value > sign * rule.threshold or ("=" in rule.op and value == rule.threshold)
     if not beyond:
-        return CheckedRule(rule, MET, said, change)
+        return CheckedRule(rule, MET, text, change)
     nearest = low if up else high
     floor = min(0.0, sign * rule.threshold)
     proven = sign * nearest > floor or (change.low == change.high == change.ratio)
     if proven:
-        return CheckedRule(rule, VIOLATED, said, change)
-    return CheckedRule(rule, UNKNOWN, f"{said}: it might be no change", change)
+        return CheckedRule(rule, VIOLATED, text, change)
+    return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
 
 
 def percent(ratio: float) -> str:
@@ -110,14 +109,14 @@ def percent(ratio: float) -> str:
 
 
 def amount(value: float, unit: Unit) -> str:
-    """Return a figure of a metric with its unit."""
+    """Return a value of a metric with its unit."""
     if unit is Unit.NS:
         return format_span(round(value))
     return format_bytes(round(value)) if unit is Unit.BYTES else f"{round(value, 3):,}".removesuffix(".0")
 
 
 def describe(change: Change) -> str:
-    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96.5 % interval +9.10 % to +12.30 %, by 10 and 10 runs)"."""
+    """Return "step.p50 10.1 ms -> 11.2 ms, +10.89 % (96.5 % interval +9.10 % to +12.30 %, from 10 and 10 runs)"."""
     if change.base is None or change.new is None:
         return f"{change.metric.text}: {change.why}"
     unit = change.metric.unit
@@ -128,5 +127,5 @@ def describe(change: Change) -> str:
         return text
     counts = f"{change.count[0]:,} and {change.count[1]:,} {change.values}"
     if change.low == change.high:
-        return f"{text} (the same in each, by {counts})"
-    return f"{text} ({100 * LEVEL:g} % interval {percent(change.low)} to {percent(change.high)}, by {counts})"
+        return f"{text} (equal in all, from {counts})"
+    return f"{text} ({100 * LEVEL:g} % interval {percent(change.low)} to {percent(change.high)}, from {counts})"

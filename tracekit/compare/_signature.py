@@ -1,4 +1,4 @@
-"""Signatures: what is known of a kernel beside its name, to find it again under another one."""
+"""Signatures: facts about a kernel that survive a change of its name."""
 
 from __future__ import annotations
 
@@ -7,53 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import KernelClass, classify
+from tracekit.arrays import I64
+from tracekit.arrow import ints, take, valid
 from tracekit.compare._work import NO_NAME, DeviceWork, codes_of, host_kinds, kind_mask
 from tracekit.trace import Trace, text_codes
 
 _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _WORD = re.compile(r"[a-z]{3,}")
-_DULL = frozenset(
-    {
-        "void",
-        "float",
-        "double",
-        "half",
-        "int",
-        "const",
-        "kernel",
-        "triton",
-        "poi",
-        "red",
-        "per",
-        "fused",
-        "native",
-        "cuda",
-        "device",
-        "std",
-        "array",
-        "char",
-        "bool",
-        "long",
-        "unsigned",
-        "ampere",
-        "volta",
-        "sm",
-        "hopper",
-        "turing",
-    }
+_COMMON_WORDS = frozenset(
+    _WORD.findall(
+        "void float double half int const kernel triton poi red per fused native cuda device std "
+        "array char bool long unsigned ampere volta hopper turing"
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """operator: the range that launched most of the calls; shape: grid and block of most; "" and () where unknown.
+    """operator: the range that launched most calls. shape: grid and block of most calls. "" and () where unknown.
 
-    bare: the name without template arguments, parameters and numbers. words: those of the name that say something.
+    bare: the name without template arguments, parameters and numbers. words: the distinctive words of the name.
     """
 
     operator: str
@@ -82,14 +58,14 @@ def bare_name(name: str) -> str:
 
 
 def _most(codes: I64, values: I64, count: int) -> I64:
-    """Return for each of `count` codes the value of most of its rows, the lowest of equally many; -1 for none."""
-    found = np.full(count, -1, np.int64)
+    """Return the most frequent value of each of `count` codes, the lowest of equally frequent ones; -1 for no row."""
+    values_of = np.full(count, -1, np.int64)
     if codes.size:
         width = int(values.max()) + 1
         pairs, times = np.unique(codes * width + values, return_counts=True)
         order = np.lexsort((-pairs, times))
-        found[pairs[order] // width] = pairs[order] % width
-    return found
+        values_of[pairs[order] // width] = pairs[order] % width
+    return values_of
 
 
 def signatures(trace: Trace, work: DeviceWork) -> Mapping[tuple[str, str], Signature]:
@@ -100,29 +76,27 @@ def signatures(trace: Trace, work: DeviceWork) -> Mapping[tuple[str, str], Signa
     shapes = _shapes(trace, work)
     classes = classify([name for _, name in work.keys])
     found = {}
-    for place, key in enumerate(work.keys):
+    for number, key in enumerate(work.keys):
         name = key[1] if key[1] != NO_NAME else ""
-        words = frozenset(_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:4096]).lower())) - _DULL
-        found[key] = Signature(operators[place], shapes[place], classes[place], bare_name(name), words)
+        words = frozenset(_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:4096]).lower())) - _COMMON_WORDS
+        found[key] = Signature(operators[number], shapes[number], classes[number], bare_name(name), words)
     return found
 
 
 def _operators(trace: Trace, work: DeviceWork) -> list[str]:
-    """Return for each name the innermost range on the thread of the launch, of most of its calls."""
+    """Return for each name the innermost range around most of its launches, on their thread."""
     events = trace.events
     known = work.launch >= 0
     ranges = np.flatnonzero(
-        kind_mask(trace, host_kinds())
-        & events.column("dur_ns").is_valid().to_numpy()
-        & events.column("tid").is_valid().to_numpy()
+        kind_mask(trace, host_kinds()) & valid(events.column("dur_ns")) & valid(events.column("tid"))
     )
     out = [""] * len(work.keys)
     if not known.any() or not ranges.size:
         return out
     calls = work.launch[known]
     lane = codes_of(trace, np.concatenate((ranges, calls)), ("source", "pid", "tid"))
-    starts = events.column("ts_ns").to_numpy()
-    ends = starts + np.maximum(events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    starts = ints(events.column("ts_ns"))
+    ends = starts + np.maximum(ints(events.column("dur_ns")), 0)
     at = innermost(lane[: ranges.size], starts[ranges], ends[ranges], lane[ranges.size :], starts[calls])
     codes, names = text_codes(events.column("name"))
     inside = at >= 0
@@ -134,10 +108,10 @@ def _operators(trace: Trace, work: DeviceWork) -> list[str]:
 
 def _shapes(trace: Trace, work: DeviceWork) -> list[tuple[int | None, ...]]:
     code = codes_of(trace, work.rows, _SHAPE)
-    known = trace.events.column("grid_x").is_valid().to_numpy()[work.rows]
+    known = valid(trace.events.column("grid_x"))[work.rows]
     best = _most(work.key[known], code[known], len(work.keys))
     first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
     first[code[::-1]] = work.rows[::-1]
-    rows = pa.array(first[np.maximum(best, 0)])
-    shapes = zip(*(trace.events.column(c).take(rows).to_pylist() for c in _SHAPE), strict=True)
+    rows = first[np.maximum(best, 0)]
+    shapes = zip(*(take(trace.events.column(c), rows).to_pylist() for c in _SHAPE), strict=True)
     return [tuple(shape) if known else () for shape, known in zip(shapes, (best >= 0).tolist(), strict=True)]
