@@ -149,7 +149,7 @@ def test_the_parts_of_a_device_of_a_real_shape_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("kernel", "no cell"),
+        ("kernel", "not a cell"),
         ("kernel.nothing", "no column nothing"),
         ("nowhere.total", "no such view"),
         ("kernel.no such kernel.total", "no row"),
@@ -164,4 +164,4 @@ def test_a_cell_that_does_not_exist_is_named(cell: str, words: str) -> None:
 def test_a_cell_that_has_a_meaning_in_a_row_alone_says_so() -> None:
     with pytest.raises(UsageError) as caught:
         explain(trace_of(sample("kineto/cpu.pt.trace.json")), "model.total", "kernel.total")
-    assert caught.value.hint == "its rows have one each: name one, model.ROW.total"
+    assert caught.value.hint == "name one row: model.ROW.total"

@@ -1,11 +1,11 @@
-"""Why two numbers differ: the definitions of two cells, and the steps from one to the other that add up exactly.
+"""Explain why two numbers differ: their definitions, and steps that add up exactly from one to the other.
 
-A cell is VIEW.COLUMN (all rows of the view's table together) or VIEW.ROW.COLUMN, ROW being the text of a row or a part
-of it that only one row has: `kernel.total`, `device.GPU 0.kernel_time`, `kernel.volta_sgemm_128x64_nn.total`.
+A cell is VIEW.COLUMN (all rows of the view's table) or VIEW.ROW.COLUMN. ROW is the text of a row, or a part of it
+that only one row has: `kernel.total`, `device.GPU 0.kernel_time`, `kernel.volta_sgemm_128x64_nn.total`.
 
-Both cells are brought onto common ground, the time that they cover: a sum is a union and what was counted more than
-once; a union taken device by device is the union over all devices and what they did at once. What is left is time that
-only one of them covers. Each step is an integer of ns, and value + steps = the other value.
+Both cells are reduced to the time that they cover. A sum is the union of its ranges plus the overlaps. A union by
+device is the union over all devices plus the time when several were busy. The rest is time that only one cell covers.
+Each step is an integer of ns, and value + steps = the other value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracekit.views import VIEWS
 from tracekit.views.base import Quantity, ViewOptions
 
 _TIMES = ("sum", "union")
-_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One step from the left value to the right one, and the ranges that make it, on each clock."""
+    """One step from the left value to the right one, with its ranges by clock."""
 
     words: str
     ns: int
     ranges: dict[int, Ranges]
-    of: Quantity
+    quantity: Quantity
 
 
 def explain(trace: Trace, left: str, right: str) -> Report:
-    """Return the report of why two cells differ. left, right: VIEW.COLUMN or VIEW.ROW.COLUMN.
+    """Return a report that explains the difference of two cells. left, right: VIEW.COLUMN or VIEW.ROW.COLUMN.
 
     Raises: UsageError for a cell that does not exist or has no definition.
     """
@@ -69,7 +69,7 @@ def explain(trace: Trace, left: str, right: str) -> Report:
         steps = _steps(x, y, names)
         tables += _tables(trace, words, (x, y), names, steps)
         if not steps:
-            notes.append(f"the {words or 'two'} are equal, and cover the same time")
+            notes.append(f"the {words or 'two'} are equal and cover the same time")
     notes += _remarks(a, b)
     return pipeline.report_of(trace, [Section("explain", f"{left} and {right}", tuple(tables), notes=tuple(notes))])
 
@@ -78,47 +78,47 @@ def _cell(trace: Trace, address: str) -> _Cell:
     view, dot, rest = address.partition(".")
     row_text, _, column = rest.rpartition(".")
     if not dot or not column:
-        raise UsageError(f"{address}: no cell", hint="VIEW.COLUMN or VIEW.ROW.COLUMN, such as kernel.total")
+        raise UsageError(f"{address}: not a cell", hint="VIEW.COLUMN or VIEW.ROW.COLUMN, such as kernel.total")
     section = pipeline.view(trace, view)
     define = pipeline.view_named(view).define
     known = [c.name for table in section.tables for c in table.columns]
     table = next((t for t in section.tables if any(c.name == column for c in t.columns)), None)
     if table is None:
         why = f"its columns: {', '.join(dict.fromkeys(known))}" if known else " ".join(section.notes)
-        raise UsageError(f"{address}: the view {view} has no column {column} here", hint=why)
+        raise UsageError(f"{address}: the view {view} has no column {column}", hint=why)
     row: Mapping[str, Cell] = {}
     if row_text:
         row = _row(table, address, row_text)
     quantity = define(trace, ViewOptions(), row, column) if define else None
     if quantity is None:
-        hint = f"views that have some: {', '.join(name for name, each in VIEWS.items() if each.define)}"
+        hint = f"views with such cells: {', '.join(name for name, each in VIEWS.items() if each.define)}"
         if define and not row_text and any(define(trace, ViewOptions(), each, column) for each in _rows(table)):
-            hint = f"its rows have one each: name one, {view}.ROW.{column}"
-        raise UsageError(f"{address}: there is no definition by time ranges to explain it with", hint=hint)
+            hint = f"name one row: {view}.ROW.{column}"
+        raise UsageError(f"{address}: this cell cannot be explained (it is not defined by time ranges)", hint=hint)
     unit = table.column(column).unit
     return _Cell(address, row[column] if row else value_of(quantity), unit, quantity)
 
 
 def _rows(table: ReportTable) -> list[Mapping[str, Cell]]:
-    """Return the first rows of a table, as the cells of each by the name of its column."""
-    return [{c.name: c.values[i] for c in table.columns} for i in range(min(len(table), _SHOWN))]
+    """Return the first rows of a table, each as cells by column name."""
+    return [{c.name: c.values[i] for c in table.columns} for i in range(min(len(table), _MAX_SHOWN))]
 
 
 def _row(table: ReportTable, address: str, text: str) -> Mapping[str, Cell]:
-    """Return the one row whose text is that, or contains it. Raises: UsageError."""
+    """Return the only row whose text equals, or else contains, `text`. Raises: UsageError."""
     labels = [c for c in table.columns if c.unit in (Unit.TEXT, Unit.ID)]
     rows = [tuple(str(c.values[i]) for c in labels if c.values[i] is not None) for i in range(len(table))]
     exact = [i for i, cells in enumerate(rows) if text in cells]
     found = exact or [i for i, cells in enumerate(rows) if any(text.lower() in cell.lower() for cell in cells)]
     if len(found) != 1:
-        some = ", ".join(dict.fromkeys(rows[i][0] for i in (found or range(len(rows))) if rows[i]))
-        many = f"{len(found)} rows of {table.name} have {text}" if found else f"no row of {table.name} has {text}"
-        raise UsageError(f"{address}: {many}", hint=f"name one: {some[:300]}")
+        names = ", ".join(dict.fromkeys(rows[i][0] for i in (found or range(len(rows))) if rows[i]))
+        count = f"{len(found)} rows" if found else "no row"
+        raise UsageError(f"{address}: {count} of {table.name} match {text}", hint=f"name one: {names[:300]}")
     return {c.name: c.values[found[0]] for c in table.columns}
 
 
 def value_of(quantity: Quantity) -> int | float | None:
-    """Return the number that a quantity comes to, as a view gives it; None where there is nothing to divide."""
+    """Return the value of a quantity, as in the view; None for a division by nothing."""
     if quantity.measure in _TIMES:
         return _total(quantity, quantity.measure)
     if quantity.measure == "count":
@@ -128,11 +128,11 @@ def value_of(quantity: Quantity) -> int | float | None:
         return _total(quantity, quantity.of) / whole if whole else None
     if not quantity.rows.size:
         return None
-    of = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts)
+    statistics = grouped(np.zeros(quantity.rows.size, np.int64), 1, quantity.ends - quantity.starts)
     if quantity.measure.startswith("p"):
-        return int(of.percentile(int(quantity.measure[1:]))[0])
-    # The deviation of views is that of the population.
-    return int(getattr(of, "pstd" if quantity.measure == "std" else quantity.measure)[0])
+        return int(statistics.percentile(int(quantity.measure[1:]))[0])
+    # The standard deviation in views is that of the population.
+    return int(getattr(statistics, "pstd" if quantity.measure == "std" else quantity.measure)[0])
 
 
 def _total(quantity: Quantity, measure: str) -> int:
@@ -143,7 +143,7 @@ def _total(quantity: Quantity, measure: str) -> int:
 
 
 def _pairs(a: Quantity, b: Quantity) -> list[tuple[str, Quantity, Quantity]]:
-    """Return what to hold against each other: the two, or their parts above and below the line, as times."""
+    """Return the times to compare: of the two cells, or of the parts and the wholes of two ratios."""
     tops = (_as_time(a), _as_time(b))
     if a.whole is not None and b.whole is not None:
         return [("parts", *tops), ("wholes", a.whole, b.whole)]
@@ -159,8 +159,8 @@ def _as_time(quantity: Quantity) -> Quantity:
 
 
 def _steps(a: Quantity, b: Quantity, names: tuple[str, str]) -> list[_Step]:
-    """Return the steps from a to b, those of 0 ns left out: a.value + sum of ns == b.value."""
-    if a.measure == b.measure and all(map(np.array_equal, _pieces(a), _pieces(b))):
+    """Return the steps from a to b, without steps of 0 ns: a.value + sum of ns == b.value."""
+    if a.measure == b.measure and all(map(np.array_equal, _arrays(a), _arrays(b))):
         return []
     cover_a, cover_b = _cover(a), _cover(b)
     clocks = sorted({*cover_a, *cover_b})
@@ -174,12 +174,12 @@ def _steps(a: Quantity, b: Quantity, names: tuple[str, str]) -> list[_Step]:
     return [step for step in steps if step.ns]
 
 
-def _pieces(quantity: Quantity) -> tuple[I64, I64, I64, I64]:
+def _arrays(quantity: Quantity) -> tuple[I64, I64, I64, I64]:
     return quantity.starts, quantity.ends, quantity.lanes, quantity.clocks
 
 
 def _cover(quantity: Quantity) -> dict[int, Ranges]:
-    """Return what the pieces cover on each clock, merged."""
+    """Return the merged ranges of a quantity by clock."""
     out = {}
     for clock in np.unique(quantity.clocks).tolist():
         mine = quantity.clocks == clock
@@ -187,29 +187,29 @@ def _cover(quantity: Quantity) -> dict[int, Ranges]:
     return out
 
 
-def _to_cover(quantity: Quantity, cover: dict[int, Ranges], which: str, sign: int) -> list[_Step]:
-    """Return what the value holds beyond the time covered: pieces counted twice on a lane, and lanes at once."""
+def _to_cover(quantity: Quantity, cover: dict[int, Ranges], name: str, sign: int) -> list[_Step]:
+    """Return the steps between a value and the time it covers: overlaps on a lane, and lanes at the same time."""
     by_lane = _total(quantity, "union")
     steps = []
     if quantity.measure == "sum":
         more = _total(quantity, "sum") - by_lane
-        words = f"overlaps, counted more than once by {which}"
+        words = f"overlaps, counted more than once by {name}"
         steps.append(_Step(words, sign * more, _overlaps(quantity), quantity))
     at_once = by_lane - sum(map(length, cover.values()))
-    steps.append(_Step(f"at once on several lanes, counted for each by {which}", sign * at_once, {}, quantity))
+    steps.append(_Step(f"several lanes at the same time, counted for each by {name}", sign * at_once, {}, quantity))
     return steps
 
 
 def _overlaps(quantity: Quantity) -> dict[int, Ranges]:
-    """Return where at least two pieces of one clock run at once."""
+    """Return the ranges by clock in which at least two ranges overlap."""
     out = {}
     for clock in np.unique(quantity.clocks).tolist():
         mine = (quantity.clocks == clock) & (quantity.ends > quantity.starts)
         edges = np.concatenate((quantity.starts[mine], quantity.ends[mine]))
         moves = np.concatenate((np.ones(mine.sum(), np.int64), np.full(mine.sum(), -1, np.int64)))
         order = np.lexsort((moves, edges))
-        open_ = np.cumsum(moves[order])
-        at = np.flatnonzero(open_[:-1] >= 2)
+        depth = np.cumsum(moves[order])
+        at = np.flatnonzero(depth[:-1] >= 2)
         out[clock] = merge(edges[order][at], edges[order][at + 1])
     return out
 
@@ -242,20 +242,20 @@ def _tables(
             Column("name", "Name", Unit.TEXT, names_),
         ]
         if any(other is not None for other in others):
-            columns.append(Column("with", "At once with", Unit.TEXT, others, 2))
-        left_out = sum(len(r[0]) for r in step.ranges.values()) - len(found)
+            columns.append(Column("with", "At the same time as", Unit.TEXT, others, 2))
+        omitted = sum(len(r[0]) for r in step.ranges.values()) - len(found)
         title = f"{step.words}: the longest"
-        tables.append(ReportTable(f"{name}_ranges_{number}", title, tuple(columns), omitted=left_out))
+        tables.append(ReportTable(f"{name}_ranges_{number}", title, tuple(columns), omitted=omitted))
     return tables
 
 
 def _largest(trace: Trace, step: _Step) -> list[tuple[int, int, Cell, Cell, Cell]]:
-    """Return the longest ranges of a step, with the first two rows that run at its start."""
+    """Return the longest ranges of a step, each with the first two rows that run at its start."""
     ranges = [(clock, int(s), int(e)) for clock, (ss, es) in step.ranges.items() for s, e in zip(ss, es, strict=True)]
     ranges.sort(key=lambda r: (r[1] - r[2], r[1], r[0]))
     out: list[tuple[int, int, Cell, Cell, Cell]] = []
-    for clock, start, end in ranges[:_SHOWN]:
-        rows = _rows_at(step.of, clock, start)
+    for clock, start, end in ranges[:_MAX_SHOWN]:
+        rows = _rows_at(step.quantity, clock, start)
         name, other, *_ = [*(trace.events.column("name")[row].as_py() for row in rows[:2]), None, None]
         event: Cell = trace.events.column("event_id")[rows[0]].as_py() if rows else None
         out.append((start, end - start, event, name, other))
@@ -263,7 +263,7 @@ def _largest(trace: Trace, step: _Step) -> list[tuple[int, int, Cell, Cell, Cell
 
 
 def _rows_at(quantity: Quantity, clock: int, at: int) -> list[int]:
-    """Return the rows whose pieces run at an instant, in order; a piece that is of no row is left out."""
+    """Return the rows whose ranges contain an instant, in order; ranges without a row are skipped."""
     found: I64 = quantity.rows[(quantity.clocks == clock) & (quantity.starts <= at) & (quantity.ends > at)]
     rows: list[int] = found[found >= 0].tolist()
     return rows
@@ -272,19 +272,19 @@ def _rows_at(quantity: Quantity, clock: int, at: int) -> list[int]:
 def _remarks(a: _Cell, b: _Cell) -> list[str]:
     notes = []
     if a.unit != b.unit:
-        notes.append(f"a {a.unit} and a {b.unit}: the times behind them are held against each other")
+        notes.append(f"the cells have different units ({a.unit}, {b.unit}): the steps compare their times")
     for cell in (a, b):
         quantity = cell.quantity
         if quantity.measure in (*_TIMES, "ratio", "count"):
             continue
         count = quantity.rows.size
-        notes.append(f"{cell.address} is a {quantity.measure} over {count:,} ranges; the steps compare their sums")
+        notes.append(f"{cell.address} is the {quantity.measure} of {count:,} ranges; the steps compare their sums")
     if a.quantity.measure == "count" or b.quantity.measure == "count":
         first, second = np.unique(a.quantity.rows), np.unique(b.quantity.rows)
         shared = np.intersect1d(first, second).size
         notes.append(
-            f"{first.size - shared:,} rows are behind the first alone, {second.size - shared:,} behind the "
-            f"second alone, {shared:,} behind both"
+            f"{first.size - shared:,} rows count only for the first cell, {second.size - shared:,} only for the "
+            f"second, {shared:,} for both"
         )
     return notes
 

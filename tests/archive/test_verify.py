@@ -205,7 +205,7 @@ def test_what_cannot_be_read_at_all_is_named_and_nothing_waits_for_it(root: Path
     failures: list[Failure] = []
     assert len(archive.entries(root, failures=failures)) == 2
     assert [failure.name for failure in failures] == [entry.path]
-    assert "no regular file" in str(failures[0].error)
+    assert "not a regular file" in str(failures[0].error)
 
 
 def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

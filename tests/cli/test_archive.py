@@ -107,7 +107,7 @@ def test_show_tells_everything(root: Path) -> None:
 
 
 def test_verify_ends_with_1_when_something_is_wrong(root: Path) -> None:
-    assert "2 files are whole: 175 events" in run("verify", root).stdout
+    assert "2 files are undamaged: 175 events" in run("verify", root).stdout
     (root / "events" / "x").write_text("foreign")
     done = run("verify", root, code=1)
     assert "x: foreign-file: " in done.stdout
@@ -130,7 +130,7 @@ def test_prune_says_what_it_would_do_and_then_does_it(root: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "nothing says"),
+        ([], "no criterion"),
         (["--older-than", "a while"], "not an age"),
         (["--older-than", "90"], "not an age"),
         (["--older-than", "99999y"], "not an age"),
@@ -138,7 +138,7 @@ def test_prune_says_what_it_would_do_and_then_does_it(root: Path) -> None:
         (["--max-size", "-1"], "not a size"),
     ],
 )
-def test_prune_refuses_what_it_does_not_understand(words: list[str], said: str, root: Path) -> None:
+def test_prune_refuses_an_unclear_request(words: list[str], said: str, root: Path) -> None:
     assert said in run("prune", root, *words, code=2).stderr
     assert len(listed(root)) == 2
 
@@ -187,5 +187,5 @@ def test_what_a_list_and_a_prune_could_not_do_is_said(tmp_path: Path) -> None:
 
 
 def test_a_problem_is_one_line_whatever_the_name_of_its_file(root: Path) -> None:
-    (root / "a\n9 files are whole").write_text("x")
+    (root / "a\n9 files are undamaged").write_text("x")
     assert len(run("verify", root, code=1).stdout.splitlines()) == 2

@@ -73,12 +73,12 @@ def test_forms_to_stdout() -> None:
         ([CSV, "SELEC"], 2, "syntax error"),
         ([CSV, "SELECT nothing FROM events"], 2, "nothing"),
         ([CSV, "DROP VIEW events"], 2, "DROP is refused"),
-        ([CSV, CSV], 2, "the last word is the query"),
-        ([CSV, SQL, "--format", "html"], 2, "no such form"),
-        ([CSV, SQL, "--unit", "days"], 2, "no such unit"),
+        ([CSV, CSV], 2, "the last argument is the query"),
+        ([CSV, SQL, "--format", "html"], 2, "not an output format"),
+        ([CSV, SQL, "--unit", "days"], 2, "not a unit"),
         (["missing.csv", SQL], 1, "no such file"),
         ([CSV, "SELECT CAST(name AS BIGINT) FROM events"], 1, "convert"),
-        ([CSV, "SELECT * FROM read_text('pyproject.toml')"], 2, "may read its inputs alone"),
+        ([CSV, "SELECT * FROM read_text('pyproject.toml')"], 2, "may read only its inputs"),
     ],
 )
 def test_errors_are_one_sentence_and_an_exit_code(words: list[object], code: int, said: str) -> None:
@@ -103,7 +103,7 @@ def test_a_failure_in_the_middle_leaves_no_output(tmp_path: Path) -> None:
 
 def test_what_was_not_read_is_told() -> None:
     done = run(sample("nvprof-csv/truncated.csv"), SQL)
-    assert "1 of 67 records could not be read" in done.stderr
+    assert "1 of 67 records dropped" in done.stderr
 
 
 def test_a_long_query_is_a_query(tmp_path: Path) -> None:

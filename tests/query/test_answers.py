@@ -234,7 +234,7 @@ def test_two_columns_of_one_name_keep_their_types() -> None:
     sql = "SELECT 'x' AS a, sum(dur_ns) AS a, 1.5 AS a FROM events"
     table = query.query(CSV, sql)
     assert [str(column[0]) for column in table.columns] == ["x", str(one(CSV, "SELECT sum(dur_ns) FROM events")), "1.5"]
-    with query.ask(CSV, sql) as answer, pytest.raises(UsageError, match="two columns of the answer are called a"):
+    with query.ask(CSV, sql) as answer, pytest.raises(UsageError, match="two columns of the answer have the name a"):
         query.write(answer.reader, "parquet", io.BytesIO())
 
 

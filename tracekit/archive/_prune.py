@@ -47,8 +47,8 @@ def prune(
     """Remove entries and return them; with `dry_run` nothing is removed.
 
     tag, run: only entries with these can be removed. keep: entries with such a tag are always kept. before: remove
-    those with an earlier date. max_bytes: then remove the oldest, until the whole archive is not larger. Without before and
-    max_bytes, all entries with the tag or run are removed. Damaged files are kept, and added to `failures`.
+    those with an earlier date. max_bytes: then remove the oldest until the whole archive is not larger. Without before
+    and max_bytes, all entries with the tag or run are removed. Damaged files are kept, and added to `failures`.
     Raises: UsageError without a criterion; InputError, OutputError.
     """
     if before is None and max_bytes is None and not tag and run is None:

@@ -1,4 +1,4 @@
-"""tracekit explain: why two numbers differ."""
+"""tracekit explain: the difference of two numbers, step by step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explain(
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
     unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "",
 ) -> None:
-    """Say why two numbers differ. The last two words are cells: VIEW.COLUMN or VIEW.ROW.COLUMN."""
+    """Explain why two numbers differ. The last two arguments are cells: VIEW.COLUMN or VIEW.ROW.COLUMN."""
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.explain import explain as explained
@@ -29,7 +29,8 @@ def explain(
 
     if len(reading.inputs) < 3:
         raise UsageError(
-            "explain needs inputs and two cells", hint="tracekit explain run.csv kernel.total device.kernel_time"
+            "explain needs at least one input and two cells",
+            hint="tracekit explain run.csv kernel.total device.kernel_time",
         )
     *inputs, left, right = reading.inputs
     failures: list[Failure] = []

@@ -24,15 +24,18 @@ def query(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, archives, URLs.")],
     sql: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT over the views events and totals.")],
     format_: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="text, markdown, csv, json or parquet; else by suffix.")
+        str,
+        typer.Option(
+            "--format", metavar="FORM", help="text, markdown, csv, json or parquet; by default from the suffix."
+        ),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
-    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns for columns named _ns, in text.")] = "",
-    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess of the inputs' format.")] = "",
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns for columns named _ns in text.")] = "",
+    reader: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Read the inputs as this format.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Make the first note of reading an error.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Ask the inputs in SQL (DuckDB; pip install 'tracekit-gpu[query]'). It only reads, and only the inputs."""
+    """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
     from tracekit import query as queries
     from tracekit.inputs import refuse_inputs
     from tracekit.render.base import RenderOptions
@@ -40,14 +43,18 @@ def query(
 
     suffix = Path(output).suffix.lower()
     if not format_ and suffix and suffix not in _BY_SUFFIX:
-        raise UsageError(f"-o {output}: no form is known by its suffix", hint="say it with --format csv, json ...")
+        raise UsageError(
+            f"-o {output}: the suffix names no output format", hint="choose one with --format csv, json ..."
+        )
     form = format_ or _BY_SUFFIX.get(suffix, "text")
     if form not in queries.FORMS:
-        raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(queries.FORMS)}")
+        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {', '.join(queries.FORMS)}")
     if unit not in ("", "s", "ms", "us", "ns"):
-        raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+        raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     if _is_input(sql):
-        raise UsageError(f"{sql}: the last word is the query", hint='tracekit query INPUT... "SELECT ..."')
+        raise UsageError(
+            f"{sql}: this is an input, but the last argument is the query", hint='tracekit query INPUT... "SELECT ..."'
+        )
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, inputs)
@@ -65,7 +72,7 @@ def query(
                 with new_file(Path(output), force=force) as file:
                     file.write(text.encode("utf-8", "replace"))
         elif output == "-":
-            with tempfile.TemporaryFile() as whole:  # a failure in the middle leaves no half answer in a pipe
+            with tempfile.TemporaryFile() as whole:  # a failure in the middle must not leave half an answer in a pipe
                 queries.write(answer.reader, form, whole, answer.ledgers)
                 whole.seek(0)
                 shutil.copyfileobj(whole, sys.stdout.buffer)
@@ -74,17 +81,17 @@ def query(
             with new_file(Path(output), force=force) as file:
                 queries.write(answer.reader, form, file, answer.ledgers)
     for ledger in answer.ledgers:
-        lost = sum(ledger.dropped.values())
-        if lost:
-            say(f"note: {ledger.path}: {lost:,} of {ledger.read:,} records could not be read; see `tracekit inspect`")
+        dropped = sum(ledger.dropped.values())
+        if dropped:
+            say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
     finish(failures)
 
 
 def _is_input(word: str) -> bool:
-    """Tell whether the last word is one more input: then the query was forgotten."""
+    """Return whether the last argument is an input, so that the query is missing."""
     if " " not in word.strip() and "://" in word:
         return True
     try:
         return bool(word.strip()) and Path(word).exists()
-    except (OSError, ValueError):  # longer than a name may be: most queries are
+    except (OSError, ValueError):  # longer than a file name, like most queries
         return False

@@ -1,10 +1,10 @@
-"""Query: SQL over the rows of any input, by DuckDB (extra `query`). `docs/queries.md` has the columns and examples.
+"""SQL over the rows of any input, by DuckDB (extra `query`). Columns and examples: `docs/queries.md`.
 
     query.query(["run.csv"], "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
 
-Two views, `events` and `totals`: the columns of `tracekit.schema` with `entry`, `date` and `run_name`, which tell what
-a row of an archive belongs to (null for other inputs). tracekit reads the inputs and hands them over; DuckDB itself may
-open no file, load no extension and change no setting, and one SELECT is all that is run.
+Two views, `events` and `totals`, have the columns of `tracekit.schema`, and `entry`, `date` and `run_name`: the archive
+entry of a row (null for other inputs). tracekit reads the inputs and passes them to DuckDB. DuckDB itself cannot open a
+file, load an extension or change a setting, and runs only one SELECT.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tracekit.query._tables import ARCHIVE_COLUMNS, tables
 from tracekit.trace import Ledger
 
 _TOTALS = re.compile(r"totals|query|u&", re.IGNORECASE)
-"""What asks for `totals`: its name, or what may build a name: query_table('to' || 'tals'), U&"..."."""
+"""Signs that a query reads `totals`: its name, or a way to build a name: query_table('to' || 'tals'), U&"..."."""
 
 __all__ = ["ARCHIVE_COLUMNS", "FORMS", "Answer", "ask", "query", "render", "write"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of an answer, as they come: `reader` gives each batch once. ledgers: of the inputs that were read."""
+    """The rows of an answer as a stream: `reader` yields each batch once. ledgers: of the inputs that were read."""
 
     reader: pa.RecordBatchReader
     ledgers: tuple[Ledger, ...] = field(default=())
@@ -48,12 +48,12 @@ def ask(
     failures: list[Failure] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Answer]:
-    """Give the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
+    """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
 
-    Archived files are read where they lie, only the columns and row groups that the query needs; other inputs are
-    converted into a temporary file first, side by side. Memory does not grow with the inputs; DuckDB keeps what it
-    cannot hold in a temporary folder. The other words as in `pipeline.read`.
-    Raises: UsageError for what is no SELECT over these views; MissingExtraError without DuckDB; TracekitError.
+    Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
+    to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
+    results. The other arguments are those of `pipeline.read`.
+    Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
     with (
@@ -82,7 +82,7 @@ def query(
     options: Mapping[str, str] | None = None,
     failures: list[Failure] | None = None,
 ) -> pa.Table:
-    """Return the whole answer as a table; the words as in `ask`. Raises: TracekitError."""
+    """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
     with ask(
         inputs, sql, format=format, strict=strict, demangle=demangle, options=options, failures=failures
     ) as answer:

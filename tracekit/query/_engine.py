@@ -1,4 +1,4 @@
-"""DuckDB, locked: it sees two tables that we hand over, and nothing else of this machine."""
+"""DuckDB, locked: a query can read two tables that we register, and nothing else of this machine."""
 
 from __future__ import annotations
 
@@ -6,65 +6,108 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Readable = pa.Table | ds.Dataset
+
+
+class Relation(Protocol):
+    """DuckDB's answer before it is computed."""
+
+    def fetch_arrow_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a stream (DuckDB 1; DuckDB 2 has `to_arrow_reader`)."""
+
+
+class Statement(Protocol):
+    """A parsed statement."""
+
+    type: object
+
+
+class Connection(Protocol):
+    """The methods of a DuckDB connection that we use."""
+
+    def register(self, name: str, table: Readable) -> object:
+        """Make a table visible."""
+
+    def execute(self, sql: str) -> object:
+        """Run a statement."""
+
+    def sql(self, sql: str) -> Relation | None:
+        """Return the relation of a query."""
+
+    def extract_statements(self, sql: str) -> list[Statement]:
+        """Return the parsed statements of a text."""
+
+    def interrupt(self) -> None:
+        """Stop the running query."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
 
 LOCKS = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
-    "SET python_enable_replacements = false",  # names of Python variables are no tables
+    "SET python_enable_replacements = false",  # Python variables are not tables
     "SET enable_external_access = false",  # no files, no network, no ATTACH, COPY, INSTALL, LOAD
     "SET lock_configuration = true",
 )
 """In this order: the last one makes the others final."""
 
 
-def _duckdb() -> Any:
+def _duckdb() -> ModuleType:
     try:
         import duckdb
     except ImportError as err:
         raise MissingExtraError("tracekit query", "query") from err
-    return duckdb
+    module: ModuleType = duckdb
+    return module
 
 
 def checked_sql(sql: str) -> None:
-    """Raise UsageError unless the text is exactly one SELECT (FROM, WITH, VALUES, DESCRIBE and SUMMARIZE are such)."""
+    """Raise UsageError unless the text is one SELECT (FROM, WITH, VALUES, DESCRIBE and SUMMARIZE count as one)."""
     duckdb = _duckdb()
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
     # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
-    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder, _connected(folder) as base:
+    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder, closing(_connected(folder)) as base:
         _lock(base)
         try:
-            found = base.extract_statements(sql)
+            statements = base.extract_statements(sql)
         except duckdb.Error as err:
-            raise _told(err, duckdb) from err
-    if len(found) != 1:
-        raise UsageError(f"the query has {len(found)} statements: one SELECT is all that is run", hint=EXAMPLE)
+            raise _translated(err, duckdb) from err
+    if len(statements) != 1:
+        raise UsageError(f"the query has {len(statements)} statements instead of one SELECT", hint=EXAMPLE)
     try:
-        kind = str(found[0].type).rpartition(".")[2]
-    except ValueError:  # DuckDB's enumeration lacks some statements that its parser knows (UPDATE EXTENSIONS)
+        kind = str(statements[0].type).rpartition(".")[2]
+    except ValueError:  # DuckDB's enumeration lacks some statements of its parser (UPDATE EXTENSIONS)
         kind = "this statement"
     if kind == "MULTI":
         raise UsageError(
-            "PIVOT without its values is several statements",
-            hint="name them: PIVOT ... ON kind IN ('kernel', 'memcpy')",
+            "PIVOT without a list of values is several statements",
+            hint="list the values: PIVOT ... ON kind IN ('kernel', 'memcpy')",
         )
     if kind != "SELECT":
-        raise UsageError(f"{kind} is refused: a query only reads, so it is one SELECT", hint=EXAMPLE)
+        raise UsageError(f"{kind} is refused: a query can only read, with one SELECT", hint=EXAMPLE)
 
 
 EXAMPLE = 'for example "SELECT name, sum(dur_ns) AS total_ns FROM events GROUP BY name ORDER BY total_ns DESC"'
 
 
-def locked(events: Any, totals: Any, temporary: str) -> Any:
-    """Return a connection that sees the two tables alone. temporary: where DuckDB may put what it cannot hold."""
+def locked(events: Readable, totals: Readable, temporary: str) -> Connection:
+    """Return a connection that can read only the two tables. temporary: folder for large intermediate results."""
     base = _connected(temporary)
     base.register("events", events)
     base.register("totals", totals)
@@ -72,19 +115,20 @@ def locked(events: Any, totals: Any, temporary: str) -> Any:
     return base
 
 
-def _connected(temporary: str) -> Any:
+def _connected(temporary: str) -> Connection:
     config = {"temp_directory": temporary, "allow_persistent_secrets": "false"}
-    return _duckdb().connect(":memory:", config=config)
+    connection: Connection = _duckdb().connect(":memory:", config=config)
+    return connection
 
 
-def _lock(base: Any) -> None:
+def _lock(base: Connection) -> None:
     for lock in LOCKS:
         base.execute(lock)
 
 
 @contextmanager
-def answered(events: Any, totals: Any, sql: str) -> Iterator[pa.RecordBatchReader]:
-    """Give the rows of a SELECT as they come. events, totals: Arrow tables or datasets."""
+def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.RecordBatchReader]:
+    """Return a context with the rows of a SELECT as a stream."""
     duckdb = _duckdb()
     with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
         base = locked(events, totals, folder)
@@ -93,18 +137,22 @@ def answered(events: Any, totals: Any, sql: str) -> Iterator[pa.RecordBatchReade
             if relation is None:
                 raise UsageError("the query gives no rows and no columns", hint=EXAMPLE)
             with ThreadPoolExecutor(1) as worker:
-                ask = partial(_interruptible, worker, base)
-                reader = ask(getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)
-                yield pa.RecordBatchReader.from_batches(reader.schema, _batches(partial(ask, _next, reader), duckdb))
+                open_reader: Callable[[], pa.RecordBatchReader]
+                open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+                reader = _interruptible(worker, base, open_reader)
+                batches = _batches(partial(_interruptible, worker, base, _next, reader), duckdb)
+                yield pa.RecordBatchReader.from_batches(reader.schema, batches)
         except duckdb.Error as err:
-            raise _told(err, duckdb) from err
+            raise _translated(err, duckdb) from err
         finally:
             base.close()
 
 
-def _interruptible(worker: ThreadPoolExecutor, base: Any, work: Callable[..., Any], *words: Any) -> Any:
-    """Do work of DuckDB in the worker: Python cannot answer Ctrl-C while its main thread is in a query."""
-    waiting = worker.submit(work, *words)
+def _interruptible(
+    worker: ThreadPoolExecutor, base: Connection, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call DuckDB in the worker: Python cannot handle Ctrl-C while its main thread is in a query."""
+    waiting = worker.submit(work, *args, **kwargs)
     try:
         return waiting.result()
     except KeyboardInterrupt:
@@ -119,32 +167,32 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         return None
 
 
-def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: Any) -> Iterator[pa.RecordBatch]:
-    """Pass batches on; what goes wrong in the middle is told in one sentence too."""
+def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType) -> Iterator[pa.RecordBatch]:
+    """Yield the batches. An error in the middle becomes one sentence too."""
     while True:
         try:
             batch = read()
         except (duckdb.Error, pa.ArrowException, OSError) as err:
-            raise _told(err, duckdb) from err
+            raise _translated(err, duckdb) from err
         if batch is None:
             return
         yield batch
 
 
 _SCAN_FAILED = re.compile(r"reading the stream registered as|get_next failed|CRC checksum")
-"""What DuckDB 2 and 1 say when Arrow cannot read a file that it scans for them."""
+"""Messages of DuckDB 2 and 1 when Arrow cannot read a file."""
 
 
-def _told(err: Exception, duckdb: Any) -> TracekitError:
-    """Return DuckDB's message in one sentence: wrong SQL is wrong usage, the rest is an input that failed."""
+def _translated(err: Exception, duckdb: ModuleType) -> TracekitError:
+    """Return DuckDB's message as one sentence: UsageError for wrong SQL, TracekitError for the rest."""
     first, _, rest = str(err).strip().partition("\n")
     text = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", first).strip() or type(err).__name__
     candidates = re.search(r"^(?:Candidate|Did you mean).*", rest, re.MULTILINE)
     hint = candidates[0] if candidates else ""
     if _SCAN_FAILED.search(str(err)):
-        return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` says which")
+        return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` names it")
     if isinstance(err, duckdb.PermissionException):
-        return UsageError(f"the query may read its inputs alone: {text}", hint="give the file as an INPUT")
+        return UsageError(f"the query may read only its inputs: {text}", hint="give the file as an INPUT")
     wrong = (
         duckdb.ParserException,
         duckdb.BinderException,
@@ -155,5 +203,5 @@ def _told(err: Exception, duckdb: Any) -> TracekitError:
         duckdb.InvalidTypeException,
     )
     if isinstance(err, wrong):
-        return UsageError(f"the query: {text}", hint=hint or "docs/queries.md lists the columns and shows examples")
+        return UsageError(f"the query: {text}", hint=hint or '"DESCRIBE events" lists the columns')
     return TracekitError(f"the query: {text}", hint=hint)

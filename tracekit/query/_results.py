@@ -1,7 +1,8 @@
-"""Forms of an answer: text, markdown, CSV, JSON and Parquet. Times stay integer ns; a column's unit is in its name.
+"""Output formats of an answer: text, markdown, CSV, JSON and Parquet. Times stay integer ns.
 
-`_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that no column of the form can hold exactly (decimals,
-integers beyond 64 bits in Parquet) keeps its digits. Dates and times are ISO 8601, lists and structs JSON.
+The unit of a column is in its name: `_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that a format
+cannot store exactly (decimals, integers beyond 64 bits) keeps its digits as text. Dates and times are ISO 8601. Lists
+and structs are JSON.
 """
 
 from __future__ import annotations
@@ -10,46 +11,54 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit import pipeline
 from tracekit._version import __version__
+from tracekit.arrow import Column as ArrowColumn
+from tracekit.arrow import pc
 from tracekit.errors import TracekitError, UsageError
+from tracekit.query._tables import ArrowField
 from tracekit.render.base import RenderOptions
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.trace import Ledger
 from tracekit.units import Unit
 
 FORMS = ("text", "markdown", "csv", "json", "parquet")
-_SUFFIXES = (("_ns", Unit.NS), ("_bytes", Unit.BYTES), ("_ratio", Unit.RATIO))
+_SUFFIXES = (("_ns", Unit.NS), ("_bytes", Unit.BYTES))
 
 
 def plain(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the same rows in types that everyone reads: no dictionaries, sums of integers as int64 where they fit.
+    """Return the same rows with common types: no dictionaries, and sums of integers as int64 if they fit.
 
-    DuckDB's sum of integers is 128 bits wide (a decimal in Arrow). Whether it fits is known for a batch at a time, so a
-    stream of several batches fails where a later one does not fit.
+    DuckDB's sum of integers has 128 bits (a decimal in Arrow). The first batch decides whether it fits: a later batch
+    that does not fit raises TracekitError.
     """
     first = next(iter(reader), None)
-    # By place: two columns of an answer may have one name.
+    # By number: two columns of an answer may have the same name.
     schema = pa.schema([pa.field(f.name, _plain_type(f, number, first)) for number, f in enumerate(reader.schema)])
     return pa.RecordBatchReader.from_batches(schema, _cast(first, reader, schema))
 
 
-def _plain_type(field: pa.Field, number: int, first: pa.RecordBatch | None) -> pa.DataType:
+def _plain_type(field: ArrowField, number: int, first: pa.RecordBatch | None) -> pa.DataType:
     kind = field.type
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_decimal(kind) and kind.scale == 0 and (first is None or _fits(first.column(number))):
+    if isinstance(kind, pa.DictionaryType):
+        values: pa.DataType = kind.value_type
+        return values
+    if _scale(kind) == 0 and (first is None or _fits(first.column(number))):
         return pa.int64()
     return kind
 
 
-def _fits(column: pa.Array) -> bool:
+def _scale(kind: pa.DataType) -> int | None:
+    """Return the decimal places of a decimal type, None for another type."""
+    return kind.scale if isinstance(kind, (pa.Decimal128Type, pa.Decimal256Type)) else None
+
+
+def _fits(column: ArrowColumn) -> bool:
     if column.null_count == len(column):
         return True
     bounds = pc.min_max(column).as_py()
@@ -71,19 +80,18 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(column if column.type == field.type else column.cast(field.type))
         except pa.ArrowInvalid as err:
             raise TracekitError(
-                f"column {field.name}: its first values fit into 64 bits, a later one does not",
-                hint=f"CAST({field.name} AS VARCHAR) keeps the digits of all",
+                f"column {field.name}: a value does not fit into 64 bits, unlike the first ones",
+                hint=f"CAST({field.name} AS VARCHAR) keeps all digits",
             ) from err
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def unit_of(name: str, kind: pa.DataType) -> Unit:
-    """Return what a column of an answer means, by its name and its type."""
+    """Return the unit of a column of an answer, by its name and type."""
+    if _scale(kind):
+        return Unit.TEXT
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        for suffix, unit in _SUFFIXES[:2]:
-            if name.endswith(suffix) and not (pa.types.is_decimal(kind) and kind.scale):
-                return unit
-        return Unit.TEXT if pa.types.is_decimal(kind) and kind.scale else Unit.ID
+        return next((unit for suffix, unit in _SUFFIXES if name.endswith(suffix)), Unit.ID)
     if pa.types.is_floating(kind):
         return Unit.RATIO if name.endswith("_ratio") else Unit.NUMBER
     return Unit.TEXT
@@ -100,8 +108,8 @@ def render(table: pa.Table, form: str, options: RenderOptions) -> str:
     return pipeline.render(report, form, options)
 
 
-def _cell(value: Any) -> Cell:
-    """Return a value as a report has it: exact, or as the text that tells it exactly."""
+def _cell(value: object) -> Cell:
+    """Return a value as a cell of a report: a number if that is exact, else exact text."""
     match value:
         case None | str():
             return value
@@ -121,7 +129,7 @@ def _cell(value: Any) -> Cell:
             return str(value)
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     if isinstance(value, dict):
         return {str(k): _json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -137,7 +145,7 @@ def write(reader: pa.RecordBatchReader, form: str, file: BinaryIO, ledgers: Sequ
 
 
 def _csv(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
-    """RFC 4180, one header; null is an empty field, an empty text is quoted; numbers that are none are null."""
+    """Write RFC 4180 with one header. Null, NaN and infinity are empty fields; an empty text is quoted."""
     file.write((",".join(map(_field, reader.schema.names)) + "\r\n").encode())
     rows = 0
     for batch in reader:
@@ -157,7 +165,7 @@ def _field(cell: Cell) -> str:
 
 
 def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[Ledger]) -> int:
-    """`{"tracekit", "columns": [{"name", "type", "unit"}], "rows": [[...]], "ledger": [...]}`, a row a line."""
+    """Write `{"tracekit", "columns": [{"name", "type", "unit"}], "rows": [[...]], "ledger": [...]}`, one row a line."""
     columns = [
         {"name": field.name, "type": str(field.type), "unit": str(unit_of(field.name, field.type))}
         for field in reader.schema
@@ -169,18 +177,18 @@ def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[L
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             file.write(("\n  " if not rows else ",\n  ").encode() + json.dumps(_json(list(row))).encode())
             rows += 1
-    told = json.dumps([ledger.to_json() for ledger in ledgers])
-    file.write(f'],\n "ledger": {told}}}\n'.encode())
+    ledger = json.dumps([each.to_json() for each in ledgers])
+    file.write(f'],\n "ledger": {ledger}}}\n'.encode())
     return rows
 
 
 def _parquet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
     rows = 0
-    twice = sorted({name for name in reader.schema.names if reader.schema.names.count(name) > 1})
-    if twice:
+    repeated = sorted({name for name in reader.schema.names if reader.schema.names.count(name) > 1})
+    if repeated:
         raise UsageError(
-            f"two columns of the answer are called {twice[0]}: Parquet tells columns by their names",
-            hint="name one with AS",
+            f"two columns of the answer have the name {repeated[0]}, but Parquet needs different names",
+            hint="rename one with AS",
         )
     try:
         made = pq.ParquetWriter(file, reader.schema, compression="zstd")

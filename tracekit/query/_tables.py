@@ -1,4 +1,4 @@
-"""Inputs become two tables: archived files where they lie, other inputs through a temporary file of the same form."""
+"""The two tables of a query. Archived files are read in place; other inputs are converted to a temporary file."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
 
 from tracekit import archive, pipeline, schema
 from tracekit.archive import Entry
+from tracekit.arrow import array
 from tracekit.errors import AllInputsError, InputError, ParseError
 from tracekit.inputs import Failure, PathLike
 from tracekit.trace import Ledger
 
-ARCHIVE_COLUMNS = (
+ArrowField: TypeAlias = "pa.Field[pa.DataType]"
+ARCHIVE_COLUMNS: tuple[ArrowField, ...] = (
     pa.field("entry", pa.string()),
     pa.field("date", pa.date32()),
     pa.field("run_name", pa.string()),
 )
-"""What a row of an archive belongs to; null for other inputs. TOTALS has a `run` of its own, which is a number."""
+"""The archive entry of a row; null for other inputs. (TOTALS has a column `run` of its own, a number.)"""
 
 EVENTS = pa.schema([*schema.EVENTS, *ARCHIVE_COLUMNS])
 TOTALS = pa.schema([*schema.TOTALS, *ARCHIVE_COLUMNS])
@@ -45,19 +48,19 @@ def tables(
     failures: list[Failure] | None,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...]]]:
-    """Give EVENTS as a dataset, TOTALS as a table (an empty one unless asked for), and the ledgers of what was read.
+    """Return a context with EVENTS as a dataset, TOTALS as a table (empty unless `totals`), and the ledgers.
 
     Raises: TracekitError.
     """
     words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     bad: list[Failure] = []
-    entries, others = _sorted_out(words, format, bad)
+    entries, others = _archived_and_others(words, format, bad)
     ledgers: list[Ledger] = []
     with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
-        fragments: list[tuple[Any, ds.Fragment]] = []
+        fragments: list[tuple[FileSystem, ds.Fragment]] = []
         summed: list[pa.Table] = []
         for number, entry in enumerate(entries):
-            # An older schema, or rows that another program wrote: the reader knows what to do, a scan does not.
+            # An older schema, or rows rewritten by another program, need the reader and not a plain scan.
             path = entry.path
             if not entry.as_written or entry.schema != schema.VERSION:
                 path = str(Path(folder) / f"{number}.parquet")
@@ -94,31 +97,33 @@ def tables(
         yield _dataset(fragments), pa.concat_tables([TOTALS.empty_table(), *summed]), tuple(ledgers)
 
 
-def _sorted_out(words: Sequence[PathLike], format: str, bad: list[Failure]) -> tuple[list[Entry], list[PathLike]]:
-    """Return the archived files that the words name, and the words that name something else."""
+def _archived_and_others(
+    words: Sequence[PathLike], format: str, bad: list[Failure]
+) -> tuple[list[Entry], list[PathLike]]:
+    """Return the archived files that the words name, and the other words."""
     entries: list[Entry] = []
     others: list[PathLike] = []
     for word in words:
         text = str(word)
         if format not in ("", "parquet"):
             others.append(word)
-        elif (one := archive.entry_at(text)) is not None:
-            entries.append(one)
+        elif (entry := archive.entry_at(text)) is not None:
+            entries.append(entry)
         elif _may_be_archive(text) and archive.is_archive(text):
-            entries += _once(archive.entries(text, failures=bad), bad)
+            entries += _unique(archive.entries(text, failures=bad), bad)
         else:
             others.append(word)
     return entries, others
 
 
-def _once(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:
-    """Return each entry once: the same rows in two files (copied, moved, added twice at once) count once."""
+def _unique(found: Sequence[Entry], bad: list[Failure]) -> list[Entry]:
+    """Return each entry once, since two files (copied, moved, added at the same moment) may have the same rows."""
     kept: dict[str, Entry] = {}
     for entry in sorted(found, key=_misplaced):
         first = kept.setdefault(entry.id, entry)
         if first is not entry:
             error = InputError(
-                f"{entry.path}: left out: it is {first.path} once more", hint="`tracekit archive verify` names all"
+                f"{entry.path}: skipped (a copy of {first.path})", hint="`tracekit archive verify` lists all copies"
             )
             bad.append(Failure(entry.path, error))
     return [entry for entry in found if kept[entry.id] is entry]
@@ -129,45 +134,46 @@ def _misplaced(entry: Entry) -> bool:
 
 
 def _may_be_archive(text: str) -> bool:
-    """Tell whether it is worth asking: a local folder, or a URL whose last part has no suffix."""
+    """Return whether to look for an archive: in a local folder, or a URL whose last part has no suffix."""
     if "://" in text:
         return "." not in text.rstrip("/").rpartition("/")[2]
     return Path(text).is_dir()
 
 
-def _fragment(path: str, entry: Entry | None) -> tuple[Any, ds.Fragment]:
+def _fragment(path: str, entry: Entry | None) -> tuple[FileSystem, ds.Fragment]:
     filesystem, inside = archive.arrow_file(path)
-    known = ds.scalar(True)
+    constants = ds.scalar(True)
     if entry is not None:
-        known = (
+        constants = (
             (ds.field("entry") == entry.id)
             & (ds.field("date") == pa.scalar(entry.date, pa.date32()))
             & (ds.field("run_name") == entry.run)
         )
-    return filesystem, _FORMAT.make_fragment(inside, filesystem=filesystem, partition_expression=known)
+    return filesystem, _FORMAT.make_fragment(inside, filesystem=filesystem, partition_expression=constants)
 
 
-def _dataset(fragments: list[tuple[Any, ds.Fragment]]) -> ds.Dataset:
-    """Return all fragments as one; those of different file systems are parts of a union."""
+def _dataset(fragments: list[tuple[FileSystem, ds.Fragment]]) -> ds.Dataset:
+    """Return all fragments as one dataset: a union over file systems."""
     if not fragments:
         return ds.dataset(EVENTS.empty_table())
     by_system: dict[str, list[ds.Fragment]] = {}
-    systems: dict[str, Any] = {}
+    systems: dict[str, FileSystem] = {}
     for filesystem, fragment in fragments:
-        key = f"{filesystem.type_name}"
+        key = filesystem.type_name
         systems[key] = filesystem
         by_system.setdefault(key, []).append(fragment)
-    parts = [ds.FileSystemDataset(of_it, EVENTS, _FORMAT, filesystem=systems[key]) for key, of_it in by_system.items()]
-    return parts[0] if len(parts) == 1 else ds.dataset(parts)
+    parts = [ds.FileSystemDataset(files, EVENTS, _FORMAT, filesystem=systems[key]) for key, files in by_system.items()]
+    children: Any = parts  # pyarrow-stubs knows paths alone
+    return parts[0] if len(parts) == 1 else ds.dataset(children)
 
 
 def _totals(path: str) -> pa.Table:
-    """Return the TOTALS of a file of ours: its table, or what stands beside the events in its footer."""
+    """Return the TOTALS of a file by tracekit: its table, or the table in its footer beside events."""
     filesystem, inside = archive.arrow_file(path)
     try:
         with filesystem.open_input_file(inside) as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            facts = parquet.metadata.metadata
+            facts = parquet.metadata.metadata or {}
             if facts[b"tracekit.table"] == b"totals":
                 return parquet.read().select(schema.TOTALS.names)
             with pa.ipc.open_stream(base64.b64decode(facts[b"tracekit.totals"], validate=True)) as stream:
@@ -179,5 +185,5 @@ def _totals(path: str) -> pa.Table:
 def _with_origin(table: pa.Table, entry: Entry | None) -> pa.Table:
     values = (entry.id, entry.date, entry.run) if entry is not None else (None, None, None)
     for field, value in zip(ARCHIVE_COLUMNS, values, strict=True):
-        table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+        table = table.append_column(field, array([value] * table.num_rows, field.type))
     return table
