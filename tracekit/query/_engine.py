@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from types import ModuleType
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,7 +18,7 @@ from tracekit.errors import MissingExtraError, TracekitError, UsageError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Readable = pa.Table | ds.Dataset
+Readable: TypeAlias = "pa.Table | ds.Dataset"
 
 
 class Relation(Protocol):
