@@ -147,3 +147,38 @@ def test_rows_of_a_trace_stand_as_a_stable_sort_by_start_and_longest_puts_them(s
 def test_names_whose_keys_are_not_known_are_written_too() -> None:
     run = Run(threads={(0, None, 7): "a", (0, 3, None): "b", (0, 3, 7): "c"})
     assert run.to_json()["threads"] == [[0, 3, 7, "c"], [0, 3, None, "b"], [0, None, 7, "a"]]
+
+
+TWO = events((1, 1, "a"), (2, 3, "b"))
+
+
+class TestDisplay:
+    def test_a_trace_shows_its_size_kinds_sources_and_notes(self) -> None:
+        ledger = Ledger()
+        ledger.note("guessed", "the clock was guessed", where="line 3")
+        hostile = "\x1b[2J<script>alert(1)</script>"
+        trace = Trace(TWO, run=Run(sources=[SourceFacts(hostile, "chrome-trace")]), ledgers=(ledger,))
+        assert repr(trace).split("\n")[0].startswith("trace of 2 events and 0 totals over ")
+        assert "note: the clock was guessed (first at line 3)" in repr(trace)
+        assert "\x1b" not in repr(trace)
+        assert "<script" not in trace._repr_html_()
+        assert "&lt;script&gt;" in trace._repr_html_()
+
+    def test_many_sources_stay_on_one_screen(self) -> None:
+        run = Run(sources=[SourceFacts("long" * 200, "jsonl") for _ in range(500)])
+        lines = repr(Trace(TWO, run=run)).split("\n")
+        assert len(lines) <= 25
+        assert max(map(len, lines)) < 200
+        assert lines[-1] == "  source ... 490 more sources"
+
+    def test_a_trace_without_the_columns_of_a_line_leaves_it_out(self) -> None:
+        trace = Trace(TWO.select(["ts_ns", "event_id", "source"]))
+        assert repr(trace) == "trace of 2 events and 0 totals"
+        assert repr(Trace(schema.EVENTS.empty_table())) == "trace of 0 events and 0 totals"
+
+    def test_the_examples_run(self) -> None:
+        import doctest
+
+        from tracekit import trace
+
+        assert doctest.testmod(trace).failed == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tracekit._version import __version__
@@ -65,7 +65,7 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
     """Return the report. top: names in each table, 0 for all; one row has the sum of the others."""
     sections: list[Section] = []
     facts: list[tuple[str, str]] = []
-    ledgers: list[dict[str, object]] = []
+    ledgers: list[Mapping[str, object]] = []
     notes: list[str] = []
     title = "Comparison"
     if comparison.sides is not None:

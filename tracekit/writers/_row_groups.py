@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tracekit.trace import compact_texts
+from tracekit.tables import compact_texts
 
 
 def compact(table: pa.Table) -> pa.Table:

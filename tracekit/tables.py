@@ -1,0 +1,102 @@
+"""Arrow tables in the form that a trace keeps: sorted, one chunk for each column, small dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import arrow
+from tracekit.arrays import I64, Rows
+from tracekit.arrow import Chunked, Column, DictColumn
+
+
+def start_order(events: pa.Table) -> Rows | None:
+    """Return the permutation that sorts by (ts_ns, -dur_ns), stable; None when the rows are sorted already."""
+    ts = arrow.ints(events.column("ts_ns"))
+    has_dur = "dur_ns" in events.schema.names
+    dur = arrow.ints(events.column("dur_ns"), -1) if has_dur else np.zeros(len(ts), np.int64)
+    if bool(np.all((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (dur[1:] <= dur[:-1])))):
+        return None
+    order = _stable_order(ts)
+    ts, dur = ts[order], dur[order]
+    same = ts[1:] == ts[:-1]
+    if (wrong := same & (dur[1:] > dur[:-1])).any():
+        # Few rows share their start and are not in order of length: only these are ordered by both.
+        group = np.concatenate(([0], np.cumsum(~same)))
+        touched = np.zeros(len(ts), np.bool_)
+        touched[group[1:][wrong]] = True
+        rows = np.flatnonzero(touched[group])
+        order[rows] = order[rows[np.lexsort((-dur[rows], ts[rows]))]]
+    return order
+
+
+def _stable_order(values: I64) -> Rows:
+    """Return the permutation that sorts int64 values, stable; packed with its row number each value sorts faster."""
+    bits = len(values).bit_length()
+    low = int(values.min())
+    if (int(values.max()) - low).bit_length() + bits > 63:
+        return np.argsort(values, kind="stable")
+    packed = ((values - low) << bits) | np.arange(len(values))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
+
+
+def in_one_chunk(table: pa.Table, order: Rows | None) -> pa.Table:
+    """Return the rows in an order, with one chunk for each column.
+
+    It works column by column, so that the memory of one serves the next. Columns without any value share theirs.
+    """
+    if order is None and all(column.num_chunks == 1 for column in table.columns):
+        return table
+    rows = None if order is None else arrow.array(order)
+    columns: list[Chunked] = []
+    empty: dict[pa.DataType, Column] = {}
+    for index, field_ in enumerate(table.schema):
+        column = table.column(index)
+        if column.null_count == table.num_rows:
+            if field_.type not in empty:
+                empty[field_.type] = arrow.nulls(table.num_rows, field_.type)
+            columns.append(pa.chunked_array([empty[field_.type]]))
+            continue
+        column = table.select([index]).combine_chunks().column(0)
+        columns.append(column if rows is None else column.take(rows))
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def compact_texts(array: DictColumn) -> DictColumn:
+    """Return the same texts with only the dictionary that they need, in order of first use."""
+    if array.null_count == len(array):
+        return arrow.encoded(arrow.nulls(len(array), array.type))
+    codes = arrow.codes(array)
+    size = len(array.dictionary)
+    # Written from the last row to the first, so the first use of each code stays.
+    first = np.full(size + 1, len(codes), np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    first[size] = len(codes)  # code -1 (null) landed here
+    used = np.flatnonzero(first < len(codes))
+    used = used[np.argsort(first[used])]
+    new = np.full(size + 1, -1, np.int32)
+    new[used] = np.arange(len(used), dtype=np.int32)
+    renumbered = new[codes]
+    indices = arrow.array(renumbered, mask=renumbered < 0 if array.null_count else None)
+    return pa.DictionaryArray.from_arrays(indices, arrow.take(array.dictionary, used))
+
+
+def with_own_dictionaries(table: pa.Table) -> pa.Table:
+    """Return the table with each dictionary in order of first use."""
+    for index, field_ in enumerate(table.schema):
+        if pa.types.is_dictionary(field_.type) and table.num_rows:
+            array = arrow.encoded(table.column(index).chunks[0])
+            if not _is_in_order(array):
+                table = table.set_column(index, field_, compact_texts(array))
+    return table
+
+
+def _is_in_order(array: DictColumn) -> bool:
+    """Return whether the dictionary holds exactly the texts in use, in order of first use."""
+    if array.null_count == len(array):
+        return len(array.dictionary) == 0
+    codes = arrow.codes(array)
+    highest = np.maximum.accumulate(codes)
+    steps = np.diff(highest, prepend=-1)
+    return bool(steps.max(initial=0) <= 1 and highest[-1] + 1 == len(array.dictionary))
