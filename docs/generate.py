@@ -79,10 +79,11 @@ class Entry:
     def head(self) -> str:
         """The heading of its page, with the title and the first paragraph of the docstring without the name."""
         first = " ".join(_doc(self.home).split("\n\n", 1)[0].split())
-        first = re.sub(
-            rf"^(?=[\w, -]*\b{re.escape(self.name)}\b)[\w, -]+: ", "", first
+        named = re.match(
+            rf"(?=[\w, -]*\b{re.escape(self.name)}\b)[\w, -]+: (.)", first
         )  # "cuda-kvp, cuda-csv: the log ..."
-        return f"# {self.name}\n\n**{prose(self.title)}.** {prose(first[:1].upper() + first[1:])}\n\n"
+        first = named[1].upper() + first[named.end() :] if named else first
+        return f"# {self.name}\n\n**{prose(self.title)}.** {prose(first)}\n\n"
 
     @property
     def body(self) -> str:

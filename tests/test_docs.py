@@ -149,6 +149,12 @@ def test_links_lead_to_files(page: str) -> None:
         assert ((ROOT / page).parent / target).exists(), target
 
 
+def test_paths_that_pages_name_exist() -> None:
+    for page in [*PAGES, "sample_traces/README.md", "benchmarks/README.md"]:
+        for path in re.findall(r"`((?:tracekit|tests|docs|templates|benchmarks)/[\w./-]*)`", read(page)):
+            assert (ROOT / path).exists(), f"{page} names {path}"
+
+
 def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     """Each command, view, format and target has a page; a broken link or anchor is a warning, and fails the build."""
     if importlib.util.find_spec("zensical") is None:
