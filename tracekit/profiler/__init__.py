@@ -6,9 +6,9 @@
     from tracekit.profiler.mini_caffe import Profiler    # instead of: from caffe import Profiler
     from tracekit.profiler.cuda import cuda_profiler     # kernels and copies of a region, as CUDA's own log
 
-A program keeps its calls and changes an import. What it records is a log of `tracekit.recorder`, so one model stands
-behind all of them; no framework is needed. These modules run inside the program: they load no pyarrow, numpy, pandas,
-jinja2 or typer before a table is printed or a trace exported.
+A program keeps its calls and changes an import. All of them record a log of `tracekit.recorder`; no framework is
+needed. These modules run inside the program: they load no pyarrow, numpy, pandas, jinja2 or typer before a table is
+printed or a trace exported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program calls between start and stop: marks, counters, steps, pushed and overlapping ranges, the decorator."""
+"""Calls of a program between start and stop: marks, counters, steps, pushed and overlapping ranges, the decorator."""
 
 from __future__ import annotations
 

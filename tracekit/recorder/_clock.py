@@ -1,4 +1,4 @@
-"""The two clocks of a log: the monotonic one that stamps events, the wall clock that tells when that was."""
+"""The two clocks of a log: the monotonic one stamps events, the wall clock gives the time of day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Anchor(NamedTuple):
 
 
 def read_anchor() -> Anchor:
-    """Read both clocks together: the tightest of three tries, since the process may lose the processor in between."""
+    """Read both clocks together; the tightest of three tries, since the process may lose the processor in between."""
     return min((_one_reading() for _ in range(3)), key=lambda anchor: anchor.uncertainty_ns)
 
 

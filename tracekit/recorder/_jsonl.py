@@ -1,4 +1,4 @@
-"""The log file: batches in, whole lines out, one write call for a flush."""
+"""The log file: items of batches become whole lines, with one write call for a flush."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import orjson
 from tracekit.recorder import _process, log_format
 
 ITEMS_A_LINE: Final = 4096
-"""What is copied, encoded and freed at a time: it stays in the processor's cache, and in memory that is used again."""
+"""Items that are copied, encoded and freed at a time: few enough for the processor's cache and for reused memory."""
 BYTES_AN_ITEM: Final = 18
-"""Above this an offset is worth its cost in time: it keeps a range under 40 bytes on a host that is up for months."""
+"""Above this an offset is worth its time: it keeps a range under 40 bytes on a host that is up for months."""
 OFFSET_UNIT: Final = 1_000_000_000
 
 
 class Extra(NamedTuple):
-    """What an item of a thread's batch has beside its two integers. payload: JSON; None: an end written by us."""
+    """An addition to an item of a thread's batch. payload: JSON; None: the item is an end that the recorder wrote."""
 
     signed_id: int
     t: int
@@ -76,7 +76,7 @@ class LogFile:
         self._fd = -1
         attempt = 0
         while self._fd < 0:
-            # A process id comes back (in a container it is always the same): a log of old is never touched.
+            # Process ids are used again (in a container it is always the same): an older log is never touched.
             self.path = _process.log_path(target, rank=rank, pid=self.pid, attempt=attempt).absolute()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -98,7 +98,7 @@ class LogFile:
         self._length += len(data)
 
     def was_removed(self) -> bool:
-        """Return whether nobody will be able to read what is written from now on."""
+        """Return whether the file has no name any more, so that nobody can read what is written from now on."""
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class LogFile:
 
 
 def encode_line(line: log_format.Line) -> bytes:
-    """Return a line of the log; orjson's speed, the standard library's tolerance."""
+    """Return a line of the log, by orjson where it can, else by the slower and more tolerant `log_format.encode`."""
     try:
         return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -118,7 +118,7 @@ def encode_line(line: log_format.Line) -> bytes:
 
 
 def range_lines(thread: int, items: list[int], extras: list[Extra]) -> Iterator[bytes]:
-    """Give the lines of one thread's batch, and take from `extras` those that belong to it.
+    """Give the lines of one thread's batch, and remove its extras from `extras`.
 
     items: [+-id, t]*. An extra is left for the next batch when its item is not in this one.
     """
@@ -140,7 +140,7 @@ def _placed(items: Sequence[int], extras: list[Extra]) -> tuple[list[tuple[int, 
             while items[place - 1] != extra.signed_id or not place & 1:
                 place = items.index(extra.t, place + 1)
         except ValueError:
-            break  # it was noted, but its item is not here yet
+            break  # its item comes in a later batch
         number = place // 2
         if extra.payload is None:
             unfinished.append(number)
@@ -160,8 +160,8 @@ def _shortened(data: bytes, items: Sequence[int]) -> tuple[int, bytes]:
     prefix = b",%d" % shared
     if shared != items[-1] // OFFSET_UNIT or len(prefix) < 7:
         return 0, data
-    # A time follows a comma, and so does an id; an id never has as many digits as the prefix (MAX_ID), and each
-    # replacement takes the same number of bytes away: if there are as many as times, it was the times.
+    # A time follows a comma, and so does an id; an id never has as many digits as the prefix. Each replacement
+    # removes the same number of bytes: if there are as many replacements as times, they are the times.
     shorter = data.replace(prefix, b",1")
     if len(data) - len(shorter) != (len(prefix) - 2) * (len(items) // 2):
         return 0, data
@@ -188,7 +188,7 @@ def _joined(
 
 
 def event_lines(events: Sequence[Event]) -> Iterator[bytes]:
-    """Give the lines of what is not nested, a line a kind, each in the order of the events."""
+    """Give the lines of the events that do not nest, one for each kind, in the order of the events."""
     steps = [value for event in events if isinstance(event, StepItem) for value in event]
     if steps:
         yield _joined(b'{"k":"s"', 0, orjson.dumps(steps), (), ())

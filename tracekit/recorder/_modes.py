@@ -97,10 +97,10 @@ class NvtxRange(Range):
 
 
 def set_mode(*, fresh: bool, forked: bool = False) -> None:
-    """Make all ranges do what the session says from now on.
+    """Make all ranges record as the session does from now on.
 
-    fresh: the threads and names that they were bound to are gone. forked: what is open now is the parent's to end. (A
-    `with` that is open looked up its `__exit__` when it was entered; it does not see the new class.)
+    fresh: the threads and names that they were bound to are gone. forked: the parent ends the ranges that are open now.
+    (An open `with` looked up its `__exit__` when it was entered; it does not see the new class.)
     """
     global _running_loop
     recording = {(True, True): BothRange, (True, False): LogRange, (False, True): NvtxRange}

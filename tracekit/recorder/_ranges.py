@@ -79,7 +79,7 @@ class Range:
 
     def __init__(self, name: str, kind: str | None, category: str | None, color: int | None) -> None:
         self.name, self.kind, self.category, self.color = name, kind, category, color
-        # What was begun through this object by another thread (its ident) or a task, and has not ended.
+        # Open ranges that another thread (its ident) or a task began through this object.
         self.elsewhere: dict[Hashable, list[Range | OpenRange]] = {}
         self.generation = 0
 
@@ -94,7 +94,7 @@ class Range:
         return timed(function, self.name, self.kind, self.category, self.color)
 
     def begin_here(self, t: int | None = None, json: bytes | None = None, attributes: object = None) -> None:
-        """Begin on the thread that this object belongs to. json: a payload for the log; attributes: NVTX's own."""
+        """Begin on the object's own thread. json: a payload for the log; attributes: NVTX's, if not the object's."""
         if SESSION.nvtx is not None:
             self.push(self.attributes if attributes is None else attributes)
         if SESSION.logging:
@@ -104,7 +104,7 @@ class Range:
             self.buffer.extend((self.begin_id, start))
 
     def end_here(self, t: int) -> None:
-        """End what `begin_here` or `__enter__` began on the object's own thread."""
+        """End the range that `begin_here` or `__enter__` began on the object's own thread."""
         if SESSION.logging:
             self.buffer.extend((self.end_id, t))
         if self.attributes is not None:
@@ -162,11 +162,11 @@ class StaleRange(Range):
             exit_aside(self, t)
         elif self.generation == SESSION.generation:
             self.end_here(t)
-        # else: what is left here was begun in an earlier recording, or in the process that forked this one
+        # else: it was begun in an earlier recording, or in the process that forked this one
 
 
 class ForkedRange(StaleRange):
-    """A range that came into this process by a fork, and may be open: its end there must not be an end here."""
+    """A range from before a fork. It may be open in the parent, whose end must not be an end here."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ def range_(
 
 
 def _make(name: object, kind: object, category: object, color: object) -> Range:
-    """Return the range of texts and a colour as the program gave them."""
+    """Return this thread's range for a name and attributes that may be any objects."""
     count = SESSION.count
     clean_kind = None if kind is None else _values.text_of(kind, count)
     clean_category = None if category is None else _values.text_of(category, count)
@@ -260,7 +260,7 @@ def find_range(name: str, kind: str | None, category: str | None, color: int | N
 
 
 def _equip(made: Range, state: ThreadState) -> None:
-    """Give a range what it needs to be recorded on a thread."""
+    """Bind a range to a thread of this recording."""
     key: Hashable = (made.name, made.kind, made.category, made.color)
     made.begin_id = SESSION.id_of(key, made.name, made.kind, made.category, made.color)
     made.end_id = -made.begin_id
@@ -290,7 +290,7 @@ def current_task() -> object:
 
 
 def end_range(opened: OpenRange | None) -> None:
-    """End what `start_range` began. A second end is counted, not recorded."""
+    """End a range that `start_range` began. A second end is counted, not recorded."""
     if opened is not None:
         opened.finish(_now(), thread_state().index)
 
@@ -313,7 +313,7 @@ def timed(
 
 
 def enter_aside(made: Range, payload: object = None) -> None:
-    """Begin a range with a payload, or of another thread's object, or in a task that may leave it open meanwhile."""
+    """Begin a range with a payload, or of another thread's object, or in a task, where others may run meanwhile."""
     own = find_range(made.name, made.kind, made.category, made.color)
     task = None if _running_loop() is None else current_task()
     if task is not None:
@@ -329,7 +329,7 @@ def enter_aside(made: Range, payload: object = None) -> None:
 
 
 def exit_aside(made: Range, t: int) -> None:
-    """End a range of an object that was entered aside somewhere, here or elsewhere."""
+    """End a range of an object through which `enter_aside` began something, here or elsewhere."""
     task = None if _running_loop() is None else current_task()
     key: Hashable = _ident() if task is None else task
     opened = made.elsewhere.get(key)

@@ -1,4 +1,4 @@
-"""Recording, from start to stop: the flusher, forks, the end of the process, and what to do when the disk is full."""
+"""Recording, from start to stop: the flusher, forks, the end of the process, a full disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG_VARIABLE: Final = "TRACEKIT_LOG"
 
 
 class Recorder:
-    """The process's recorder. What runs here runs on the flusher's thread, or in start and stop."""
+    """The process's recorder. Its code runs on the flusher's thread, or in start and stop."""
 
     def __init__(self) -> None:
         self._control = threading.RLock()  # start, stop, fork
@@ -36,11 +36,11 @@ class Recorder:
         self._recording = False
         self._own_variable: str | None = None
         self._hooked = False
-        self._told_multiprocessing = False
+        self._hooked_multiprocessing = False
 
     @property
     def recording(self) -> bool:
-        """Whether ranges go anywhere."""
+        """True while ranges go to a log or to NVTX."""
         return self._recording
 
     @property
@@ -61,8 +61,11 @@ class Recorder:
         """Start recording; see `tracekit.recorder.start`."""
         with self._control:
             self.stop()
-            found_rank, found_size = _process.rank_of(os.environ)
-            self._rank = (found_rank if rank is None else rank, found_size if world_size is None else world_size)
+            launched_rank, launched_size = _process.rank_of(os.environ)
+            self._rank = (
+                launched_rank if rank is None else rank,
+                launched_size if world_size is None else world_size,
+            )
             self._process = process
             if target is not None:
                 folder = os.sep if os.fspath(target).endswith(("/", os.sep)) else ""
@@ -78,11 +81,11 @@ class Recorder:
                 self._hook()
                 self._launch()
                 if children:
-                    self._tell_children(self._target)
+                    self._set_variable(self._target)
             return self.path
 
     def stop(self) -> Path | None:
-        """Stop: what is recorded is written, the log gets its last line. Stopping twice does nothing more."""
+        """Stop: write all that is recorded and the log's last line. A second stop does nothing."""
         with self._control:
             path = self.path
             if not self._recording:
@@ -106,12 +109,12 @@ class Recorder:
             return path
 
     def flush(self) -> None:
-        """Write what is recorded so far."""
+        """Write all that is recorded so far."""
         with self._writing:
             self._flush()
 
     def _cut_pushed(self) -> None:
-        """End what `push` began and nobody popped: those ends are ours, and marked so."""
+        """End the ranges that `push` began and nobody popped, marked unfinished."""
         for state in SESSION.states:
             while state.pushed:
                 state.pushed.pop().cut(_clock.now())
@@ -133,7 +136,7 @@ class Recorder:
         return log
 
     def _flush(self, *, last: bool = False) -> None:
-        """Write what is there (the caller holds `_writing`). What fails ends the recording with one line."""
+        """Write all that is recorded (the caller holds `_writing`). An error ends the recording with one note."""
         log = self._log
         if log is None:
             return
@@ -145,7 +148,10 @@ class Recorder:
             self._give_up(f"{log.path}: {error.__class__.__name__}: {error}")
 
     def _collect(self, log: LogFile, *, last: bool) -> bytes:
-        """Take what the threads have recorded. Items first, then the names that they use, which stand before them."""
+        """Return the lines of all that the threads have recorded.
+
+        Items are taken first and the names that they use later, but names come first in the lines.
+        """
         body: list[bytes] = []
         over: list[ThreadState] = []
         for state in list(SESSION.states):
@@ -187,7 +193,7 @@ class Recorder:
 
     def _take(self, log: LogFile, state: ThreadState) -> list[bytes]:
         buffer = state.buffer
-        count = len(buffer) & ~1  # an id may be there whose time is not yet
+        count = len(buffer) & ~1  # an id may be there before its time
         if not count:
             return []
         lines: list[bytes] = []
@@ -206,7 +212,7 @@ class Recorder:
                 parts.append(encode_line(log_format.note_line(code=code, count=number)))
 
     def _give_up(self, reason: str) -> None:
-        """Stop logging, say so once, let the program (and NVTX) go on."""
+        """Stop logging with one note; the program (and NVTX) go on."""
         log, self._log = self._log, None
         if log is not None:
             log.close()
@@ -231,14 +237,15 @@ class Recorder:
                 self._flush()
             if self._log is None:
                 return
-            # Beside busy threads this one gets the interpreter late, after the wait and again after the write. What
-            # a round took beyond its wait, the next one waits less, twice: a kill loses a round and its write.
+            # Beside busy threads this one gets the interpreter late, after the wait and again after the write. So the
+            # next wait is shorter by twice the time that this round took beyond its wait: a kill loses a round and
+            # its write.
             after = time.perf_counter()
             wait = max(SHORTEST_WAIT_S, PERIOD_S - 2 * max(0.0, after - before - wait))
             before = after
 
     def _rest(self) -> None:
-        """Stop the flusher's thread; what it has begun it finishes."""
+        """Stop the flusher's thread; it finishes the flush that it has begun."""
         flusher, self._flusher = self._flusher, None
         if flusher is not None and flusher is not threading.current_thread():
             self._wake.set()
@@ -248,10 +255,10 @@ class Recorder:
 
     def _hook(self) -> None:
         util = sys.modules.get("multiprocessing.util")
-        if util is not None and not self._told_multiprocessing:
+        if util is not None and not self._hooked_multiprocessing:
             # A child forgets its finalizers as it begins, and then calls this.
             util.register_after_fork(self, Recorder._stop_with_multiprocessing)
-            self._told_multiprocessing = True
+            self._hooked_multiprocessing = True
         if self._hooked:
             return
         self._hooked = True
@@ -262,7 +269,7 @@ class Recorder:
             )
 
     def _before_fork(self) -> None:
-        # Without the flusher's thread a fork copies no half-written batch, and Python 3.12 has no thread to warn of.
+        # Without the flusher's thread a fork copies no half-written batch, and Python 3.12 does not warn of threads.
         self._control.acquire()
         if self._recording:
             self._rest()
@@ -289,7 +296,7 @@ class Recorder:
         _modes.set_mode(fresh=True, forked=True)
 
     def _begin_in_child(self) -> None:
-        """Open the child's own log at its first event: many children never have one."""
+        """Open the child's own log at its first event, since many children never record any."""
         with self._control:
             if SESSION.before_first is None:
                 return
@@ -308,8 +315,8 @@ class Recorder:
         if util is not None:
             util.Finalize(None, self.stop, exitpriority=0)
 
-    def _tell_children(self, target: str) -> None:
-        """Let programs that this one starts record too, if they import the recorder (spawned workers do)."""
+    def _set_variable(self, target: str) -> None:
+        """Make programs that this one starts record too, if they import the recorder (spawned workers do)."""
         if LOG_VARIABLE not in os.environ:
             os.environ[LOG_VARIABLE] = self._own_variable = target
 

@@ -1,7 +1,7 @@
 """The log of tracekit's recorder, "tracekit-log" version 1: this text is the specification.
 
 JSONL in UTF-8: one JSON object a line, each line ended by one newline. A process writes its own file (recommended
-name STEM.rank<R>.pid<P>.jsonl). The recorder and `reader` share this file and nothing else. A whole
+name STEM.rank<R>.pid<P>.jsonl). The recorder and the reader `recorder-log` share this file and nothing else. A whole
 log (its header, broken here for the page, is one line):
 
     {"format":"tracekit-log","version":1,"tracekit":"0.1.0","pid":4242,"parent_pid":4200,"rank":0,"world_size":2,
@@ -23,8 +23,8 @@ log (its header, broken here for the page, is one line):
     {"k":"end","t":123456000013000,"items":9}
 
 **Times** are integers, ns of the process's monotonic clock (`time.perf_counter_ns`), always > 0. A line may carry an
-offset `"o"`: then every time of its `x` is `o` + the number that stands there; ids, handles, thread indices and step
-numbers are never offset. This only makes the log short on hosts that have been up for weeks. In an item array the
+offset `"o"`: then every time of its `x` is `o` + the number there; ids, handles, thread indices and step
+numbers are never offset. This keeps the log short on hosts that have been up for weeks. In an item array the
 sign of the id says what happens at the time: `+id` begins (or happens), `-id` ends.
 
 **Lines.** The header is the line that has `"format"`; it is written with `"format"` first, so a log starts with
@@ -149,10 +149,10 @@ NOTE_CODES: Final[Mapping[str, str]] = {
     "watch_failed": "hooks of a watched torch model that failed and recorded nothing",
     "nvtx_refused": "NVTX calls that failed and were left out",
 }
-"""What a note's code means. Readers show unknown codes as they stand."""
+"""Meaning of each note's code. Readers show unknown codes as they are."""
 
 NON_FINITE: Final[Mapping[str, float]] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Counter values that JSON cannot hold, as they stand in `v`."""
+"""Counter values that JSON cannot hold, as `v` spells them."""
 
 Line = dict[str, object]
 """A line before it is encoded. The keys' order is the order in the file."""
@@ -199,7 +199,7 @@ def head_line(
     command: Sequence[str] | None = None,
     forked: bool = False,
 ) -> Line:
-    """Return the header. What is None, False or empty is left out.
+    """Return the header, without fields that are None or False.
 
     >>> encode(head_line(tracekit="0.1.0", pid=1, perf_ns=5, epoch_ns=7)).startswith(HEAD_PREFIX)
     True
@@ -227,7 +227,7 @@ def clock_line(*, perf_ns: int, epoch_ns: int, uncertainty_ns: int) -> Line:
 
 
 def thread_line(*, index: int, tid: int, name: str) -> Line:
-    """Return what is known of a thread."""
+    """Return the index, native id and name of a thread."""
     return {"k": THREAD, "t": index, "tid": tid, "name": name}
 
 

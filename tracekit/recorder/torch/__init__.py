@@ -11,28 +11,38 @@
             loss.backward()
             optimizer.step()
 
-Verbosity 1 records ranges of the kinds `dataloader` (each `next` of the loader), `forward` (each call of the model),
-`backward` (each outermost `torch.autograd.backward`, which `loss.backward()` calls, of any loss in the process),
-`optimizer` and `step`. Verbosity 2 adds a range `<path>.forward` and `<path>.backward` for each call of each module of
-the model, with the module's class as category: they are in the `forward` and `backward` ranges, exactly nested; what
-gradient checkpointing computes again is in the `backward` that needs it. On a GPU the modules' backward is on the
-thread of autograd for that device.
+Verbosity 1 records ranges of these kinds:
 
-A step is from the fetching of a batch to that of the next one; the last one ends with the loop. Without a dataloader it
-is from the first forward (with gradients on) to the end of the (last) optimizer's step. Steps are overlapping ranges,
-as those of asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+- `dataloader`: each `next` of the loader;
+- `forward`: each call of the model;
+- `backward`: each outermost `torch.autograd.backward` of the process, which `loss.backward()` calls, of any loss;
+- `optimizer` and `step`.
 
-It is a guest. Nothing is put into the model: hooks are torch's process-wide ones, and hooks on autograd nodes, which
-see gradients and give nothing back. The numbers stay what they are; the model, its copies, pickles and state are free
-of it. `torch.autograd.backward` and the `__iter__` of the loader's class are replaced while a watch is there; `remove`,
-or the end of the `with`, restores them. A graph that is kept beyond keeps its hooks, which then do nothing.
+Verbosity 2 adds a range `<path>.forward` and `<path>.backward` for each call of each module of the model, with the
+module's class as category. They nest exactly in the `forward` and `backward` ranges. Work that gradient checkpointing
+repeats is in the `backward` that needs it. On a GPU the modules' backward is on autograd's thread for that device.
 
-Not seen: what runs inside of a compiled program (`torch.compile`: watch the compiled model, then its calls are seen as
-a whole, and its modules are not; a model that compiles itself in place, `model.compile()`, must have done so before),
-modules added after `watch`, and calls of `module.forward` itself; `torch.autograd.grad` and a `backward` imported by
-name from torch.autograd are no `backward` ranges, their modules are. A module that makes no autograd node (Identity)
-has no backward. One that runs parts of its forward on other threads (DataParallel) may end its own backward early or
-late, never across another's. Needs torch 2.1 or newer; this file does not need torch to be imported.
+A step begins when a batch is fetched and ends when the next one is; the last one ends with the loop. Without a
+dataloader it begins with the first forward (with gradients on) and ends with the (last) optimizer's step. Steps are
+overlapping ranges, as those of asyncio tasks; an NVTX tool sees a step from the arrival of its batch on.
+
+It is a guest: nothing is put into the model. Its hooks are torch's process-wide ones, and hooks on autograd nodes,
+which see gradients and return nothing. Results, and the model's copies, pickles and state, stay as they are.
+`torch.autograd.backward` and the `__iter__` of the loader's class are replaced during a watch; `remove`, or the end of
+the `with`, restores them. A graph that lives longer keeps its hooks, which then do nothing.
+
+Limits:
+
+- A compiled program (`torch.compile`) is recorded from outside: watch the compiled model, and its calls are ranges, its
+  modules are not. A model that compiles itself in place (`model.compile()`) must do so before `watch`.
+- Modules added after `watch`, and calls of `module.forward` itself, are not recorded.
+- `torch.autograd.grad`, and a `backward` imported by name from torch.autograd, have no `backward` range; their modules
+  have.
+- A module that makes no autograd node (Identity) has no backward.
+- A module that runs parts of its forward on other threads (DataParallel) may end its own backward early or late, never
+  across another's.
+
+It needs torch 2.1 or newer; this package can be imported without torch.
 """
 
 from __future__ import annotations
@@ -74,8 +84,8 @@ class Optimizer(Protocol):
 class Watch:
     """A watched training loop, until `remove` or the end of the `with`.
 
-    dataloader: what to loop over: the loader that was given; another object only where that could not be watched in its
-    place (a list, a generator), and stderr says so. None without a loader.
+    dataloader: the object to loop over. It is the loader that was given, or another object where that one could not be
+    watched in its place (a list, a generator); then a note on stderr says so. None without a loader.
     """
 
     def __init__(self) -> None:
@@ -89,7 +99,7 @@ class Watch:
         return bool(self._ends)
 
     def remove(self) -> None:
-        """Take all hooks away. What is open ends; twice does nothing more."""
+        """Remove all hooks and end the open ranges. A second call does nothing."""
         with self._lock:
             ends, self._ends = self._ends, []
         for end in reversed(ends):
@@ -110,12 +120,12 @@ def watch(
     verbosity: int = 1,
     steps: bool = True,
 ) -> Watch:
-    """Record the training loop of a model from now on; see the module's text for what is recorded.
+    """Record the training loop of a model from now on; the package's text lists the ranges.
 
-    model: a torch.nn.Module. optimizer: a torch optimizer, or several. dataloader: what the loop goes over.
-    steps=False: the program says itself where its steps are (`tracekit.recorder.step`). Whether the recorder is on may
-    change meanwhile. Raises: ImportError without torch; TypeError, ValueError for arguments that are something else,
-    and then nothing is watched.
+    model: a torch.nn.Module. optimizer: a torch optimizer, or several. dataloader: the object that the loop goes over.
+    steps=False: the program marks its steps itself (`tracekit.recorder.step`). The recorder may start and stop
+    meanwhile.
+    Raises: ImportError without torch; TypeError, ValueError for other arguments, and then nothing is watched.
     """
     import torch
 

@@ -45,7 +45,7 @@ class Attributes:
     def replace(self, owner: object, name: str, make: Make) -> Callable[[], None]:
         """Replace `owner.name` by `make(original, is_wanted)`, once for all callers; return a function that ends it.
 
-        The last one that ends it restores the attribute. Where another replacement lies over ours by then, ours stays
+        The last one that ends it restores the attribute. Where somebody has replaced ours by then, ours stays
         below it and only calls the original, since `is_wanted()` is False. Raises: AttributeError, TypeError where
         the attribute cannot be set.
         """

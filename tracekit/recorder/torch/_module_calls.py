@@ -1,14 +1,14 @@
 """Modules of torch: their forward by hooks, their backward by the autograd nodes that the forward made.
 
 Forward: torch's process-wide module hooks, which leave the model as it is: it is copied, pickled, scripted and
-replicated as ever, and copies of it are not watched. A module is told by its dict of forward hooks, which the
+replicated as ever, and copies of it are not watched. A module is recognised by its dict of forward hooks, which the
 replicas of DataParallel share with it and deep copies do not.
 
 Backward: full backward hooks put a node of their own around a module, and then an in-place operation on its result
 (`ReLU(inplace=True)` behind it) raises. So the graph stays as it is: autograd numbers the nodes of a thread as they are
 made, and runs them from the highest number down. A module's backward begins as the node of one of its results runs, and
-ends behind the node with the lowest number that it made; a hook on each of the two says so. The accumulation into its
-last parameter's `grad` may come just after. Where the order does not hold (one module on several devices) a range ends
+ends behind the node with the lowest number that it made; each of the two gets a hook. The accumulation into its last
+parameter's `grad` may come just after. Where the order does not hold (one module on several devices) a range ends
 as the next one begins.
 
 Source: torch 2.13 (torch/nn/modules/module.py; torch/csrc/autograd/engine.cpp: CompareNodeTaskTime and sequence_nr).
@@ -57,7 +57,7 @@ class _Caller(Protocol):
 
 
 class Watched(NamedTuple):
-    """A module of a watched model. hooks: its dict of forward hooks, by which it is told."""
+    """A module of a watched model. hooks: its dict of forward hooks, by which it is recognised."""
 
     hooks: object
     name: str
@@ -69,7 +69,7 @@ class Watched(NamedTuple):
 
 
 class Calls:
-    """Watches of this process: its hooks are there while there is one."""
+    """The watches of this process. Torch's process-wide hooks are set while there is one."""
 
     def __init__(self) -> None:
         self.stack = Stack()
@@ -125,7 +125,7 @@ class Calls:
         return end
 
     def task(self) -> int:
-        """Return the number of the backward pass that runs on this thread, -1: none."""
+        """Return the number of the backward pass that runs on this thread, -1 without one."""
         number = getattr(self._torch._C, "_current_graph_task_id", None)
         return -1 if number is None else int(number())
 
@@ -137,7 +137,7 @@ class Calls:
         watched = self._watched
 
         def before(module: Module, _: object) -> None:
-            # In what torch.compile traces this is a constant, and nothing of the hook gets into the compiled program.
+            # Where torch.compile traces, this is a constant, and nothing of the hook gets into the compiled program.
             if is_compiling():
                 return
             watches = watched.get(id(module._forward_hooks))
