@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from recorder.programs import forget_launcher
 
 from tracekit import recorder
 
 
 @pytest.fixture(autouse=True)
 def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for variable in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "TRACEKIT_LOG"):
-        monkeypatch.delenv(variable, raising=False)
+    forget_launcher(monkeypatch)
     monkeypatch.chdir(tmp_path)
     recorder.stop()
     yield

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from test_import_time import HEAVY as LIBRARIES
+from test_import_time import loaded_after
 
-HEAVY = {"pyarrow", "numpy", "pandas", "jinja2", "bokeh", "typer", "rich", "google.protobuf", "nvtx", "cupti", "torch"}
+HEAVY = {*LIBRARIES, "nvtx", "cupti", "torch"}
 FACES = ["paddle", "fluid", "singa", "mini_caffe", "cuda"]
-
-
-def loaded_after(statement: str) -> set[str]:
-    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    return set(done.stdout.split("\n"))
 
 
 def test_the_package_loads_nothing_heavy() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from recorder.programs import forget_launcher
 from recorder.reading import Log, read_log
 
 from tracekit import recorder
@@ -14,8 +15,7 @@ from tracekit import recorder
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Log]]:
     """Record from here on, without NVTX; calling the fixture stops and reads the log."""
-    for variable in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "TRACEKIT_LOG"):
-        monkeypatch.delenv(variable, raising=False)
+    forget_launcher(monkeypatch)
     path = recorder.start(tmp_path / "run.jsonl", nvtx=False)
     assert path is not None
 

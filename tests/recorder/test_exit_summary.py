@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from recorder import programs
 
 from tracekit.recorder import _exit_summary as es
 
@@ -41,12 +40,7 @@ if __name__ == "__main__":
 
 
 def run(program: str, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "train.py").write_text(program, encoding="utf-8")
-    environ = {key: value for key, value in os.environ.items() if not key.startswith(("TRACEKIT_", "RANK", "WORLD_"))}
-    environ |= {"TRACEKIT_LOG": str(tmp_path / "run.jsonl"), **variables}
-    return subprocess.run(
-        [sys.executable, tmp_path / "train.py"], env=environ, capture_output=True, text=True, timeout=300, check=True
-    )
+    return programs.run(tmp_path, program, TRACEKIT_LOG="run.jsonl", **variables)
 
 
 def calls(said: str) -> dict[str, int]:
@@ -85,18 +79,17 @@ def test_under_a_launcher_rank_0_prints(rank: str, prints: bool, tmp_path: Path)
 
 
 def test_a_failing_program_fails_as_it_did_and_is_summarised(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        run(PROGRAM + "\nsys.exit(7)\n", tmp_path, TRACEKIT_SUMMARY="1")
-    assert caught.value.returncode == 7
-    assert calls(caught.value.stdout)["forward"] == 5
+    done = run(PROGRAM + "\nsys.exit(7)\n", tmp_path, TRACEKIT_SUMMARY="1")
+    assert done.returncode == 7
+    assert calls(done.stdout)["forward"] == 5
 
 
 def test_the_program_loads_nothing_for_it(tmp_path: Path) -> None:
     heavy = "{'pyarrow', 'numpy', 'pandas', 'jinja2', 'typer'} & set(sys.modules)"
     program = PROGRAM + f"\nimport atexit\natexit.register(lambda: print('heavy:', {heavy} or 'none'))\n"
     environ = {"NVTX_DISABLE": "1"}  # the package nvtx brings numpy
-    done = run(program.replace("import sys\n", "import sys\nsys.modules['nvtx'] = None\n", 1), tmp_path,
-               TRACEKIT_SUMMARY="1", **environ)  # fmt: skip
+    without_nvtx = program.replace("import sys\n", "import sys\nsys.modules['nvtx'] = None\n", 1)
+    done = run(without_nvtx, tmp_path, TRACEKIT_SUMMARY="1", **environ)
     assert "heavy: none" in done.stdout
 
 

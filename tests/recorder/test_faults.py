@@ -16,12 +16,12 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorder.programs import run
 from recorder.reading import Log, read_log
-from recorder.test_processes import run
 from support import wait_until
 
 from tracekit import recorder
-from tracekit.recorder import _clock, _jsonl, _modes, _process, _recorder, _session, _values, log_format
+from tracekit.recorder import _clock, _modes, _recorder, _session, _values, log_format
 
 Finish = Callable[[], Log]
 
@@ -41,7 +41,7 @@ def test_a_full_disk_stops_the_recording_with_one_line(
             return true_write(fd, bytes(data)[:40])  # a part fits, then nothing does
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(_jsonl.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with recorder.range("around"):
         for _ in range(3):
             with recorder.range("lost", payload=1):
@@ -52,7 +52,7 @@ def test_a_full_disk_stops_the_recording_with_one_line(
     with recorder.range("after"), recorder.step():
         recorder.counter("c", 1)
     recorder.stop()
-    assert _recorder.LOG_VARIABLE not in os.environ
+    assert "TRACEKIT_LOG" not in os.environ
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "No space left on device" in err
@@ -219,9 +219,12 @@ def test_whatever_fails_inside_ends_the_recording_with_one_line(
     assert capsys.readouterr().err.count("ZeroDivisionError") == 1
 
 
-def test_a_missing_stderr_is_no_reason_to_fail(recorded: Finish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_stderr_is_no_reason_to_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder.start(tmp_path / "gone" / "run.jsonl", nvtx=False)
+    shutil.rmtree(tmp_path / "gone")
     monkeypatch.setattr(sys, "stderr", None)
-    _process.print_note("nobody hears this")
+    recorder.stop()
+    assert not recorder.is_recording()
 
 
 def test_signal_handlers_that_record_do_not_tear_the_items_of_others(recorded: Finish) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-import textwrap
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from recorder.programs import run
 from recorder.reading import Log, read_log
-
-from tracekit.recorder import _nvtx
 
 pytest.importorskip("nvtx", reason="the package nvtx has no wheel here")
 HERE = Path(__file__).parent
@@ -33,13 +29,7 @@ def injection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_with_tool(injection: Path, folder: Path, program: str) -> tuple[Log, list[dict]]:
     """Run a program that records to run.jsonl; give its log and the calls that the tool saw."""
-    (folder / "program.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    environ = os.environ | {
-        "NVTX_INJECTION64_PATH": str(injection), "NVTX_LOG": str(folder / "nvtx.log"),
-        "PYTHONPATH": str(HERE.parent.parent), "PYTHONWARNINGS": "error",
-    }  # fmt: skip
-    command = [sys.executable, "program.py"]
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    done = run(folder, program, NVTX_INJECTION64_PATH=str(injection), NVTX_LOG=str(folder / "nvtx.log"))
     assert (done.returncode, done.stderr) == (0, "")
     (path,) = folder.glob("run.*.jsonl")
     seen = [json.loads(line) for line in (folder / "nvtx.log").read_text(encoding="utf-8").splitlines()]
@@ -90,7 +80,7 @@ def test_each_call_arrives_and_matches_the_log_one_to_one(injection: Path, tmp_p
             pass
         """,
     )
-    ours = [call for call in calls if call["domain"] == _nvtx.DOMAIN]
+    ours = [call for call in calls if call["domain"] == "tracekit"]
     categories = {call["category"]: call["name"] for call in ours if call["op"] == "category"}
     tids = {line["tid"]: index for index, line in log.threads.items()}
     attributes = {line["name"]: line for line in log.names.values()}
@@ -197,7 +187,7 @@ def test_nvtx_alone_needs_no_log_and_off_is_off(injection: Path, tmp_path: Path)
         r.stop()
         """,
     )
-    assert Counter(call["op"] for call in calls if call["domain"] == _nvtx.DOMAIN) == {
+    assert Counter(call["op"] for call in calls if call["domain"] == "tracekit") == {
         "domain": 1, "push": 4, "pop": 4, "mark": 1, "start": 1, "end": 1, "counter": 1, "sample": 1,
         "category": 1,
     }  # fmt: skip

@@ -5,39 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import textwrap
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recorder.reading import Log, read_log
+from recorder.programs import environment, logs, program, run
+from recorder.reading import read_log
 from support import wait_until
 
-ROOT = Path(__file__).parents[2]
 HEAVY = ("pandas", "numpy", "pyarrow", "jinja2", "typer", "nvtx", "asyncio", "bokeh", "duckdb")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-
-
-def program(folder: Path, text: str) -> tuple[list[str], dict[str, str]]:
-    (folder / "program.py").write_text(textwrap.dedent(text), encoding="utf-8")
-    clean = {name: value for name, value in os.environ.items() if "RANK" not in name and "SLURM" not in name}
-    clean.pop("TRACEKIT_LOG", None)
-    return [sys.executable, "-W", "error", "program.py"], clean | {"PYTHONPATH": str(ROOT)}
-
-
-def run(folder: Path, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command, environ = program(folder, text)
-    return subprocess.run(
-        command, cwd=folder, env=environ | variables, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
-def logs(folder: Path, *, clean: bool = True) -> dict[int, Log]:
-    """The logs of a folder by process id."""
-    found = [read_log(path, clean=clean) for path in sorted(folder.glob("*.jsonl"))]
-    return {log.head["pid"]: log for log in found}
 
 
 def test_importing_the_recorder_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -245,9 +223,9 @@ while True:
 def too_much_lost_by_a_kill(folder: Path, trial: int) -> str:
     """Kill a busy program, whose log must be whole but for its last line; return what is wrong with its end."""
     folder.mkdir()
-    command, environ = program(folder, KILLED)
     threads = trial % 3
-    process = subprocess.Popen([*command, str(threads)], cwd=folder, env=environ, stdout=subprocess.PIPE)
+    command = [*program(folder, KILLED), str(threads)]
+    process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE)
     assert process.stdout is not None
     path = Path(process.stdout.readline().decode().strip())
     wait_until(lambda: path.stat().st_size > 10_000)

@@ -167,7 +167,7 @@ def test_a_thousand_tasks_lose_and_cross_nothing(recorded: Finish) -> None:
     slowest = max((seen for seen in log.overlapping if seen.name == "task"), key=lambda seen: seen.end - seen.begin)
     assert slowest.end - slowest.begin >= 10_000_000
     assert all(seen.end - seen.begin < 5_000_000_000 for seen in log.overlapping)
-    assert not _ranges.range_("kept").elsewhere
+    assert not recorder.range("kept").elsewhere
 
 
 def test_a_callback_of_the_loop_nests_on_its_thread(recorded: Finish) -> None:
