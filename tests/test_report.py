@@ -109,7 +109,7 @@ def test_figures_and_columns_show_their_size_and_no_value() -> None:
     line = Timeline(
         (), (), (), [0] * count, [0] * count, [1] * count, [1] * count, [0] * count, [0] * count, 0, 9, count
     )
-    assert repr(line) == "timeline of 50,000 of 50,000 rectangles on 0 lanes, 9 ns"
+    assert repr(line) == "timeline of 50,000 of 50,000 rectangles on 0 lanes"
     assert repr(Series("Steps", Unit.NS, ["a"] * count, [1] * count)) == "series Steps (ns), 50,000 values"
     assert repr(Column("total", "Total", Unit.NS, [1] * count)) == "column total (ns), 50,000 rows"
     section = Section("s", "S", figures=(line, Bar("b", Unit.NS, (("idle", 1),))))
@@ -119,8 +119,8 @@ def test_figures_and_columns_show_their_size_and_no_value() -> None:
 def test_a_finding_says_what_it_saves() -> None:
     lines = repr(finding("claim")).split("\n")
     assert lines[0] == "idle (claim): claim"
-    assert lines[1] == "  savings      at most 1.5 ms (25.00 %)"
-    assert "at most 1.5 ms" in page(finding("claim")).text
+    assert lines[1] == "  could save   up to 1.5 ms (25.00 %)"
+    assert "up to 1.5 ms" in page(finding("claim")).text
 
 
 def test_tables_become_data_frames_by_name() -> None:

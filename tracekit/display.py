@@ -53,7 +53,7 @@ def time_unit_of(values: Iterable[Value], wanted: str = "") -> str:
     """
     if wanted:
         if wanted not in TIME_EXPONENT:
-            raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
+            raise UsageError(f"--unit {wanted}: not a unit of time", hint="one of: s, ms, us, ns")
         return wanted
     return best_time_unit(max((abs(int(v)) for v in values if v is not None), default=0))
 

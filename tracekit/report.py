@@ -142,7 +142,7 @@ class Timeline:
 
     def __repr__(self) -> str:
         shown = f"{len(self.start_ns):,} of {plural(self.total, 'rectangle')}"
-        return f"timeline of {shown} on {plural(len(self.lanes), 'lane')}, {format_span(self.end_ns - self.begin_ns)}"
+        return f"timeline of {shown} on {plural(len(self.lanes), 'lane')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Finding:
         owner = f" ({self.owner})" if self.owner else ""
         facts = [
             (f"{self.rule}{owner}", self.claim),
-            ("savings", f"at most {format_span(self.ceiling_ns)} ({format_ratio(self.share)} %)"),
+            ("could save", f"up to {format_span(self.ceiling_ns)} ({format_ratio(self.share)} %)"),
             ("confidence", f"{self.confidence}: {self.because}"),
             ("fix", self.advice),
             ("check", self.check),

@@ -269,7 +269,7 @@ def test_a_page_of_many_sections_has_contents_whose_links_lead_to_them() -> None
 def test_views_with_nothing_to_show_fold_into_one_line_but_those_that_count_rows() -> None:
     counting = Section("c", "Counting", notes=("needs kernels with a duration", "7 kernels have no duration"))
     text = rendered(page_of(*SECTIONS, *EMPTY, counting))
-    assert "<summary>Nor in: Empty 0, Empty 1, Empty 2</summary>" in text
+    assert "<summary>Also nothing in: Empty 0, Empty 1, Empty 2</summary>" in text
     before, folded = text.split("<details>")
     assert "7 kernels have no duration" in before
     assert "needs thing 2; this trace has none; a hint" in folded
@@ -342,14 +342,14 @@ def test_rows_beyond_the_most_are_cut_and_told() -> None:
     values = list(range(MOST_ROWS + 7))
     made = sheet(ReportTable("t", "T", (Column("n", "N", Unit.COUNT, values),), omitted=3))
     assert len(made.rows) == MOST_ROWS
-    assert made.cut.startswith("the first 2,000 of 2,010 rows; tracekit summary --format csv has them all")
+    assert made.cut.startswith("the first 2,000 of 2,010 rows; tracekit summary --format csv prints them all")
 
 
 def test_a_chosen_unit_shows_every_digit_and_an_unknown_one_is_refused() -> None:
     section = Section("kernel", "Kernels", (a_table(4),))
     text = [row[1][0] for row in Page(rendered(page_of(section), time_unit="s")).tables[0][1:]]
     assert text == ["0.000000000", UNKNOWN, "0.000007400", "0.000010000"]
-    with pytest.raises(UsageError, match="no unit of time"):
+    with pytest.raises(UsageError, match="not a unit of time"):
         rendered(page_of(section), time_unit="h")
 
 

@@ -71,7 +71,7 @@ def test_columns_are_hidden_by_priority_and_the_reader_is_told() -> None:
         *(Column(f"c{i}", f"C{i}", Unit.COUNT, [10**9], i) for i in range(5)),
     )
     text = TEXT(report_of(*columns), RenderOptions(width=76))
-    assert "hidden for lack of width: C3, C4;" in " ".join(text.split())
+    assert "2 columns hidden (C3, C4): widen the terminal or use --format csv" in " ".join(text.split())
     assert re.search(r"C0 +C1 +C2 +Name", text)
 
 
@@ -81,7 +81,7 @@ def test_a_column_without_a_known_cell_goes_before_those_that_say_something() ->
     names = Column("name", "Name", Unit.TEXT, ["a_long_name_of_a_kernel", "b"], 0)
     lines = TEXT(report_of(names, unknown, most), RenderOptions(width=40)).split("\n")
     assert any("Max" in line for line in lines)
-    assert "  hidden for lack of width: Bytes; a" in lines
+    assert "  1 column hidden (Bytes): widen the" in lines
     assert "Bytes" in TEXT(report_of(names, unknown, most), RenderOptions(width=80))
 
 
@@ -238,7 +238,7 @@ class TestNothingToShow:
         return TEXT(Report("t", "0", sections=sections), RenderOptions()).split("\n")
 
     def test_several_views_share_one_line(self) -> None:
-        line = "nothing to show: V0 (v0), V1 (v1), V2 (v2); --view NAME says what each needs"
+        line = "nothing to show: V0 (v0), V1 (v1), V2 (v2); --view NAME shows what each needs"
         assert self.lines(self.SHOWN, *self.EMPTY)[-2] == line
 
     def test_one_or_two_have_a_line_each_and_so_have_all_where_nothing_is_shown(self) -> None:

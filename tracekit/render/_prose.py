@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tracekit.display import visible
+from tracekit.display import plural, visible
 from tracekit.render._series import series_lines
 from tracekit.report import Bar, Cell, Evidence, Figure, Finding, ReportTable, Section, Series
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
@@ -83,10 +83,10 @@ def _sum(ledgers: Sequence[Ledger]) -> dict[str, object]:
 
 
 def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
-    """Return the sections without tables and figures that deserve words of their own, and a line that names the others.
+    """Return the sections without tables and figures that keep their own notes, and a line that names the others.
 
-    A section that counts something beyond what it needs (rows that have no duration, say) keeps its words, and so does
-    each where there is nothing else on the page, or little to gather.
+    A section keeps its notes if they count something beyond what the view needs (such as rows without a duration), if
+    no section has a result, or if few sections are without one.
     """
     empty = [s for s in sections if not (s.tables or s.figures)]
     plain = [s for s in empty if not s.notes or (s.notes[0].startswith("needs ") and not _counts(s.notes[1:]))]
@@ -94,7 +94,7 @@ def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
         return empty, ""
     names = ", ".join(f"{s.title} ({s.view})" for s in plain)
     gathered = {id(s) for s in plain}
-    return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME says what each needs"
+    return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME shows what each needs"
 
 
 def _counts(notes: Sequence[str]) -> bool:
@@ -102,7 +102,7 @@ def _counts(notes: Sequence[str]) -> bool:
 
 
 def levels(table: ReportTable) -> list[int]:
-    """Return how far the name of each row is indented: rows of a column "level" stand below the one above them."""
+    """Return the indentation of each row's name: with a column "level", rows belong to the row above them."""
     for column in table.columns:
         if column.name == "level" and column.unit is Unit.COUNT:
             return [value if isinstance(value, int) and 0 <= value <= 8 else 0 for value in column.values]
@@ -110,15 +110,15 @@ def levels(table: ReportTable) -> list[int]:
 
 
 def omitted_line(table: ReportTable) -> str:
-    """Return how many rows were cut, "" where none was."""
+    """Return the number of rows that were cut as a sentence, "" for none."""
     if not table.omitted:
         return ""
-    counted = "; ratios count them" if any(c.unit is Unit.RATIO for c in table.columns) else ""
-    return f"{table.omitted:,} more {'row' if table.omitted == 1 else 'rows'} left out{counted}"
+    counted = "; ratios include them" if any(c.unit is Unit.RATIO for c in table.columns) else ""
+    return f"{plural(table.omitted, 'more row')} not shown{counted}"
 
 
 def figure_lines(figure: Figure) -> list[str]:
-    """Return a figure in words: the parts of a bar; of a timeline or a series how much there is to see."""
+    """Return a figure in words: the parts of a bar, the size of a timeline or a series."""
     if isinstance(figure, Series):
         return series_lines(figure)
     if isinstance(figure, Bar):
@@ -129,29 +129,27 @@ def figure_lines(figure: Figure) -> list[str]:
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
         return [visible(figure.title), *parts]
-    lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
-    line = f"a timeline of {len(figure.start_ns):,} of {figure.total:,} rectangles on {lanes}: the html report draws it"
-    return [line, *([visible(figure.thinning)] if figure.thinning else [])]
+    return [f"{figure!r}: drawn in the html report", *([visible(figure.thinning)] if figure.thinning else [])]
 
 
 def finding_title(finding: Finding) -> str:
-    """Return what a finding is, whose, and what it says: "data loading: ..."."""
-    whose = f" ({visible(finding.owner)})" if finding.owner else ""
-    return f"{finding.rule}{whose}: {visible(finding.claim)}"
+    """Return rule, owner and claim of a finding: "data loading (rank 1): ..."."""
+    owner = f" ({visible(finding.owner)})" if finding.owner else ""
+    return f"{finding.rule}{owner}: {visible(finding.claim)}"
 
 
 def finding_lines(finding: Finding) -> list[tuple[str, str]]:
-    """Return what stands below a finding's title: (word, text)."""
+    """Return the lines below a finding's title: (word, text)."""
     share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
     lines = [
-        ("won at most", f"{format_span(finding.ceiling_ns)} ({share} %)"),
+        ("could save", f"up to {format_span(finding.ceiling_ns)} ({share} %)"),
         ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
     ]
     if finding.evidence:
         lines.append(("evidence", "; ".join(_evidence(each) for each in finding.evidence)))
     if finding.events:
-        lines.append(("events", f"{', '.join(map(str, finding.events))} (the first)"))
-    return [*lines, ("do", visible(finding.advice)), ("check", visible(finding.check))]
+        lines.append(("first events", ", ".join(map(str, finding.events))))
+    return [*lines, ("fix", visible(finding.advice)), ("check", visible(finding.check))]
 
 
 def _evidence(each: Evidence) -> str:

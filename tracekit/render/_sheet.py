@@ -1,12 +1,11 @@
-"""Tables of a report as the templates want them: each cell with its text, its exact value and what lies behind it."""
+"""Tables of a report for the templates: each cell with its text, its exact value and its tooltip."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-from tracekit.display import UNKNOWN, visible
-from tracekit.errors import UsageError
+from tracekit.display import UNKNOWN, is_words, time_unit_of, visible
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import (
@@ -20,14 +19,14 @@ from tracekit.units import (
 )
 
 MOST_ROWS = 2000
-"""Rows of one table in a page; a browser lays out no more in a blink. The page says how many are left out."""
+"""Rows of one table in a page: a browser lays them out at once. The page says how many are not shown."""
 DIGITS = 3
 _LONG = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Title of a column, its unit in small ("" for none), and how its cells stand and sort."""
+    """Title of a column, its unit ("" for none), and whether its cells are aligned and sorted as numbers."""
 
     title: str
     unit: str
@@ -36,9 +35,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class SheetCell:
-    """text: what is read. exact: the value for sorting, "" for text. full: what the pointer shows, "" for no more.
+    """One cell.
 
-    share: percent of the cell's width behind a ratio; negative where there is no bar. level: steps of indentation.
+    text: as shown. exact: the value for sorting, "" for text. full: the tooltip, "" for none. share: percent of the
+    cell's width that a bar behind a ratio takes; negative for no bar. level: steps of indentation.
     """
 
     text: str
@@ -50,7 +50,7 @@ class SheetCell:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table ready for the template. row_head: which column names the row, -1 for none. cut: rows left out."""
+    """A table ready for the template. row_head: the column that names the row, -1 for none. cut: rows not shown."""
 
     title: str
     heads: tuple[Head, ...]
@@ -75,14 +75,14 @@ def _left_out(table: ReportTable) -> str:
     shown = min(len(table), MOST_ROWS)
     if (whole := len(table) + table.omitted) == shown:
         return ""
-    why = "" if len(table) <= MOST_ROWS else "; tracekit summary --format csv has them all"
-    return f"the first {shown:,} of {whole:,} rows{why}; ratios are of all rows"
+    where = "" if len(table) <= MOST_ROWS else "; tracekit summary --format csv prints them all"
+    return f"the first {shown:,} of {whole:,} rows{where}; ratios are of all rows"
 
 
 def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
     values = list(column.values[:MOST_ROWS])
     title = visible(column.title)
-    words = column.unit is Unit.TEXT or (column.unit is Unit.ID and any(isinstance(v, str) for v in values))
+    words = is_words(values, column.unit)
     if column.unit is Unit.NS:
         unit = _time_unit(values, wanted)
         return Head(title, unit, is_number=True), [_time(value, unit) for value in values]
@@ -94,23 +94,21 @@ def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
 
 
 def _time_unit(values: list[Cell], wanted: str) -> str:
-    """Return the unit in which the first digits say enough of most times of a column."""
+    """Return the unit in which the first digits of most times of a column differ."""
     if wanted:
-        if wanted not in TIME_EXPONENT:
-            raise UsageError(f"--unit {wanted}: no unit of time", hint="one of: s, ms, us, ns")
-        return wanted
+        return time_unit_of(values, wanted)
     sizes = sorted(abs(int(v)) for v in values if v)
     if not sizes:
         return "us"
     unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
-    # One long time does not make all others 0.000...: the middle one shall have two digits among the first decimals.
+    # One long time must not make all others 0.000...: the middle one has two digits among its first decimals.
     while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
         unit = "us" if unit == "ms" else "ms"
     return unit
 
 
 def _time(value: Cell, unit: str) -> SheetCell:
-    """Return a time with every digit of it: a cell is what people copy."""
+    """Return a time with every digit: people copy cells."""
     if value is None:
         return SheetCell(UNKNOWN)
     ns = int(value)

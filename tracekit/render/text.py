@@ -1,10 +1,10 @@
 """text: plain tables for a terminal or a file.
 
-The first column of text stands last, so that long names push nothing aside; at a limited width it loses its middle to
-"…", and columns of a high priority number are hidden, which a line below the table says. Where even that is not enough
-titles take two lines, and else each row is a block of lines. Without a limit (width 0) names are whole. No line is
-wider than the limit, which is at least 40. Rows of a column "level" have their names indented instead. Views that have
-nothing to show stand behind the others, several of them in one line; a note is said once.
+The first column of text is printed last, so that long names push nothing aside. No line is wider than the limit, which
+is at least 40. To fit, a name loses its middle to "…", columns with a high priority number are hidden (a line below
+the table names them), titles take two lines, and at last each row becomes a block of lines. Without a limit (width 0)
+names are whole. A column "level" indents the names instead of being shown. Views without a result come after the
+others, several of them in one line. A note is printed once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracekit.display import UNKNOWN, visible
+from tracekit.display import UNKNOWN, plural, visible
 from tracekit.render import _prose
 from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
@@ -34,12 +34,12 @@ def render(report: Report, options: RenderOptions) -> str:
     """Return the report as lines of text. Raises: UsageError for an unknown unit of time."""
     width = max(options.width, LEAST_WIDTH) if options.width > 0 else 0
     lines = [*_styled(wrapped(visible(report.title), width), _BOLD, options), *_facts(report, width)]
-    said: set[str] = set()
+    printed: set[str] = set()
     for section in report.sections:
         if section.tables or section.figures:
-            lines += ["", *_section(section, said, width, options)]
-    telling, names = _prose.nothing_to_show(report.sections)
-    empty = [f"{s.title}: {'; '.join(s.notes)}" for s in telling] + ([names] if names else [])
+            lines += ["", *_section(section, printed, width, options)]
+    with_reason, names = _prose.nothing_to_show(report.sections)
+    empty = [f"{s.title}: {'; '.join(s.notes)}" for s in with_reason] + ([names] if names else [])
     if empty:
         lines.append("")
         for text in empty:
@@ -63,8 +63,8 @@ def _facts(report: Report, width: int) -> Iterator[str]:
         yield from wrapped(f"{_GAP}{title}{_GAP}{visible(text)}", width, indent=room + 2 * len(_GAP))
 
 
-def _section(section: Section, said: set[str], width: int, options: RenderOptions) -> Iterator[str]:
-    """Give title, tables, findings, figures and those notes that no earlier section said."""
+def _section(section: Section, printed: set[str], width: int, options: RenderOptions) -> Iterator[str]:
+    """Yield title, tables, findings, figures and the notes that are not in `printed` yet."""
     yield from _styled(wrapped(visible(section.title), width), _BOLD, options)
     for number, table in enumerate(section.tables):
         if number:
@@ -82,13 +82,13 @@ def _section(section: Section, said: set[str], width: int, options: RenderOption
     for figure in section.figures:
         for line in _prose.figure_lines(figure):
             yield from wrapped(f"{_GAP}{line}", width, indent=4)
-    for note in (n for n in section.notes if n not in said):
-        said.add(note)
+    for note in (n for n in section.notes if n not in printed):
+        printed.add(note)
         yield from _styled(wrapped(f"{_GAP}{visible(note)}", width, indent=4), _DIM, options)
 
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
-    columns = [_says_nothing_last(_cells.shown(column, options.time_unit)) for column in table.columns]
+    columns = [_empty_goes_first(_cells.shown(column, options.time_unit)) for column in table.columns]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
     if name is not None:
         steps = _prose.levels(table)
@@ -112,15 +112,15 @@ def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[s
     below = [text] if (text := _prose.omitted_line(table)) else []
     if hidden:
         names = ", ".join(c.name for c in hidden)
-        below.append(f"hidden for lack of width: {names}; a wider terminal shows them, and so do csv and json")
+        below.append(f"{plural(len(hidden), 'column')} hidden ({names}): widen the terminal or use --format csv")
     for text in below:
         yield from _styled(wrapped(f"{_GAP}{text}", width, indent=4), _DIM, options)
 
 
-def _says_nothing_last(column: Shown) -> Shown:
-    """Return a column; one that may be hidden and knows no cell is the first to go."""
-    nothing = column.priority > 0 and all(text == UNKNOWN for text in column.texts)
-    return replace(column, priority=_FIRST_TO_GO) if nothing else column
+def _empty_goes_first(column: Shown) -> Shown:
+    """Return a column; one that may be hidden and has no known cell is the first to be hidden."""
+    is_empty = column.priority > 0 and all(text == UNKNOWN for text in column.texts)
+    return replace(column, priority=_FIRST_TO_GO) if is_empty else column
 
 
 def _natural(column: Shown) -> int:
@@ -128,7 +128,7 @@ def _natural(column: Shown) -> int:
 
 
 def _stacked(column: Shown) -> Shown:
-    """Return a column with its title in the two lines that are least wide, where that makes the column narrower."""
+    """Return a column with its title in the two narrowest lines, if that makes the column narrower."""
     title = column.title
     places = [i for i, char in enumerate(title) if char == " "]
     if not places:
@@ -139,7 +139,7 @@ def _stacked(column: Shown) -> Shown:
 
 
 def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] | None:
-    """Return the columns that fit and their widths; None where those that may not be hidden do not fit."""
+    """Return the columns that fit and their widths; None if the columns that may not be hidden do not fit."""
     natural = {id(c): _natural(c) for c in columns}
     if not width:
         return columns, [natural[id(c)] for c in columns]
@@ -155,17 +155,17 @@ def _layout(columns: list[Shown], width: int) -> tuple[list[Shown], list[int]] |
         return width - sum(widths(kept, name, word)) - len(_GAP) * (len(kept) - 1)
 
     kept = list(columns)
-    # Names tell rows apart: two fifths of the width are theirs before a number gets a place.
+    # Names distinguish rows: they get two fifths of the width before any number.
     wide = max(_NAME_WIDTH, width * 2 // 5)
     while free(kept, wide, _WORD_WIDTH) < 0 and (able := [c for c in kept if c.priority > 0]):
-        # The highest number goes first; of equals the one further right.
+        # The highest priority number is hidden first; of equal ones the last column.
         worst = max(c.priority for c in able)
         gone = [c for c in able if c.priority == worst][-1]
         kept = [c for c in kept if c is not gone]
     name, word = (wide, _WORD_WIDTH) if free(kept, wide, _WORD_WIDTH) >= 0 else (_NAME_LEAST, _WORD_LEAST)
     if (rest := free(kept, name, word)) < 0:
         return None
-    # What is left over goes to the name first, then to the other words.
+    # The rest of the width goes to the name first, then to the other words.
     if last is not None and any(c is last for c in kept):
         more = min(rest, max(natural[id(last)] - name, 0))
         name, rest = name + more, rest - more
@@ -196,7 +196,7 @@ def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> It
 
 
 def _blocks(columns: list[Shown], width: int) -> Iterator[str]:
-    """Give each row as lines "title  text": for tables whose columns do not fit side by side."""
+    """Yield each row as lines "title  text", for tables whose columns do not fit side by side."""
     columns = [columns[-1], *columns[:-1]] if columns[-1].is_text else columns
     room = min(max(cell_width(c.title) for c in columns), _BLOCK_TITLE)
     for number, row in enumerate(zip(*(c.texts for c in columns), strict=True)):
