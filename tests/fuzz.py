@@ -43,7 +43,7 @@ from tracekit import pipeline
 from tracekit.errors import SchemaError, TracekitError
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
-from tracekit.readers.sniff import identify
+from tracekit.readers.sniff import identify, votes
 from tracekit.readers.source import open_source
 
 MOST_CPU_S = 10.0
@@ -192,8 +192,8 @@ class Child:
         if lot < 0.05:
             with open_source(str(path)) as source:
                 head = source.head()
-            for reader in READERS.values():
-                if reader.sniff(head) not in Confidence:
+            for reader, answer in votes(head, READERS.values()):
+                if answer not in Confidence:
                     raise OverheadError(f"{reader.name} sniffed no Confidence")
         trace = pipeline.read(path, format=self.reader)
         if lot < 0.15:

@@ -17,6 +17,7 @@ from tracekit.errors import ParseError, UnknownFormatError
 from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
+from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
 from tracekit.trace import Trace
 
@@ -50,7 +51,7 @@ def test_exactly_one_reader_says_yes_whatever_the_name(name: str, tmp_path: Path
             shutil.copy(sample(name), path)
         with open_source(str(path)) as source:
             head = source.head()
-        sure = [r.name for r in READERS.values() if r.sniff(head) is Confidence.YES]
+        sure = [reader.name for reader, answer in votes(head, READERS.values()) if answer is Confidence.YES]
         assert sure == [name.split("/")[0]]
 
 
@@ -132,8 +133,8 @@ def test_sniffers_are_pure_and_never_raise_on_any_bytes() -> None:
 
     @given(st.binary(max_size=300), st.text(max_size=20))
     def check(data: bytes, name: str) -> None:
-        for reader in READERS.values():
-            assert reader.sniff(Head(name, data)) in Confidence
+        for _, answer in votes(Head(name, data), READERS.values()):
+            assert answer in Confidence
 
     check()
 

@@ -12,6 +12,7 @@ from typing import Any
 from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head
+from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
 from tracekit.trace import Trace
 
@@ -53,11 +54,15 @@ def sure(path: Path) -> list[str]:
     """The readers that say YES to a file."""
     with open_source(str(path)) as source:
         head = source.head()
-    return [reader.name for reader in READERS.values() if reader.sniff(head) is Confidence.YES]
+    return _sure(head)
 
 
 def sure_of_text(data: bytes) -> list[str]:
-    return [r.name for r in READERS.values() if r.sniff(Head("unknown", data)) is Confidence.YES]
+    return _sure(Head("unknown", data))
+
+
+def _sure(head: Head) -> list[str]:
+    return [reader.name for reader, answer in votes(head, READERS.values()) if answer is Confidence.YES]
 
 
 def ledger_adds_up(path: Path, reader: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tracekit.errors import ParseError, TracekitError
 from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
+from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
 
 ORDERS = ("avg", "count", "max", "min", "total")
@@ -107,9 +108,9 @@ def test_only_this_reader_says_yes_to_its_files_in_all_of_the_corpus(tmp_path: P
         unknown.write_bytes(path.read_bytes())
         with open_source(str(unknown)) as source:
             head = source.head()
-        votes = [name for name, reader in READERS.items() if reader.sniff(head) is Confidence.YES]
-        if "mxnet-table" in votes:
-            assert votes == ["mxnet-table"], path
+        sure = [reader.name for reader, vote in votes(head, READERS.values()) if vote is Confidence.YES]
+        if "mxnet-table" in sure:
+            assert sure == ["mxnet-table"], path
             claimed.add(path.relative_to(corpus_root()).as_posix())
     assert claimed == {*TABLES, *JSONS}
 

@@ -22,6 +22,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
+from tracekit.readers.sniff import votes
 from tracekit.readers.source import open_source
 from tracekit.trace import Trace
 
@@ -171,7 +172,7 @@ def test_every_file_of_the_corpus_is_known_by_one_reader_alone_also_without_its_
         shutil.copyfile(path, unknown)
         with open_source(str(unknown)) as source:
             head = source.head()
-        sure = {r.name for r in READERS.values() if r.sniff(head) is Confidence.YES}
+        sure = {reader.name for reader, vote in votes(head, READERS.values()) if vote is Confidence.YES}
         if path.parent.name in wanted:
             assert sure == {wanted[path.parent.name]}
         else:

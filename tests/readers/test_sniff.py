@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shlex
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from support import sample
@@ -12,7 +14,9 @@ from support import sample
 import tracekit
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.readers import READERS
-from tracekit.readers.base import Confidence, Head
+from tracekit.readers.base import Confidence, Head, Mark, Marks, Reader, Strength
+from tracekit.readers.sniff import identify, votes
+from tracekit.readers.source import open_source
 
 BINARY = bytes(range(256)) * 3
 
@@ -26,7 +30,8 @@ def xspace() -> bytes:
 
 def refused(path: Path, data: bytes) -> UnknownFormatError:
     path.write_bytes(data)
-    assert not [r for r in READERS.values() if r.sniff(Head(path.name, data, text=b"\0" not in data)) is Confidence.YES]
+    head = Head(path.name, data, text=b"\0" not in data)
+    assert Confidence.YES not in [answer for _, answer in votes(head, READERS.values())]
     with pytest.raises(UnknownFormatError) as caught:
         tracekit.read(path)
     return caught.value
@@ -124,3 +129,51 @@ def test_a_long_log_without_a_profile_and_one_with_two_kinds_are_refused(tmp_pat
     (tmp_path / "y").write_bytes(TALK + both)
     with pytest.raises(AmbiguousFormatError):
         tracekit.read(tmp_path / "y")
+
+
+def read_nothing(*_: object) -> NoReturn:
+    raise NotImplementedError
+
+
+def dialect(name: str, word: bytes, strength: Strength = Strength.EVENTS) -> Reader:
+    """A reader from outside, whose trace-event files hold a word."""
+    return Reader(
+        name, name, (".json",), None, read_nothing, marks=Marks(json=(Mark(re.compile(word).search, strength),))
+    )
+
+
+ACME = b'{"traceEvents":[{"ph":"X","name":"f","cat":"acme","ts":1,"dur":1,"pid":1,"tid":1}]}'
+
+
+def test_a_dialect_from_outside_needs_no_change_here(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(ACME)
+    with open_source(str(path)) as source:
+        assert identify(source, READERS.values()).name == "chrome-trace"
+        acme = dialect("acme", b'"cat":"acme"')
+        assert identify(source, (*READERS.values(), acme)).name == "acme"
+        assert identify(source, (acme, *READERS.values())).name == "acme"
+
+
+def test_two_dialects_that_are_equally_sure_are_ambiguous(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(ACME)
+    both = dialect("acme", b"acme"), dialect("other", b"cat")
+    with open_source(str(path)) as source:
+        with pytest.raises(AmbiguousFormatError, match="acme or other"):
+            identify(source, (*READERS.values(), *both))
+        stronger = dialect("third", b"traceEvents", Strength.HEADER)
+        assert identify(source, (*READERS.values(), *both, stronger)).name == "third"
+
+
+def test_a_table_printed_at_the_end_of_a_log_is_found_by_a_reader_from_outside(tmp_path: Path) -> None:
+    def sniff(head: Head) -> Confidence:
+        return Confidence.YES if b"ACME PROFILE" in head.data else Confidence.NO
+
+    path = tmp_path / "x.log"
+    path.write_bytes(b"training\n" * 20_000 + b"ACME PROFILE\n")
+    with open_source(str(path)) as source:
+        with pytest.raises(UnknownFormatError):
+            identify(source, (*READERS.values(), Reader("acme", "", (), sniff, read_nothing)))
+        printed = Reader("acme", "", (), sniff, read_nothing, marks=Marks(in_logs=True))
+        assert identify(source, (*READERS.values(), printed)).name == "acme"

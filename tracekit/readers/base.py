@@ -1,4 +1,4 @@
-"""The contract of a reader: what it is asked, what it gives."""
+"""The contract of a reader: what it declares, what it is asked, what it returns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,50 @@ from tracekit.trace import Ledger, Run
 
 
 class Confidence(IntEnum):
-    """What a sniffer says of a head."""
+    """How sure a sniffer is that a file is of its format."""
 
     NO = 0
     MAYBE = 1
     YES = 2
+
+
+class Strength(IntEnum):
+    """How specific a mark of a JSON trace is. The reader with the strongest mark in a file reads the file.
+
+    GRAMMAR: any trace-event file has it. HABIT: the producer's events look so, and others' may too. EVENTS: names,
+    categories or arguments that nobody else writes. HEADER: members of the outermost object that nobody else writes;
+    the list of events may begin beyond the head. FIRST_BYTES: the file begins so, whatever words it holds.
+    """
+
+    GRAMMAR = 0
+    HABIT = 1
+    EVENTS = 2
+    HEADER = 3
+    FIRST_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark by which a JSON trace shows its producer.
+
+    found: the `search` or `match` of a regular expression, or a predicate, on the head from its first bracket on; any
+    true result means that the mark is there.
+    """
+
+    found: Callable[[bytes], object]
+    strength: Strength = Strength.EVENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How files of a format are found besides by sniffing.
+
+    json: marks of the producer in JSON traces; `sniff.votes` compares those of all readers. in_logs: programs print
+    this format between their own output, so the sniffer is also asked about the end of a long text.
+    """
+
+    json: tuple[Mark, ...] = ()
+    in_logs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +103,19 @@ class Opened:
 class Reader:
     """One format. `suffixes` are a hint for people and listings, no proof.
 
-    sniff is pure and never raises. read raises ParseError where the head is wrong, and streams; a bad row costs that
-    row and a note.
+    sniff: pure, never raises; None where the marks alone recognise the format. read: raises ParseError where the head
+    is wrong, and streams; a bad row costs that row and a note.
     """
 
     name: str
     title: str
     suffixes: tuple[str, ...]
-    sniff: Callable[[Head], Confidence]
+    sniff: Callable[[Head], Confidence] | None
     read: Callable[[Source, ReadOptions, Ledger], Opened]
     gives: str = "events"
     """ "events", "totals" or "both": for the listing."""
     steps: bool = False
-    """The format marks steps as ranges and leaves open what is in them: it is found behind the reader."""
+    """The format marks steps as ranges and leaves `step` of the other rows open: `tracekit.steps` sets it."""
     options: tuple[tuple[str, str], ...] = ()
     """(key, what it means) of each `--option KEY=VALUE` that `read` finds in ReadOptions.extra; others are refused."""
+    marks: Marks = Marks()

@@ -1,4 +1,4 @@
-"""identify(source, readers): which reader knows this input. Foreign and closed formats get the advice that helps."""
+"""The reader for an input, by its content. Foreign and closed formats get advice that helps."""
 
 from __future__ import annotations
 
@@ -10,31 +10,40 @@ from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.printed.lines import end_of
 from tracekit.readers.source import SQLITE_MAGIC, Source
+from tracekit.readers.trace_event.marks import claimants
 
 _XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment")
 """Names of the planes in an XSpace (tsl/profiler/utils/xplane_schema.cc)."""
 
-_PRINTED = frozenset(("theano", "singa", "caffe-time", "paddle-summary", "fluid-report", "mxnet-table", "nvprof-text"))
-"""Readers of what a program prints between its own output, mostly at its end."""
+
+def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
+    """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer."""
+    readers = tuple(readers)
+    claimed = claimants(head, ((reader.name, reader.marks.json) for reader in readers if reader.marks.json))
+    by_marks = {True: Confidence.YES, False: Confidence.NO}
+    return [
+        (reader, by_marks[reader.name in claimed] if reader.sniff is None else reader.sniff(head)) for reader in readers
+    ]
 
 
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
-    """Return the reader whose sniffer is sure; without one, the single reader that says MAYBE.
+    """Return the one reader that is sure; without one, the single reader that answers MAYBE.
 
-    Of a long text whose beginning no reader knows the end is looked at: a program may have printed much before the
-    profile that it printed at its exit. Only who is sure counts there.
+    The end of a long text counts where no reader knows its beginning: a program may have printed much before the
+    profile that it printed at its exit. Only readers whose marks say so are asked about it, and only YES counts.
 
     Raises: UnknownFormatError with a hint of its own for formats that are known to be closed or foreign;
     AmbiguousFormatError, which names the candidates.
     """
-    head, readers = source.head(), tuple(readers)
-    votes = [(reader.sniff(head), reader) for reader in readers]
+    readers = tuple(readers)
+    head = source.head()
+    answers = votes(head, readers)
     for wanted in (Confidence.YES, Confidence.MAYBE):
-        if found := [reader for vote, reader in votes if vote is wanted]:
+        if found := [reader for reader, answer in answers if answer is wanted]:
             return _one(source, found)
     if (end := end_of(source)) is not None:
-        found = [reader for reader in readers if reader.name in _PRINTED and reader.sniff(end) is Confidence.YES]
-        if found:
+        answers = votes(end, [reader for reader in readers if reader.marks.in_logs])
+        if found := [reader for reader, answer in answers if answer is Confidence.YES]:
             return _one(source, found)
     raise _unknown(source, head)
 
@@ -51,7 +60,7 @@ def _unknown(source: Source, head: Head) -> UnknownFormatError:
 
 
 def _why(head: Head, path: str) -> tuple[str, str]:
-    """Return what the input seems to be, and what to do; "" for the general hint. path: as the user named it."""
+    """Return a description of the input, and what to do; "" for the general hint. path: as the user named it."""
     data, name = head.data, head.name.lower()
     if not data.strip(b"\0 \t\r\n"):
         return "the file is empty", "was the program killed before the profiler wrote it?"

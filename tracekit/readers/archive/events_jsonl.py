@@ -18,6 +18,7 @@ Not supported: several of our files joined by `cat` (name them all instead).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +32,7 @@ from tracekit import schema
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.archive._conform import conform, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.archive._jsonl_rows import OddRows
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.source import MAX_LINE_BYTES, LineBlock, Source
 from tracekit.trace import Ledger, Run
 
@@ -40,6 +41,8 @@ FACTS = b'{"tracekit":'
 """How the header and the end line begin."""
 NEWLINE = b"\n"
 NAME = "events-jsonl"
+_OURS = re.compile(rb'\{"(?:tracekit|ts_ns)"\s*:')
+"""What a line may begin with; what was read from others holds their words."""
 
 _COLUMNS = pa.schema([pa.field(f.name, pa.string() if f.type == schema.TEXT else f.type) for f in schema.EVENTS])
 _PARSE = pj.ParseOptions(
@@ -307,4 +310,5 @@ READER = Reader(
     sniff=_sniff,
     read=_read,
     gives="both",
+    marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES),)),
 )

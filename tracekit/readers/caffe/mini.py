@@ -13,24 +13,37 @@ Source of the facts: Mini-Caffe's profiler.cpp; no real file was at hand.
 
 from __future__ import annotations
 
-from tracekit.readers.base import Opened, Reader, ReadOptions
+import re
+
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.family import MINI_CAFFE, sniffer_of
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import MINI_CAFFE as DIALECT
+from tracekit.readers.trace_event.marks import PHASE
 from tracekit.trace import Ledger
+
+NAME = "mini-caffe"
+_CAT = re.compile(rb'"cat"\s*:\s*"category"')
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    reading = events.begin(source, options, ledger, DIALECT.tool, MINI_CAFFE)
+    reading = events.begin(source, options, ledger, DIALECT.tool, NAME)
     return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
 
 
+def _has_only_pairs(data: bytes) -> bool:
+    """Return whether the head is an object whose events are all begins and ends of the one category."""
+    phases = PHASE.findall(data)
+    pairs = bool(phases) and all(phase.endswith((b'"B"', b'"E"')) for phase in phases)
+    return pairs and data[:1] == b"{" and len(_CAT.findall(data)) >= max(len(phases) - 1, 1)
+
+
 READER = Reader(
-    name=MINI_CAFFE,
+    name=NAME,
     title="Mini-Caffe profiler trace",
     suffixes=(".json", ".json.gz"),
-    sniff=sniffer_of(MINI_CAFFE),
+    sniff=None,
     read=_read,
+    marks=Marks(json=(Mark(_has_only_pairs, Strength.HABIT),)),
 )

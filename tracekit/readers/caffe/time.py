@@ -30,7 +30,7 @@ from typing import Any
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.printed.prefix import Logged, logged
 from tracekit.readers.source import Source
@@ -348,4 +348,6 @@ def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
         ledger.note("no-rows", "the benchmark has no times: was it ended before it was done?")
 
 
-READER = Reader("caffe-time", "log of caffe time", (".log", ".txt"), sniff, read, gives="totals")
+READER = Reader(
+    "caffe-time", "log of caffe time", (".log", ".txt"), sniff, read, gives="totals", marks=Marks(in_logs=True)
+)

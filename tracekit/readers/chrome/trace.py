@@ -30,17 +30,18 @@ import re
 from typing import Any
 
 from tracekit.errors import UsageError
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.chrome._own import OwnReading, is_own
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.family import CHROME, sniffer_of
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import ASCEND, FLUID, TRACEKIT, VIZTRACER, Dialect, dialect_of
 from tracekit.trace import Ledger
 
-NAME = CHROME
+NAME = "chrome-trace"
+_OURS = re.compile(rb'\{"displayTimeUnit":"ns","traceEvents":\[')
+"""How a file of writers/chrome begins; its args may hold words of any other producer."""
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
 UNIT_OPTION = "time_unit_of_file"
 BEYOND_US = 4_500_000_000_000_000
@@ -94,7 +95,8 @@ READER = Reader(
     name=NAME,
     title="Chrome trace (Trace Event format) of any producer",
     suffixes=(".json", ".json.gz", ".trace"),
-    sniff=sniffer_of(NAME),
+    sniff=None,
     read=_read,
     options=((UNIT_OPTION, "us or ns: what the numbers of ts and dur are"),),
+    marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR))),
 )

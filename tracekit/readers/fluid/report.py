@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.fluid import _lines as like
 from tracekit.readers.fluid._kinds import host_kind
 from tracekit.readers.printed.lines import TextLine, first_lines, printed
@@ -313,4 +313,12 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, batches, True, (ledger,))
 
 
-READER = Reader("fluid-report", "Paddle fluid profiling report", (".txt", ".log"), sniff, read, gives="totals")
+READER = Reader(
+    "fluid-report",
+    "Paddle fluid profiling report",
+    (".txt", ".log"),
+    sniff,
+    read,
+    gives="totals",
+    marks=Marks(in_logs=True),
+)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tracekit.readers.kineto._kinds import HOST as HOST_CATS
+from tracekit.readers.kineto._kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.kineto_kinds import HOST as HOST_CATS
-from tracekit.readers.trace_event.kineto_kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE, Build
 from tracekit.schema import Kind
 

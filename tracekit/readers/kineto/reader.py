@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.builder import event_batch
 from tracekit.readers.kineto._hosts import Hosts
 from tracekit.readers.kineto._look import Look
@@ -52,14 +52,25 @@ from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.family import KINETO, sniffer_of
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.readers.trace_event.scan import I64
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
-NAME = KINETO
+NAME = "kineto"
+
+_VERSION_NUMBER = re.compile(rb'"schemaVersion"\s*:\s*[0-9]+\s*[,}]')
+_FACTS = re.compile(rb'"(?:deviceProperties|computeProperties|distributedInfo|baseTimeNanoseconds)"\s*:')
+_CATS = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|ac2g|fwdbwd|gpu_user_annotation|gpu_memcpy|user_annotation|'
+    rb'mtia_runtime|python_function|cpu_instant_event|Operator|Runtime|Kernel|kernel)"'
+)
+_ARGS = re.compile(rb'"(?:External id|external id|Ev Idx|Python id|Record function id|correlation)"\s*:')
+_CATS_OF_NOBODY_ELSE = re.compile(
+    rb'"cat"\s*:\s*"(?:cuda_runtime|cuda_driver|cuda_sync|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g)"'
+)
+"""Categories that remain where a script has filtered the events of a file."""
 
 _LOG_PREFIX = re.compile(r"^(?:WARNING|ERROR):[^\]]{0,200}\] ")
 """Level, time, process and line of source that libkineto puts before what it says."""
@@ -251,6 +262,16 @@ class _Kineto:
             facts["deviceProperties"] = self._properties()
 
 
+def _has_header(data: bytes) -> bool:
+    """Return whether the outermost object has the version and the facts that libkineto writes."""
+    return bool(_VERSION_NUMBER.search(data) and _FACTS.search(data))
+
+
+def _has_events(data: bytes) -> bool:
+    """Return whether there are events with torch's categories and arguments."""
+    return bool(_CATS_OF_NOBODY_ELSE.search(data) or (_CATS.search(data) and _ARGS.search(data)))
+
+
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -276,7 +297,8 @@ READER = Reader(
     name=NAME,
     title="PyTorch profiler (Kineto) trace",
     suffixes=(".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz"),
-    sniff=sniffer_of(NAME),
+    sniff=None,
     read=_read,
     steps=True,
+    marks=Marks(json=(Mark(_has_header, Strength.HEADER), Mark(_has_events))),
 )

@@ -35,7 +35,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.printed.lines import NUMBER, TextLine, TotalRows, end_of, first_lines, printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
@@ -325,4 +325,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, batches, True, (ledger,))
 
 
-READER = Reader("mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals")
+READER = Reader(
+    "mxnet-table", "MXNet profile statistics", (".txt", ".json"), sniff, read, gives="totals", marks=Marks(in_logs=True)
+)

@@ -16,21 +16,24 @@ Facts of files: tests/readers/test_mxnet.py. Not supported: the aggregate JSON a
 
 from __future__ import annotations
 
+import re
+
 from tracekit.errors import UsageError
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.family import MXNET, sniffer_of
 from tracekit.readers.trace_event.generic import ChromeReading
 from tracekit.readers.trace_event.look import MXNET as DIALECT
 from tracekit.trace import Ledger
 
+NAME = "mxnet"
+_WORDS = re.compile(rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"')
 MEMORY_UNITS = ("kB", "kb")
 """What MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before): option `memory_unit`, for `--compat mxnet`."""
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    reading = events.begin(source, options, ledger, DIALECT.tool, MXNET)
+    reading = events.begin(source, options, ledger, DIALECT.tool, NAME)
     reading.run.origin_ns = 0 if events.first_time(source) >= events.EPOCH_FROM_US else None
     if unit := options.extra.get("memory_unit"):
         if unit not in MEMORY_UNITS:
@@ -40,10 +43,11 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 READER = Reader(
-    name=MXNET,
+    name=NAME,
     title="MXNet profiler trace",
     suffixes=(".json", ".json.gz"),
-    sniff=sniffer_of(MXNET),
+    sniff=None,
     read=_read,
     options=(("memory_unit", "kB or kb: what MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before)"),),
+    marks=Marks(json=(Mark(_WORDS.search),)),
 )

@@ -12,7 +12,7 @@ names are cut to 15 characters, often before their number: such devices are numb
 
 from __future__ import annotations
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.nvprof._read import read_nvprof, sniff_nvprof
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
@@ -28,4 +28,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return read_nvprof(source, options, ledger, READER.name)
 
 
-READER = Reader("nvprof-text", "nvprof text", (".txt", ".log", ".out"), sniff, read, gives="both")
+READER = Reader(
+    "nvprof-text", "nvprof text", (".txt", ".log", ".out"), sniff, read, gives="both", marks=Marks(in_logs=True)
+)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.base import Opened, Reader, ReadOptions
+from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.names import Demangler
 from tracekit.readers.paddle._nodes import runtime_kind
 from tracekit.readers.paddle._types import KIND_OF_TYPE, LAUNCHES, step_number
@@ -38,14 +38,16 @@ from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.family import PADDLE, sniffer_of
+from tracekit.readers.trace_event.marks import EVENT_LIST
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, RELATIVE, Build, Member
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
-NAME = PADDLE
+NAME = "paddle-json"
+_SPAN = re.compile(rb'"span_ind(?:e)?x"\s*:')
+_VERSION_TEXT = re.compile(rb'"schemaVersion"\s*:\s*"[0-9.]+"')
 _TIME_TEXT = re.compile(rb'"(start_time|end_time)"(\s*:\s*)"([0-9]+\.[0-9]+) us"')
 _GLUED = re.compile(rb'\[([0-9]+\.[0-9]+) (ns|us|ms|s)\]"(\s*,\s*"pid")')
 _TIMED = re.compile(
@@ -290,11 +292,17 @@ def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
     return (low + high) // 2, (high - low + 1) // 2
 
 
+def _has_header(data: bytes) -> bool:
+    """Return whether the outermost object has a span's number, and Paddle's version or a list of events."""
+    return bool(_SPAN.search(data) and (_VERSION_TEXT.search(data) or EVENT_LIST.search(data)))
+
+
 READER = Reader(
     name=NAME,
     title="Paddle profiler trace (export_chrome_tracing)",
     suffixes=(".paddle_trace.json", ".json", ".json.gz"),
-    sniff=sniffer_of(NAME),
+    sniff=None,
     read=_read,
     steps=True,
+    marks=Marks(json=(Mark(_has_header, Strength.HEADER),)),
 )

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.paddle._tables import MARK, Tables, knows
 from tracekit.readers.printed.lines import first_lines
 from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
@@ -58,4 +58,12 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, batches, True, (ledger,))
 
 
-READER = Reader("paddle-summary", "Paddle profiler summary", (".txt", ".log"), sniff, read, gives="totals")
+READER = Reader(
+    "paddle-summary",
+    "Paddle profiler summary",
+    (".txt", ".log"),
+    sniff,
+    read,
+    gives="totals",
+    marks=Marks(in_logs=True),
+)

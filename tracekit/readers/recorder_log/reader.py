@@ -17,6 +17,7 @@ first pass over the file takes them. Ranges are given when they have ended, so r
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import ParseError, UnsupportedVersionError
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.recorder_log._lines import BadLineError, Header, Items, Line, Steps, parse
 from tracekit.readers.recorder_log._pairs import I64
 from tracekit.readers.recorder_log._state import Log
@@ -42,6 +43,9 @@ _REASONS = {
     "bad-line": "dropped: lines whose fields or types are not those of the log",
     "too-many-threads": "dropped: lines of more threads than can be kept apart",
 }
+
+
+_OURS = re.compile(rb'\{"format"\s*:\s*"tracekit-log"')
 
 
 def _sniff(head: Head) -> Confidence:
@@ -206,4 +210,5 @@ READER = Reader(
     suffixes=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
     sniff=_sniff,
     read=_read,
+    marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES),)),
 )

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
 from tracekit.readers.printed.prefix import unquoted_line
 from tracekit.readers.source import Source
@@ -258,4 +258,12 @@ def _batches(source: Source, reading: _Reading) -> Iterator[pa.RecordBatch]:
         ledger.note("no-rows", "the profile has no rows: was SetVerbosity called before the training?")
 
 
-READER = Reader("singa", "Apache SINGA time profiling", (".txt", ".log", ".out"), sniff, read, gives="totals")
+READER = Reader(
+    "singa",
+    "Apache SINGA time profiling",
+    (".txt", ".log", ".out"),
+    sniff,
+    read,
+    gives="totals",
+    marks=Marks(in_logs=True),
+)

@@ -47,7 +47,7 @@ from itertools import count
 import pyarrow as pa
 
 from tracekit.errors import ParseError
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.printed.lines import TotalRows, first_lines, text_lines
 from tracekit.readers.printed.pasted import Plain, RankRows
 from tracekit.readers.source import Source
@@ -113,5 +113,11 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> 
 
 
 READER = Reader(
-    "theano", "profile of Theano, Aesara or PyTensor", (".txt", ".log", ".prof"), sniff, read, gives="totals"
+    "theano",
+    "profile of Theano, Aesara or PyTensor",
+    (".txt", ".log", ".prof"),
+    sniff,
+    read,
+    gives="totals",
+    marks=Marks(in_logs=True),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tracekit.schema import Kind
 
 KINDS: dict[str, Kind] = {
@@ -47,7 +45,3 @@ ON_DEVICE = frozenset(
     }
 )  # fmt: skip
 HOST = frozenset({"cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "Operator", "Runtime"})
-CATS = re.compile(
-    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|ac2g|fwdbwd|gpu_user_annotation|gpu_memcpy|user_annotation|'
-    rb'mtia_runtime|python_function|cpu_instant_event|Operator|Runtime|Kernel|kernel)"'
-)

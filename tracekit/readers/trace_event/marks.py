@@ -1,0 +1,48 @@
+"""The rule that finds the producer of a JSON trace among the readers that declare marks.
+
+Each producer's marks are in its reader. A new dialect needs no change here: it declares a mark that is stronger than
+the marks of the readers that would otherwise take its files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tracekit.readers.base import Head, Mark, Strength
+from tracekit.readers.trace_event.stream import is_bare
+
+EVENT_LIST = re.compile(rb'"traceEvents"\s*:')
+PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z()]"')
+_EVENT_KEY = re.compile(rb'"(?:ts|pid|tid)"\s*:')
+
+
+def claimants(head: Head, declared: Iterable[tuple[str, Sequence[Mark]]]) -> frozenset[str]:
+    """Return the names that have the strongest mark found in a file: one name, unless two marks are equally strong.
+
+    declared: (name, marks). Marks weaker than HEADER count only where the head holds events.
+    """
+    data = head.data.lstrip()
+    if data[:1] not in (b"[", b"{"):
+        return frozenset()
+    marks = [(mark, name) for name, marks in declared for mark in marks]
+    if data[:1] == b"{":
+        outer = [(mark, name) for mark, name in marks if mark.strength >= Strength.HEADER]
+        if found := _strongest(data, outer):
+            return found
+    inner = [(mark, name) for mark, name in marks if mark.strength < Strength.HEADER]
+    return _strongest(data, inner) if inner and _has_events(data) else frozenset()
+
+
+def _strongest(data: bytes, marks: list[tuple[Mark, str]]) -> frozenset[str]:
+    for strength in sorted({mark.strength for mark, _ in marks}, reverse=True):
+        if found := frozenset(name for mark, name in marks if mark.strength == strength and mark.found(data)):
+            return found
+    return frozenset()
+
+
+def _has_events(data: bytes) -> bool:
+    """Return whether a JSON text is an array of events, an object with a list of them, or events one a line."""
+    if data[:1] == b"[":
+        return data[1:].lstrip()[:1] == b"{" and bool(PHASE.search(data) and _EVENT_KEY.search(data))
+    return bool(EVENT_LIST.search(data)) or is_bare(data)
