@@ -14,7 +14,7 @@ GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
-.PHONY: demo test check docs bench fuzz clean
+.PHONY: demo test check docs picture bench fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -46,6 +46,11 @@ docs: $(USER)   ## build the documentation site in build/site; a warning fails i
 	$(BIN)/python docs/generate.py build/docs
 	$(BIN)/zensical build --strict
 	@echo "the site: build/site/index.html (python -m http.server -d build/site)"
+
+picture: demo   ## take the picture of the README again (needs chromium)
+	cd demo-out && $(abspath $(BIN))/tracekit report run.csv --time 391.7ms:396ms -o picture.html --force
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1300,680 --virtual-time-budget=4000 \
+	    --screenshot=docs/report.png file://$(CURDIR)/demo-out/picture.html
 
 bench: $(STAMP)   ## ratios against named baselines, in one run
 	$(BIN)/python benchmarks/run.py
