@@ -106,7 +106,7 @@ def set_mode(*, fresh: bool, forked: bool = False) -> None:
     recording = {(True, True): BothRange, (True, False): LogRange, (False, True): NvtxRange}
     active = recording.get((SESSION.logging, SESSION.nvtx is not None), Range)
     if active is not Range and _running_loop is _no_loop:
-        import asyncio  # not with the module: it takes 40 ms
+        import asyncio  # as in set_class
 
         _running_loop = asyncio._get_running_loop
-    set_class(active, _running_loop, fresh=fresh, forked=forked)
+    set_class(active, fresh=fresh, forked=forked)

@@ -11,7 +11,6 @@ The cost of a range decides how this file and `_modes` are built:
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 import time
 import weakref
@@ -36,6 +35,7 @@ def _nothing() -> None:
 
 
 _running_loop: Callable[[], object] = _nothing
+_running_task: Callable[[], object] = _nothing  # raises without a loop
 _known: weakref.WeakSet[Range] = weakref.WeakSet()
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def thread_state() -> ThreadState:
 
 def current_task() -> object:
     """Return the asyncio task that runs now, None without one."""
-    return None if _running_loop() is None else sys.modules["asyncio"].current_task()
+    return None if _running_loop() is None else _running_task()
 
 
 def end_range(opened: OpenRange | None) -> None:
@@ -315,7 +315,7 @@ def timed(
 def enter_aside(made: Range, payload: object = None) -> None:
     """Begin a range with a payload, or of another thread's object, or in a task, where others may run meanwhile."""
     own = find_range(made.name, made.kind, made.category, made.color)
-    task = None if _running_loop() is None else current_task()
+    task = None if _running_loop() is None else _running_task()
     if task is not None:
         made.elsewhere.setdefault(task, []).append(own.begin_apart(payload))
         return
@@ -330,7 +330,7 @@ def enter_aside(made: Range, payload: object = None) -> None:
 
 def exit_aside(made: Range, t: int) -> None:
     """End a range of an object through which `enter_aside` began something, here or elsewhere."""
-    task = None if _running_loop() is None else current_task()
+    task = None if _running_loop() is None else _running_task()
     key: Hashable = _ident() if task is None else task
     opened = made.elsewhere.get(key)
     if opened:
@@ -347,11 +347,14 @@ def exit_aside(made: Range, t: int) -> None:
         SESSION.count("end_without_begin")
 
 
-def set_class(active: type[Range], running_loop: Callable[[], object], *, fresh: bool, forked: bool) -> None:
+def set_class(active: type[Range], *, fresh: bool, forked: bool) -> None:
     """Make all ranges of this process objects of a class; see `_modes.set_mode`."""
-    global _active_class, _local, _running_loop
+    global _active_class, _local, _running_loop, _running_task
     _active_class = active
-    _running_loop = running_loop
+    if active is not Range and _running_loop is _nothing:
+        import asyncio  # not with the module: it takes 40 ms
+
+        _running_loop, _running_task = asyncio._get_running_loop, asyncio.current_task
     if fresh:
         _local = _Local()
     for made in _known_ranges():

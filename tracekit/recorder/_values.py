@@ -6,9 +6,10 @@ Nothing here raises for a value. A value that cannot be kept as it is becomes te
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -19,6 +20,10 @@ Count = Callable[[str], None]
 
 MAX_PAYLOAD_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+
+# Both take any object and raise TypeError for a wrong one. Asking first, by isinstance and a protocol, takes 5 us.
+_to_index: Final[Callable[[Any], int]] = operator.index
+_to_float: Final[Callable[[Any], float]] = float
 
 # The names that the nvtx package knows without matplotlib (nvtx/colors.py), and their values there.
 COLORS: Final = {
@@ -78,7 +83,7 @@ def number_of(value: object, count: Count) -> float | str | None:
         if isinstance(value, int | float):
             return log_format.counter_value(value)
         index = integer_of(value)
-        return log_format.counter_value(_float_of(value) if index is None else index)
+        return log_format.counter_value(_to_float(value) if index is None else index)
     except Exception:  # noqa: BLE001 - __float__ is the user's
         count("value_refused")
         return None
@@ -86,21 +91,10 @@ def number_of(value: object, count: Count) -> float | str | None:
 
 def integer_of(value: object) -> int | None:
     """Return an integer of Python, NumPy or torch, None for anything else."""
-    if isinstance(value, int):
-        return value
     try:
-        # Not isinstance(value, SupportsIndex), which takes 5 us. A tensor of floats has the method, and it raises.
-        return int(value.__index__()) if hasattr(value, "__index__") else None
+        return _to_index(value)
     except Exception:  # noqa: BLE001 - __index__ is the user's
         return None
-
-
-def _float_of(value: object) -> float:
-    if isinstance(value, str | bytes):
-        return float(value)
-    if hasattr(value, "__float__"):
-        return float(value.__float__())
-    raise TypeError("not a number")
 
 
 def payload_json(payload: object, count: Count) -> bytes:
