@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, settings
 from support import GOLDENS
 from viewers import end_viewers
 
+# Each run draws other examples: a run on a developer's machine draws a third of them, CI draws all.
+SHARE = 1 if os.environ.get("CI") == "true" else 3
 settings.register_profile(
     "tracekit",
     deadline=None,
-    max_examples=60,
+    max_examples=60 // SHARE,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("tracekit")
@@ -30,6 +32,14 @@ sys.dont_write_bytecode = False
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write what was computed into tests/goldens")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Draw the same share of examples in tests that say how many they want."""
+    for test in {getattr(item, "function", None) for item in items}:
+        wanted = getattr(test, "_hypothesis_internal_use_settings", None)
+        if isinstance(wanted, settings) and wanted is not settings.default:
+            test._hypothesis_internal_use_settings = settings(wanted, max_examples=-(-wanted.max_examples // SHARE))
 
 
 @pytest.fixture(scope="session", autouse=True)
