@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import GOLDENS
+from support import GOLDENS, SHARE
 from viewers import end_viewers
 
-# Each run draws other examples: a run on a developer's machine draws a third of them, CI draws all.
-SHARE = 1 if os.environ.get("CI") == "true" else 3
 settings.register_profile(
     "tracekit",
     deadline=None,

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+import tracekit
+from tracekit.readers import READERS
+from tracekit.readers.base import Confidence, Head
+from tracekit.readers.sniff import votes
+from tracekit.readers.source import open_source
+from tracekit.trace import Trace
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "sample_traces"
 GOLDENS = Path(__file__).resolve().parent / "goldens"
+SHARE = 1 if os.environ.get("CI") == "true" else 3
+"""CI tries all examples; a run on a developer's machine tries one in `SHARE` of them, others in each run."""
 LONG_S = 300
 """How long a test waits for what must happen: no test fails because the machine is busy."""
 
@@ -34,6 +45,43 @@ def corpus(name: str) -> Path:
 def sample(name: str) -> Path:
     """A file of our own making in sample_traces/."""
     return SAMPLES / name
+
+
+def sure_of(head: Head) -> list[str]:
+    """Return the readers that are sure of the beginning of a file."""
+    return [reader.name for reader, vote in votes(head, READERS.values()) if vote is Confidence.YES]
+
+
+def sure_readers(path: Path) -> list[str]:
+    """Return the readers that are sure of a file, which must not depend on its name."""
+    with open_source(str(path)) as source:
+        head = source.head()
+    named, unnamed = sure_of(head), sure_of(replace(head, name="unknown"))
+    assert named == unnamed, path
+    return named
+
+
+@functools.cache
+def corpus_verdicts() -> dict[str, list[str]]:
+    """Return for each file of the corpus the readers that are sure of it."""
+    root = corpus_root()
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    if not files:
+        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+    return {path.relative_to(root).as_posix(): sure_readers(path) for path in files}
+
+
+def claimed_alone(reader: str) -> set[str]:
+    """Return the files of the corpus that a reader is sure of; no other reader may be."""
+    found = {name: sure for name, sure in corpus_verdicts().items() if reader in sure}
+    assert {name: sure for name, sure in found.items() if len(sure) > 1} == {}
+    return set(found)
+
+
+@functools.cache
+def read_sample(name: str) -> Trace:
+    """Return a sample as a Trace, read once in a run of the tests: a Trace is never changed."""
+    return tracekit.read(sample(name))
 
 
 def missing(what: str) -> None:

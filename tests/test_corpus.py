@@ -6,13 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import corpus_root, missing
+from support import corpus_root, missing, sure_readers
 
 from tracekit.errors import UnknownFormatError
 from tracekit.pipeline import inspect
-from tracekit.readers import READERS
-from tracekit.readers.base import Confidence
-from tracekit.readers.source import open_source
 
 pytestmark = pytest.mark.corpus
 
@@ -43,9 +40,7 @@ def test_exactly_one_reader_knows_it_and_every_record_is_accounted_for(name: str
     renamed = tmp_path / "unknown"
     shutil.copy(path, renamed)
     for each in (path, renamed):
-        with open_source(str(each)) as source:
-            head = source.head()
-        assert len([r for r in READERS.values() if r.sniff(head) is Confidence.YES]) == 1
+        assert len(sure_readers(each)) == 1
     entry = inspect(renamed)["inputs"][0]
     ledger = entry["ledger"]
     parts = sum(ledger[k] for k in ("kept", "merged", "facts", "filtered"))

@@ -9,11 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from support import sure_of
+
 from tracekit.pipeline import inspect
-from tracekit.readers import READERS
-from tracekit.readers.base import Confidence, Head
-from tracekit.readers.sniff import votes
-from tracekit.readers.source import open_source
+from tracekit.readers.base import Head
 from tracekit.trace import Trace
 
 Event = dict[str, Any]
@@ -50,19 +49,8 @@ def args_of(row: Event) -> dict[str, Any]:
     return json.loads(row["args"], parse_float=Decimal) if row["args"] else {}
 
 
-def sure(path: Path) -> list[str]:
-    """The readers that say YES to a file."""
-    with open_source(str(path)) as source:
-        head = source.head()
-    return _sure(head)
-
-
 def sure_of_text(data: bytes) -> list[str]:
-    return _sure(Head("unknown", data))
-
-
-def _sure(head: Head) -> list[str]:
-    return [reader.name for reader, answer in votes(head, READERS.values()) if answer is Confidence.YES]
+    return sure_of(Head("unknown", data))
 
 
 def ledger_adds_up(path: Path, reader: str) -> dict[str, Any]:

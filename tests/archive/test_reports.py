@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support import SAMPLES, sample
+from support import SAMPLES, read_sample, sample
 from typer.testing import CliRunner
 
 import tracekit
@@ -27,7 +27,7 @@ FILES = sorted(
 @pytest.mark.parametrize("name", FILES)
 def test_the_report_of_every_sample_is_the_same(name: str, tmp_path: Path) -> None:
     path = archive.add(tmp_path, sample(name), run="r", date="2026-01-01").path
-    source, archived = (pipeline.report(tracekit.read(p)) for p in (sample(name), path))
+    source, archived = pipeline.report(read_sample(name)), pipeline.report(tracekit.read(path))
     for form in ("text", "json"):
         assert pipeline.render(archived, form) == pipeline.render(source, form)
     assert archived == source

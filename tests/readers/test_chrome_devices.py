@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_event_cases import Event, args_of, ledger_adds_up, rows, sure
+from support import sure_readers
+from trace_event_cases import Event, args_of, ledger_adds_up, rows
 
 import tracekit
 from tracekit.trace import Trace
@@ -35,7 +36,7 @@ def test_kernels_of_onnx_runtime_have_streams_sizes_and_readable_names(tmp_path:
 """  # noqa: E501
     path = tmp_path / "onnxruntime_profile.json"
     path.write_text(text, encoding="utf-8")
-    assert sure(path) == ["chrome-trace"]
+    assert sure_readers(path) == ["chrome-trace"]
     assert ledger_adds_up(path, "chrome-trace")["kept"] == 4
     trace = tracekit.read(path)
     session, node, kernel, copy = in_order(trace)
@@ -105,7 +106,7 @@ def test_tasks_of_an_ascend_npu_are_its_work(tmp_path: Path) -> None:
              "cat": "async_npu"},
         ],
     )  # fmt: skip
-    assert sure(path) == ["chrome-trace"]
+    assert sure_readers(path) == ["chrome-trace"]
     ledger_adds_up(path, "chrome-trace")
     trace = tracekit.read(path)
     found = in_order(trace)

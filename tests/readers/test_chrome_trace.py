@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import rows_of, tables
-from support import corpus, corpus_root, sample
-from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sure, sure_of_text
+from support import claimed_alone, corpus, corpus_verdicts, sample, sure_readers
+from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sure_of_text
 
 import tracekit
 from tracekit.errors import SchemaError, TracekitError, UsageError
-from tracekit.readers import READERS
 from tracekit.readers.trace_event import _spill, pairs, stream
 from tracekit.trace import Trace
 
@@ -51,7 +50,7 @@ def e(name: str, ts: float, **more: Any) -> Event:
 @pytest.mark.parametrize("name", OTHERS)
 def test_one_reader_is_sure_and_the_ledger_adds_up(name: str, tmp_path: Path) -> None:
     (tmp_path / "unknown").write_bytes(corpus(name).read_bytes())
-    assert sure(tmp_path / "unknown") == ["chrome-trace"]
+    assert sure_readers(tmp_path / "unknown") == ["chrome-trace"]
     assert ledger_adds_up(corpus(name), "chrome-trace")["read"] == len(plain(corpus(name))[0])
 
 
@@ -70,14 +69,8 @@ def test_slices_of_real_files_are_exact_and_keep_all_they_say(name: str) -> None
 
 
 def test_no_file_of_the_corpus_has_two_readers_and_no_trace_of_this_family_has_none() -> None:
-    files = [p for p in corpus_root().rglob("*") if p.is_file()]
-    if not files:
-        corpus("kineto")
-    for path in files:
-        assert len(sure(path)) <= 1, path
-    family = {"kineto", "chrome-trace", "mxnet", "mini-caffe", "paddle-json"} & READERS.keys()
-    claimed = {p.relative_to(corpus_root()).as_posix(): sure(p)[0] for p in files if family & set(sure(p))}
-    assert {n for n, r in claimed.items() if r == "chrome-trace" and "viewer_cases" not in n} == set(OTHERS)
+    assert {name: sure for name, sure in corpus_verdicts().items() if len(sure) > 1} == {}
+    assert {name for name in claimed_alone("chrome-trace") if "viewer_cases" not in name} == set(OTHERS)
 
 
 def test_py_spy_pairs_sum_to_what_perfetto_shows() -> None:
@@ -190,7 +183,7 @@ def test_events_without_brackets_around_them_are_read(between: str, args: Event,
     """Lines of JSON, and pieces that were copied out of a trace."""
     events = [{"ph": "X", "name": n, "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": args} for n in "abc"]
     (tmp_path / "x").write_text("\n" + between.join(map(json.dumps, events)) + between, encoding="utf-8")
-    assert sure(tmp_path / "x") == ["chrome-trace"]
+    assert sure_readers(tmp_path / "x") == ["chrome-trace"]
     assert ledger_adds_up(tmp_path / "x", "chrome-trace")["kept"] == 3
     assert set(of(tmp_path / "x")) == {"a", "b", "c"}
 

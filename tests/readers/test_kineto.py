@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus, corpus_root, sample
-from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure, sure_of_text
+from support import claimed_alone, corpus, sample, sure_readers
+from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure_of_text
 from viewers import perfetto
 
 import tracekit
@@ -126,15 +126,11 @@ def test_counts_and_sums_by_category_are_those_of_decimals(name: str) -> None:
 def test_one_reader_is_sure_whatever_the_name(name: str, tmp_path: Path) -> None:
     renamed = tmp_path / "unknown"
     renamed.write_bytes(corpus(name).read_bytes())
-    assert sure(renamed) == ["kineto"]
+    assert sure_readers(renamed) == ["kineto"]
 
 
 def test_nothing_else_of_the_corpus_is_taken_for_kineto() -> None:
-    files = [p for p in corpus_root().rglob("*") if p.is_file() and p.parent.name != "viewer_cases"]
-    if not files:
-        corpus("kineto")
-    claimed = {p.relative_to(corpus_root()).as_posix() for p in files if "kineto" in sure(p)}
-    assert claimed == {*REAL, LARGE}
+    assert {name for name in claimed_alone("kineto") if "viewer_cases" not in name} == {*REAL, LARGE}
 
 
 def test_mtia_copies_and_lanes_have_their_names() -> None:
@@ -248,7 +244,7 @@ def test_torch_1_8_writes_tids_as_text_and_all_host_ranges_as_operators(tmp_path
         head=head,
         tail='], "traceName": "x"}',
     )  # fmt: skip
-    assert sure(path) == ["kineto"]
+    assert sure_readers(path) == ["kineto"]
     trace = tracekit.read(path)
     found = sorted(rows(trace), key=lambda r: r["event_id"])
     assert [r["kind"] for r in found] == ["operator", "step", "communication", "runtime", "flow", "flow", "kernel"]
@@ -314,7 +310,7 @@ def test_events_that_a_script_filtered_out_of_a_file_are_still_of_kineto(
     args = {"device": 1, "stream": 7, "correlation": 4, "bytes": 64}
     copy = slice_of(cat="gpu_memcpy", name="Memcpy HtoD (Pinned -> Device)", pid=1, tid=7, ts=ts, args=args)
     (tmp_path / "x").write_text(form.format(json.dumps([copy])), encoding="utf-8")
-    assert sure(tmp_path / "x") == ["kineto"]
+    assert sure_readers(tmp_path / "x") == ["kineto"]
     trace = tracekit.read(tmp_path / "x")
     (row,) = rows(trace)
     assert (row["kind"], row["device"], row["stream"], row["bytes"]) == ("memcpy", 1, 7, 64)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import corpus, sample
-from trace_event_cases import args_of, ledger_adds_up, plain, rows, sure
+from support import corpus, sample, sure_readers
+from trace_event_cases import args_of, ledger_adds_up, plain, rows
 
 import tracekit
 
@@ -18,7 +18,7 @@ REAL = ["mxnet/mxnet_1.9.1_profile.json", "generated/mxnet/mxnet_profile.json"]
 @pytest.mark.parametrize("name", REAL)
 def test_every_record_is_accounted_for_and_sums_are_those_of_the_pairs(name: str, tmp_path: Path) -> None:
     (tmp_path / "unknown").write_bytes(corpus(name).read_bytes())
-    assert sure(tmp_path / "unknown") == ["mxnet"]
+    assert sure_readers(tmp_path / "unknown") == ["mxnet"]
     events, _ = plain(corpus(name))
     ledger = ledger_adds_up(corpus(name), "mxnet")
     phases = [e["ph"] for e in events]
@@ -87,7 +87,7 @@ def test_profiles_before_1_2_count_from_no_stated_clock_and_hold_operators(order
     ]  # fmt: skip
     path = tmp_path / "profile.json"
     path.write_text(json.dumps({"traceEvents": listed, "displayTimeUnit": "ms"}, indent=4), encoding="utf-8")
-    assert sure(path) == ["mxnet"]
+    assert sure_readers(path) == ["mxnet"]
     trace = tracekit.read(path)
     assert [(r["name"], r["kind"], r["dur_ns"]) for r in rows(trace)] == [
         ("CopyCPU2GPU", "operator", 500_000), ("[Convolution,Activation]", "operator", 100_000)
@@ -98,7 +98,7 @@ def test_profiles_before_1_2_count_from_no_stated_clock_and_hold_operators(order
 
 def test_mini_caffe_scopes_in_order_of_their_ends() -> None:
     path = sample("mini-caffe/three-steps.json")
-    assert sure(path) == ["mini-caffe"]
+    assert sure_readers(path) == ["mini-caffe"]
     trace = tracekit.read(path)
     found = {r["name"]: (r["ts_ns"], r["dur_ns"]) for r in rows(trace)}
     assert found["step0"] == (100_000, 321_000)

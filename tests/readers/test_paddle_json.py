@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import corpus, sample
-from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category, sure
+from support import corpus, sample, sure_readers
+from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, sums_by_category
 
 import tracekit
 
@@ -37,7 +37,7 @@ def bare(name: str) -> str:
 @pytest.mark.parametrize("name", REAL)
 def test_every_event_is_there_with_its_exact_duration(name: str, tmp_path: Path) -> None:
     (tmp_path / "unknown").write_bytes(corpus(name).read_bytes())
-    assert sure(tmp_path / "unknown") == ["paddle-json"]
+    assert sure_readers(tmp_path / "unknown") == ["paddle-json"]
     events = dict(enumerate(plain(corpus(name))[0], 1))
     trace = tracekit.read(corpus(name))
     found = {r["event_id"]: r for r in rows(trace)}

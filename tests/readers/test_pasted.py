@@ -115,7 +115,7 @@ SAMPLES = (
     "cuda-profile/kvp.log",
     "cuda-profile/csv.log",
 )
-LONG = 100_000
+LONG = 40_000
 HOSTILE = (
     "a" + " " * LONG + "b", " " * LONG + "b", "\t" * LONG + "b", "\xa0" * LONG + "b", "1 " * LONG + "x", "1" * LONG,
     *["1 " * 2040 + "x"] * 20, "-" * LONG + "x", "-- " * LONG + "x", "\x1b[" * LONG, "> " * LONG + "x", '"' * LONG,
@@ -140,4 +140,4 @@ def test_long_lines_take_time_by_their_length_alone(name: str, tmp_path: Path) -
     assert ledger.read == ledger.kept + ledger.merged + ledger.facts + sum(ledger.dropped.values()) + sum(
         ledger.ignored.values()
     )
-    assert time.process_time() - start < 15
+    assert time.process_time() - start < 8

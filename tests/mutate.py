@@ -1,0 +1,254 @@
+"""Change random lines of the package, one at a time, and report which changes the tests catch.
+
+    python tests/mutate.py map                        once: which test runs which line (all tests, with coverage)
+    python tests/mutate.py run --count 40 --seed 7    change 40 lines; the tests that run a line must fail
+    python tests/mutate.py show --count 40 --seed 7   print the changes alone
+
+Everything happens in copies of the checkout in a temporary folder. Operators, bounds, constants, conditions, dropped
+calls and swapped arguments are changed. Texts, annotations and docstrings are not.
+
+mutmut and cosmic-ray try all changes of a file with all its tests. Neither takes a seeded sample over a package and
+runs the tests of each line, nearest first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from coverage import CoverageData
+
+ROOT = Path(__file__).resolve().parent.parent
+MAP = ROOT / ".coverage.mutate"
+WAVES = (12, 60, 400)
+"""How many tests are tried at a time, nearest first: most changes are caught by the first few."""
+WAVE_S = 900
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
+    ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One changed line: the text from `start` to `end` (byte offsets) becomes `text`."""
+
+    path: str
+    line: int
+    start: int
+    end: int
+    before: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before}  ->  {self.text}"
+
+
+def changes(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that may stand for a node."""
+    match node:
+        case ast.Compare(ops=[op, *rest]) if type(op) in SWAPS:
+            yield ast.unparse(ast.Compare(node.left, [SWAPS[type(op)](), *rest], node.comparators))
+        case ast.BoolOp(op=op):
+            yield ast.unparse(ast.BoolOp(SWAPS[type(op)](), node.values))
+        case ast.BinOp(op=op) if type(op) in SWAPS and not any(map(is_text, (node.left, node.right))):
+            yield ast.unparse(ast.BinOp(node.left, SWAPS[type(op)](), node.right))
+        case ast.UnaryOp(op=ast.Not()):
+            yield ast.unparse(node.operand)
+        case ast.Constant(value=bool(value)):
+            yield str(not value)
+        case ast.Constant(value=int(value)):
+            yield str(value + 1)
+        case ast.Call(args=[first, second, *rest]) if not any(isinstance(a, ast.Starred) for a in (first, second)):
+            yield ast.unparse(ast.Call(node.func, [second, first, *rest], node.keywords))
+        case ast.Expr(value=ast.Call()):
+            yield "pass"
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield f"not ({ast.unparse(test)})"
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def visited(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk through code, past annotations, formatted texts, decorators and what only a type checker reads."""
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        return
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name not in ("annotation", "returns", "decorator_list", "type_params"):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from visited(child)
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    data = path.read_bytes()
+    starts = [0]
+    for line in data.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in visited(ast.parse(data)):
+        for text in changes(node):
+            place = node.test if isinstance(node, ast.If | ast.While | ast.IfExp) else node
+            assert isinstance(place, ast.expr | ast.stmt)
+            assert place.end_lineno is not None
+            assert place.end_col_offset is not None
+            start, end = (
+                starts[place.lineno - 1] + place.col_offset,
+                starts[place.end_lineno - 1] + place.end_col_offset,
+            )
+            whole = text if text == "pass" or isinstance(node, ast.Constant) else f"({text})"
+            before = " ".join(data[start:end].decode().split())
+            yield Mutant(path.relative_to(ROOT).as_posix(), place.lineno, start, end, before, whole)
+
+
+def sample(count: int, seed: int, folders: list[str]) -> list[Mutant]:
+    """Return changes of `count` random lines."""
+    rng = random.Random(seed)
+    files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    by_line: dict[tuple[str, int], list[Mutant]] = {}
+    for path in files:
+        for mutant in mutants(path):
+            by_line.setdefault((mutant.path, mutant.line), []).append(mutant)
+    return [rng.choice(by_line[line]) for line in rng.sample(sorted(by_line), min(count, len(by_line)))]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    corpus = os.environ.get("TRACEKIT_CORPUS", str(ROOT.parent / "shared" / "corpus"))
+    return {**os.environ, "PYTHONPATH": str(folder), "TRACEKIT_CORPUS": corpus}
+
+
+def copied(folder: Path) -> Path:
+    skip = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__", ".hypothesis", "build", "fuzz-out")
+    return Path(shutil.copytree(ROOT, folder, ignore=skip, symlinks=True))
+
+
+def write_map() -> int:
+    """Run all tests with coverage, and keep which test ran which line."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--cov=tracekit"]
+    command += ["--cov-context=test", "--cov-report="]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = copied(Path(folder) / "copy")
+        code = subprocess.run(command, cwd=copy, env=environment(copy), check=False).returncode
+        data = CoverageData(str(copy / ".coverage"))
+        data.read()
+        MAP.unlink(missing_ok=True)
+        kept = CoverageData(str(MAP))
+        # Names relative to the checkout, so that the map serves any copy of it.
+        kept.update(data, map_path=lambda name: os.path.relpath(name, copy))
+    return code
+
+
+def tests_of(mutant: Mutant, data: CoverageData) -> list[str]:
+    """Return the tests that run the line, else those that run its module; those with the nearest names come first."""
+    lines = data.contexts_by_lineno(mutant.path)
+    found = {context for context in lines.get(mutant.line, []) if context}
+    found = found or {context for contexts in lines.values() for context in contexts if context}
+    tests = {context.partition("|")[0] for context in found}
+    words = {word for part in Path(mutant.path).with_suffix("").parts[1:] for word in part.split("_") if word}
+
+    def distance(test: str) -> tuple[int, str]:
+        file = test.partition("::")[0].removesuffix(".py").replace("/", "_")
+        return -len(words & set(file.split("_"))), test
+
+    # A few tests of each file before more of the same one.
+    ranked = sorted(tests, key=distance)
+    seen: dict[str, int] = {}
+    order = []
+    for at, test in enumerate(ranked):
+        file = test.partition("::")[0]
+        seen[file] = seen.get(file, 0) + 1
+        order.append((distance(test)[0], seen[file] // 6, at, test))
+    return [test for *_, test in sorted(order)]
+
+
+def verdict(mutant: Mutant, tests: list[str], copy: Path) -> str:
+    """Return the test that catches a change, or an empty text."""
+    path = copy / mutant.path
+    whole = path.read_bytes()
+    path.write_bytes(whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
+    try:
+        at = 0
+        for size in (*WAVES, len(tests)):
+            wave, at = tests[at : at + size], at + size
+            if not wave:
+                break
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *wave]
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=copy,
+                    env=environment(copy),
+                    capture_output=True,
+                    text=True,
+                    timeout=WAVE_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return "a test that does not end"
+            if done.returncode:
+                failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+                return failed[0].split(" - ")[0] if failed else "tests cannot be collected"
+        return ""
+    finally:
+        path.write_bytes(whole)
+
+
+def run(chosen: list[Mutant], jobs: int) -> int:
+    data = CoverageData(str(MAP))
+    data.read()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        free: SimpleQueue[Path] = SimpleQueue()
+        for number in range(jobs):
+            free.put(copied(Path(folder) / f"copy{number}"))
+
+        def tried(mutant: Mutant) -> str:
+            tests, copy = tests_of(mutant, data), free.get()
+            try:
+                caught = verdict(mutant, tests, copy)
+            finally:
+                free.put(copy)
+            print(
+                f"{'caught  ' if caught else 'SURVIVED'} {mutant}\n         {caught or f'{len(tests)} tests'}",
+                flush=True,
+            )
+            return caught
+
+        caught = [bool(text) for text in pool.map(tried, chosen)]
+    print(f"{sum(caught)} of {len(caught)} changes were caught")
+    return 0 if all(caught) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=["map", "run", "show"])
+    parser.add_argument("folders", nargs="*", default=["tracekit"], help="folders of the package")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    if given.what == "map":
+        return write_map()
+    chosen = sample(given.count, given.seed, given.folders)
+    if given.what == "run":
+        return run(chosen, given.jobs)
+    print(*chosen, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
