@@ -17,6 +17,7 @@ from tracekit.errors import ParseError, UnknownFormatError
 from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
+from tracekit.readers.sniff import votes
 from tracekit.trace import Trace
 
 FOLDERS = sorted(p.name for p in SAMPLES.iterdir() if p.is_dir() and p.name in READERS)
