@@ -19,6 +19,7 @@ from tracekit import pipeline
 from tracekit.analysis.intervals import I64, Ranges, difference, length, merge, union_length_by
 from tracekit.analysis.statistics import grouped
 from tracekit.errors import UsageError
+from tracekit.index.trace_index import index_of
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.units import Unit
@@ -79,6 +80,7 @@ def _cell(trace: Trace, address: str) -> _Cell:
     row_text, _, column = rest.rpartition(".")
     if not dot or not column:
         raise UsageError(f"{address}: not a cell", hint="VIEW.COLUMN or VIEW.ROW.COLUMN, such as kernel.total")
+    index = index_of(trace)
     section = pipeline.view(trace, view)
     define = pipeline.view_named(view).define
     known = [c.name for table in section.tables for c in table.columns]
@@ -89,10 +91,10 @@ def _cell(trace: Trace, address: str) -> _Cell:
     row: Mapping[str, Cell] = {}
     if row_text:
         row = _row(table, address, row_text)
-    quantity = define(trace, ViewOptions(), row, column) if define else None
+    quantity = define(index, ViewOptions(), row, column) if define else None
     if quantity is None:
         hint = f"views with such cells: {', '.join(name for name, each in VIEWS.items() if each.define)}"
-        if define and not row_text and any(define(trace, ViewOptions(), each, column) for each in _rows(table)):
+        if define and not row_text and any(define(index, ViewOptions(), each, column) for each in _rows(table)):
             hint = f"name one row: {view}.ROW.{column}"
         raise UsageError(f"{address}: this cell cannot be explained (it is not defined by time ranges)", hint=hint)
     unit = table.column(column).unit

@@ -13,6 +13,7 @@ from tracekit import compat as upstreams
 from tracekit import schema, steps
 from tracekit._version import __version__
 from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
+from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
 from tracekit.readers import READERS
@@ -83,8 +84,11 @@ def _collect(stream: Stream, columns: frozenset[str] | None, *, unmarked: bool) 
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
     """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""
-    options = options or ViewOptions()
-    return view_named(name, options.compat).compute(trace, options)
+    return _section(index_of(trace), name, options or ViewOptions())
+
+
+def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:
+    return view_named(name, options.compat).compute(index, options)
 
 
 def view_named(name: str, compat: str = "") -> View:
@@ -117,13 +121,15 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
     """
     compat = options.compat if options else ""
     names = views_of(compat, views, trace)
-    sections = [view(trace, name, options) for name in names]
+    options = options or ViewOptions()
+    index = index_of(trace)
+    sections = [_section(index, name, options) for name in names]
     if views or compat:
         return report_of(trace, sections)
     if not trace.events.num_rows or not any(section.tables for section in sections):
         there = set(trace.events.schema.names)
         rest = [name for name in TABLE_VIEWS if name not in names and VIEWS[name].columns <= there]
-        sections += [section for name in rest if (section := view(trace, name, options)).tables]
+        sections += [section for name in rest if (section := _section(index, name, options)).tables]
     return report_of(trace, sections)
 
 
@@ -155,7 +161,9 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     """Return the report of all views, timeline included, for the HTML page."""
-    return report_of(trace, [view(trace, name, options) for name in (*VIEWS, *own_views(trace))])
+    index = index_of(trace)
+    options = options or ViewOptions()
+    return report_of(trace, [_section(index, name, options) for name in (*VIEWS, *own_views(trace))])
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
@@ -211,7 +219,7 @@ def _span(trace: Trace) -> tuple[str, str]:
         return "span", "not known: durations without starts"
     runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
     several = trace.run.origin_ns is None and runs > 1
-    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or clocks_of(trace) > 1):
+    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or clocks_of(index_of(trace)) > 1):
         return "clocks", "several, which cannot be held against each other: no span is given over all"
     return "span", format_span(span[1] - span[0])
 

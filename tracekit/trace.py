@@ -241,7 +241,7 @@ def _nulls_last(key: Key) -> list[tuple[bool, Any]]:
     return [(part is None, 0 if part is None else part) for part in key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Trace:
     """Events and totals in the schema, sorted by (ts_ns, -dur_ns), with one dictionary for each text column.
 

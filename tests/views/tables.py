@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tracekit import schema
+from tracekit.index.trace_index import TraceIndex
 from tracekit.readers.builder import RowBuilder
 from tracekit.report import ReportTable, Section
 from tracekit.trace import Ledger, Run, SourceFacts, Trace, concat
+from tracekit.views.base import View, ViewOptions
 
 Row = dict[str, Any]
 
@@ -34,6 +37,11 @@ def trace(
         run or Run(origin_ns=0, sources=[SourceFacts("a.csv", "nvprof-csv")]),
         ledgers,
     )
+
+
+def on_trace(view: View) -> Callable[[Trace, ViewOptions], Section]:
+    """Return the view as a function of a trace, with an index of its own each time."""
+    return lambda trace, options: view.compute(TraceIndex(trace), options)
 
 
 def dicts(found: Section | ReportTable) -> list[Row]:

@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import corpus
-from views.tables import dicts
+from views.tables import dicts, on_trace
 
 from tracekit import pipeline
 from tracekit.analysis.intervals import merge, union_length
 from tracekit.index import devices as _devices
 from tracekit.index import gaps, grouping, launches
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
@@ -51,14 +52,14 @@ def selected(name: str) -> Trace:
         return whole
     last = ts[steps].max()
     keep = ts < last
-    launch = launches.launches_of(whole, np.flatnonzero(work)).launch
+    launch = launches.launches_of(TraceIndex(whole), np.flatnonzero(work)).launch
     keep[work] = (launch >= 0) & (ts[launch] < last)
     return Trace(whole.events.filter(pa.array(keep)), whole.totals, whole.run, whole.ledgers)
 
 
 def times(trace: Trace, *kinds: Kind) -> tuple[Any, Any, Any]:
     rows = np.flatnonzero(grouping.kind_mask(trace.events, kinds))
-    starts, ends = gaps.times_of(trace, rows)
+    starts, ends = gaps.times_of(TraceIndex(trace), rows)
     return rows, starts, ends
 
 
@@ -68,7 +69,7 @@ def grain(trace: Trace) -> float:
 
 
 def view(trace: Trace, name: str, table: int = 0, **options: Any) -> list[dict[str, Any]]:
-    return dicts(VIEWS[name].compute(trace, ViewOptions(**options)).tables[table])
+    return dicts(on_trace(VIEWS[name])(trace, ViewOptions(**options)).tables[table])
 
 
 @pytest.mark.parametrize("name", sorted(set(FILES) - SYNC_ROWS))
@@ -187,8 +188,9 @@ def test_the_longest_queues_of_streams_are_htas(name: str) -> None:
 def test_time_in_which_the_host_was_late_is_htas_host_wait(name: str) -> None:
     """HOST_WAIT: the launch began after the stream's work before it ended: our host late and synchronization."""
     trace = selected(name)
-    devices = _devices.find(trace)
-    found = gaps.find_gaps(devices, launches.launches_of(trace, devices.rows), by_stream=True)
+    index = TraceIndex(trace)
+    devices = _devices.find(index)
+    found = gaps.find_gaps(devices, launches.launches_of(index, devices.rows), by_stream=True)
     assert found.starts.size
     stream = np.array([found.owners[lane][2] for lane in found.lane.tolist()])
     gap, late = found.ends - found.starts, found.cause <= gaps.CAUSES.index("synchronization")

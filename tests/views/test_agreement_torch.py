@@ -18,6 +18,7 @@ from support import corpus
 from tracekit import pipeline
 from tracekit.analysis.nesting import nest
 from tracekit.index import gaps, grouping
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
 from tracekit.trace import text_codes
 
@@ -33,8 +34,8 @@ def ours(run: str) -> dict[str, tuple[int, int, int]]:
     """Calls, total and self ns by name; the steps under one name, as torch has them."""
     trace = pipeline.read(corpus(f"generated/torch/{run}.pt.trace.json"))
     rows = np.flatnonzero(grouping.kind_mask(trace.events, HOST))
-    starts, ends = gaps.times_of(trace, rows)
-    tree = nest(gaps.keys_of(trace, rows, gaps.THREAD), starts, ends)
+    starts, ends = gaps.times_of(TraceIndex(trace), rows)
+    tree = nest(gaps.keys_of(TraceIndex(trace), rows, gaps.THREAD), starts, ends)
     codes, names = text_codes(trace.events.column("name"))
     found: dict[str, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     for code, total, own in zip(codes[rows].tolist(), (ends - starts).tolist(), tree.self_ns.tolist(), strict=True):

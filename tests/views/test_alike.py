@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from views.tables import trace
+from views.tables import on_trace, trace
 
 from tracekit.pipeline import render, summary
 from tracekit.render.base import RenderOptions
@@ -39,5 +39,5 @@ def test_kinds_stay_hidden_where_names_tell_rows_apart() -> None:
     for names, hidden in ((("a", "b"), True), (("a", "a"), False)):
         kinds = zip(("user_range", "user_range_native"), names, strict=True)
         of = trace(*({"kind": kind, "name": name, "dur_ns": 1} for kind, name in kinds))
-        table = VIEWS["user_defined"].compute(of, ViewOptions()).tables[0]
+        table = on_trace(VIEWS["user_defined"])(of, ViewOptions()).tables[0]
         assert (table.column("kind").priority > 0) is hidden

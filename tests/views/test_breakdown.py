@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, parts, span, traces, work_by_device
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.errors import UsageError
 from tracekit.report import Bar, Section
@@ -22,7 +22,7 @@ NAMES = ("span", *PARTS, "communication", "overlap")
 
 
 def breakdown(made: Trace, **options: Any) -> Section:
-    return VIEWS["breakdown"].compute(made, ViewOptions(**options))
+    return on_trace(VIEWS["breakdown"])(made, ViewOptions(**options))
 
 
 def by_source(*rows: Row, count: int = 2) -> Trace:
@@ -136,7 +136,7 @@ def test_a_trace_cut_in_two_and_merged_is_the_whole(rows: list[Row]) -> None:
     for view in ("breakdown", "idle", "launch"):
         # Rows that agree in start and length may change places: only those of one name can.
         if len({(r["ts_ns"], r["dur_ns"]) for r in rows}) == len(rows):
-            assert VIEWS[view].compute(merged, ViewOptions()) == VIEWS[view].compute(whole, ViewOptions())
+            assert on_trace(VIEWS[view])(merged, ViewOptions()) == on_trace(VIEWS[view])(whole, ViewOptions())
 
 
 def work(start: int, duration: int, **more: Any) -> Row:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, sample
 from typer.testing import CliRunner
-from views.tables import Row, dicts, event_rows, statistics, trace
+from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
@@ -179,7 +179,7 @@ def test_another_order_than_upstreams_is_refused() -> None:
 def test_an_empty_trace_and_one_of_kernels_alone_say_what_is_needed() -> None:
     for of in (trace(), trace({"dur_ns": 5})):
         for options in (ViewOptions(), ViewOptions(compat="fluid")):
-            section = VIEW.compute(of, options)
+            section = on_trace(VIEW)(of, options)
             assert section.tables == ()
             assert section.notes[0].startswith("needs ")
         assert text(of) == ""
@@ -305,7 +305,10 @@ def test_gpu_time_is_of_the_ranges_around_the_launch() -> None:
     assert {name: row["gpu_time"] for name, row in found.items()} == {"thread0::mul": 30, "thread0::mul/compute": 10}
     assert found["thread0::mul"]["total"] == 130
     assert "1 device row of no known range: in no GPU time here" in made(of).sections[0].notes
-    assert {r["name"]: r["gpu_time"] for r in dicts(VIEW.compute(of, ViewOptions()))} == {"mul": 30, "mul/compute": 10}
+    assert {r["name"]: r["gpu_time"] for r in dicts(on_trace(VIEW)(of, ViewOptions()))} == {
+        "mul": 30,
+        "mul/compute": 10,
+    }
 
 
 @pytest.mark.parametrize("by", ["name", "operator"])
@@ -346,7 +349,7 @@ def test_blocks_are_no_events_and_ranges_without_an_end_are_left_out() -> None:
         host("block_0", 0, 100, kind="user_range_native"), host("mul", 10, 60),
         host("open", 10, 90, args='{"unfinished":true}'),
     )  # fmt: skip
-    section = VIEW.compute(of, ViewOptions())
+    section = on_trace(VIEW)(of, ViewOptions())
     assert [(row["name"], row["ratio"]) for row in dicts(section)] == [("mul", 1.0)]
     assert "left out, as they hold the events of others: 1 range named block_..." in section.notes
     assert "left out: 1 range without an end" in section.notes
@@ -354,7 +357,7 @@ def test_blocks_are_no_events_and_ranges_without_an_end_are_left_out() -> None:
 
 def test_nested_ranges_are_in_the_whole_once_and_have_percentiles() -> None:
     of = trace(*(host("mul", 100 * n, 100 * n + 10 + n) for n in range(20)), host("all", 0, 2000))
-    found = {row["name"]: row for row in dicts(VIEW.compute(of, ViewOptions()))}
+    found = {row["name"]: row for row in dicts(on_trace(VIEW)(of, ViewOptions()))}
     values = [10 + n for n in range(20)]
     assert {key: found["mul"][key] for key in statistics(values)} == statistics(values)
     assert found["all"]["ratio"] == 1.0
@@ -363,27 +366,27 @@ def test_nested_ranges_are_in_the_whole_once_and_have_percentiles() -> None:
 
 def test_a_printed_report_is_one_table_of_all_threads_or_one_by_thread() -> None:
     of = tracekit.read(sample("fluid-report/all.txt"))
-    merged = dicts(VIEW.compute(of, ViewOptions()))
+    merged = dicts(on_trace(VIEW)(of, ViewOptions()))
     assert [(row["name"], row["total"], row["gpu_time"]) for row in merged] == [
         ("conv2d", 4_300_100, 3_050_099), ("conv2d/compute", 3_800_100, 3_050_099), ("fetch", 1234, 0),
     ]  # fmt: skip
     assert [row["ratio"] for row in merged if "/" not in row["name"]] == [4_300_100 / 4_301_334, 1234 / 4_301_334]
-    assert len(dicts(VIEW.compute(of, ViewOptions(thread_sep=True)))) == 3
-    assert [row["name"] for row in dicts(VIEW.compute(of, ViewOptions(op_detail=False, sorted_by="-ave")))] == [
+    assert len(dicts(on_trace(VIEW)(of, ViewOptions(thread_sep=True)))) == 3
+    assert [row["name"] for row in dicts(on_trace(VIEW)(of, ViewOptions(op_detail=False, sorted_by="-ave")))] == [
         "fetch", "conv2d",
     ]  # fmt: skip
 
 
 def test_a_report_beside_another_is_left_out_only_where_both_tell_the_same_calls(tmp_path: Path) -> None:
     text = sample("fluid-report/all.txt").read_text(encoding="utf-8")
-    same = VIEW.compute(tracekit.read(sample("fluid-report/all.txt")), ViewOptions())
+    same = on_trace(VIEW)(tracekit.read(sample("fluid-report/all.txt")), ViewOptions())
     assert "the same calls stand in 1 report by thread too: --thread-sep shows them" in same.notes
     log = tmp_path / "two_runs.txt"
     log.write_text(
         text.replace("thread0::fetch                      3", "thread0::fetch                      4"), "utf-8"
     )
     for options in (ViewOptions(), ViewOptions(thread_sep=True)):
-        section = VIEW.compute(tracekit.read(log), options)
+        section = on_trace(VIEW)(tracekit.read(log), options)
         assert [(row["name"], row["run"], row["thread"]) for row in dicts(section)] == [
             ("conv2d", 0, None), ("conv2d/compute", 0, None), ("fetch", 0, None),
             ("conv2d", 1, 0), ("conv2d/compute", 1, 0), ("fetch", 1, 0),
@@ -395,7 +398,7 @@ def test_parts_are_in_the_whole_once_also_where_the_text_lost_their_indent(tmp_p
     text = sample("fluid-report/all.txt").read_text(encoding="utf-8").split("----->     Profiling Report")[1]
     flat = tmp_path / "flat.txt"
     flat.write_text("------------------------->     Profiling Report" + text.replace("  conv2d/", "conv2d/"), "utf-8")
-    rows = {row["name"]: row["ratio"] for row in dicts(VIEW.compute(tracekit.read(flat), ViewOptions()))}
+    rows = {row["name"]: row["ratio"] for row in dicts(on_trace(VIEW)(tracekit.read(flat), ViewOptions()))}
     assert (rows["conv2d"], rows["conv2d/compute"]) == (4_300_100 / 4_301_334, 3_800_100 / 4_301_334)
 
 
@@ -405,7 +408,7 @@ def test_totals_and_calls_are_those_of_the_ranges_however_they_are_grouped(rows_
     want = len(timed), sum(max(r["dur_ns"], 0) for r in timed)
     of = trace(*rows_)
     for options in (ViewOptions(), ViewOptions(thread_sep=True)):
-        section = VIEW.compute(of, options)
+        section = on_trace(VIEW)(of, options)
         found = dicts(section) if section.tables else []
         assert (sum(r["calls"] for r in found), sum(r["total"] for r in found)) == want
         assert all(r["ratio"] is None or r["ratio"] >= 0 for r in found)
@@ -424,5 +427,5 @@ def test_printed_rows_without_a_total_are_left_out() -> None:
     column = of.totals.schema.get_field_index("total_ns")
     changed = of.totals.set_column(column, of.totals.schema.field(column), pa.array(totals, pa.int64()))
     for options in (ViewOptions(), ViewOptions(compat="fluid")):
-        section = VIEW.compute(replace(of, totals=changed), options)
+        section = on_trace(VIEW)(replace(of, totals=changed), options)
         assert section.tables

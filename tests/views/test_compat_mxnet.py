@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from support import corpus, sample
 from typer.testing import CliRunner
-from views.tables import Row, dicts, event_rows, statistics, trace
+from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
@@ -39,7 +39,7 @@ def printed(path: Path, **options: Any) -> str:
 
 
 def tables(of: Trace, **options: Any) -> dict[str, ReportTable]:
-    return {t.name: t for t in VIEW.compute(of, ViewOptions(**options)).tables}
+    return {t.name: t for t in on_trace(VIEW)(of, ViewOptions(**options)).tables}
 
 
 @pytest.mark.corpus
@@ -195,7 +195,7 @@ def test_other_orders_and_units_are_refused() -> None:
 
 def test_an_empty_trace_says_what_is_needed() -> None:
     for options in (ViewOptions(), ViewOptions(compat="mxnet")):
-        section = VIEW.compute(trace(), options)
+        section = on_trace(VIEW)(trace(), options)
         assert section.tables == ()
         assert section.notes[0].startswith("needs ")
     assert text(trace()) == ""
@@ -208,7 +208,7 @@ def test_counters_of_any_value_pass_all_forms(value: float) -> None:
         made = pipeline.summary(of, views=["mxnet"], options=ViewOptions(compat=compat))
         for form in ("text", "json", "csv", "markdown"):
             assert "n" in pipeline.render(made, form, compat=compat)
-    notes = VIEW.compute(of, ViewOptions()).notes
+    notes = on_trace(VIEW)(of, ViewOptions()).notes
     assert any("are no numbers" in note for note in notes) is (abs(value) == float("inf") or value != value)
 
 
@@ -248,7 +248,7 @@ def test_rows_that_lack_figures_are_shown_without_them() -> None:
     run = Run(sources=[SourceFacts("x.txt", "mxnet-table", facts={"sections": [[0, "operator"]]})])
     row = {"name": "a", "kind": "operator", "section": "operator", "calls": 2, "total_ns": 4_000_000}
     made = trace(totals=(row,), run=run)
-    (found,) = dicts(VIEW.compute(made, ViewOptions()))
+    (found,) = dicts(on_trace(VIEW)(made, ViewOptions()))
     assert (found["total"], found["avg"], found["min"]) == (4_000_000, None, None)
     assert "4.0000" in text(made)
     assert text(made, sorted_by="avg") == text(made)

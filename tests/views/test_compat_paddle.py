@@ -19,13 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import GOLDENS, SAMPLES, corpus, corpus_root
-from views.tables import dicts, event_rows, trace
+from views.tables import dicts, event_rows, on_trace, trace
 
 import tracekit
 from tracekit import pipeline
 from tracekit.compat.paddle import _order
 from tracekit.compat.paddle._tree import forest
 from tracekit.errors import UsageError
+from tracekit.index.trace_index import TraceIndex
 from tracekit.profiler.paddle._benchmark import Timing
 from tracekit.recorder import log_format as lf
 from tracekit.render.base import RenderOptions
@@ -205,7 +206,7 @@ def test_the_case_study_gives_its_published_perf_summary_under_compat_and_only_t
         "|    batch_cost   |     0.03228     |     0.02624     |     0.02544     |",
     ]
     assert f"{perf(made)['ips']['avg']:.3f}" == "30.982"
-    right = VIEWS["benchmark"].compute(made, ViewOptions())
+    right = on_trace(VIEWS["benchmark"])(made, ViewOptions())
     costs_table = {row["name"]: row for row in dicts(right)}
     assert costs_table["batch_cost"]["avg"] == round(sum(batches[1:]) / 4)
     assert costs_table["reader_cost"]["min"] == readers[0]
@@ -319,7 +320,7 @@ def test_any_trace_has_tables_that_every_form_renders(rows: list[dict[str, Any]]
     report = pipeline.summary(made, options=ViewOptions(compat="paddle", thread_sep=True))
     for form in ("text", "json", "csv", "markdown"):
         assert pipeline.render(report, form, compat="paddle").endswith("\n")
-    hosts = forest(made).hosts
+    hosts = forest(TraceIndex(made)).hosts
     assert sorted(hosts.seen.tolist()) == list(range(hosts.rows.size))
 
 
@@ -366,7 +367,7 @@ def test_the_order_of_a_file_gives_the_tree_that_blurred_times_do_not(seed: int,
 def test_nodes_are_visited_from_the_root_the_last_child_first(seed: int, count: int) -> None:
     children, start, end = nested(seed, count + 1)
     made = trace(*(event("operator", start[n], end[n], name=str(n)) for n in range(1, count + 1)))
-    trees = forest(made)
+    trees = forest(TraceIndex(made))
     visited, stack = [], [0]
     while stack:
         node = stack.pop()

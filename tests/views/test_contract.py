@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import traces
 from support import SAMPLES, sample
 from views.hosts import call, op, work
-from views.tables import dicts, event_rows, trace
+from views.tables import dicts, event_rows, on_trace, trace
 
 from tracekit import compat, pipeline
 from tracekit.errors import TracekitError, UsageError
@@ -38,7 +38,7 @@ FORMS = ("text", "json", "csv", "markdown")
 
 @pytest.mark.parametrize("name", TABLES)
 def test_an_empty_trace_gives_a_note_and_no_table(name: str) -> None:
-    section = EVERY[name].compute(trace(), ViewOptions())
+    section = on_trace(EVERY[name])(trace(), ViewOptions())
     assert section.view == name
     assert section.tables == ()
     assert section.notes[0].startswith("needs ")
@@ -51,7 +51,7 @@ def test_the_columns_that_a_view_names_are_enough(name: str, rows: list[dict[str
     whole = trace(*rows)
     keep = [c for c in whole.events.schema.names if c in EVERY[name].columns | {"ts_ns", "dur_ns"}]
     narrow = Trace(whole.events.select(keep), whole.totals, whole.run)
-    assert EVERY[name].compute(narrow, ViewOptions()) == EVERY[name].compute(whole, ViewOptions())
+    assert on_trace(EVERY[name])(narrow, ViewOptions()) == on_trace(EVERY[name])(whole, ViewOptions())
 
 
 @pytest.mark.parametrize("name", [n for n in TABLES if EVERY[n].columns - {"ts_ns", "dur_ns"}])
@@ -59,12 +59,12 @@ def test_a_trace_read_without_a_needed_column_is_refused_by_name(name: str) -> N
     whole = trace({"dur_ns": 1})
     narrow = Trace(whole.events.select(["ts_ns", "dur_ns"]), whole.totals, whole.run)
     with pytest.raises(UsageError, match=f"view {name}.* needs the column"):
-        EVERY[name].compute(narrow, ViewOptions())
+        on_trace(EVERY[name])(narrow, ViewOptions())
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_another_tools_figures_that_do_not_exist_are_told(name: str) -> None:
-    notes = EVERY[name].compute(trace(), ViewOptions(compat="no such")).notes
+    notes = on_trace(EVERY[name])(trace(), ViewOptions(compat="no such")).notes
     assert "compat no such changes nothing here" in notes
 
 
@@ -73,7 +73,7 @@ def judge(made: Trace, options: ViewOptions) -> list[Section]:
     sections = []
     for name, view in EVERY.items():
         try:
-            section = view.compute(made, options)
+            section = on_trace(view)(made, options)
         except TracekitError:  # times that add up to more than int64 holds
             continue
         assert any(map(len, section.tables)) or section.figures or section.notes, f"{name} says nothing"
@@ -152,7 +152,7 @@ def test_a_view_declares_kinds_of_the_schema(name: str) -> None:
 @given(rows=event_rows())
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_become_data_frames(name: str, rows: list[dict[str, Any]]) -> None:
-    section = EVERY[name].compute(trace(*rows), ViewOptions())
+    section = on_trace(EVERY[name])(trace(*rows), ViewOptions())
     frame = section.to_pandas()
     assert len(frame) == (len(section.tables[0]) if section.tables else 0)
 

@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import corpus, sample
-from views.tables import NAMES, Row, dicts, trace
+from views.tables import NAMES, Row, dicts, on_trace, trace
 
 from tracekit.errors import UsageError
 from tracekit.index import owners as _owners
+from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import read, render, summary
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.path import graph
 
-PATH = VIEWS["critical_path"].compute
+PATH = on_trace(VIEWS["critical_path"])
 PARTS = ("host", "launch", "kernel", "copy", "sync_wait", "idle")
 
 
@@ -106,7 +107,8 @@ def test_a_stream_that_waits_for_an_event_hangs_on_the_other_stream() -> None:
 
 def test_findings_ask_for_names_and_for_waits_left_out() -> None:
     made = trace(*TWO_STEPS)
-    (of,) = graph.graphs(made, _owners.find(made))
+    index = TraceIndex(made)
+    (of,) = graph.graphs(index, _owners.find(index))
     assert of.ceiling(["gemm"]) == 60
     assert of.ceiling(["gemm", "relu"]) == 90
     assert of.ceiling(["no such name"]) == 0
@@ -197,9 +199,10 @@ def test_parts_names_and_steps_add_up_to_the_span_and_ceilings_lie_between(made:
     section = PATH(made, ViewOptions(top=top))
     if not section.tables:
         return
-    owners = _owners.find(made)
+    index = TraceIndex(made)
+    owners = _owners.find(index)
     whole = PATH(made, ViewOptions())
-    for of in graph.graphs(made, owners):
+    for of in graph.graphs(index, owners):
         who = owners.labels[of.owner]
         span = of.graph.span
 

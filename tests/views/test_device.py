@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from views.tables import dicts, event_rows, trace, union
+from views.tables import dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-DEVICE = VIEWS["device"].compute
+DEVICE = on_trace(VIEWS["device"])
 
 
 def test_utilization_is_the_union_of_kernels_over_the_span_of_the_input() -> None:

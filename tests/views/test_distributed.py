@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus
 from views.hosts import op, work
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.index.collectives import plain
 from tracekit.pipeline import read
@@ -19,7 +19,7 @@ from tracekit.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-DISTRIBUTED = VIEWS["distributed"].compute
+DISTRIBUTED = on_trace(VIEWS["distributed"])
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 

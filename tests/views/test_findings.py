@@ -13,7 +13,7 @@ from strategies import traces
 from support import SAMPLES, corpus_root
 from typer.testing import CliRunner
 from views.hosts import call, op, work
-from views.tables import Row, dicts, trace
+from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
 
 from tracekit.cli import app
@@ -27,7 +27,7 @@ from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.findings.findings import THRESHOLDS
 
-FINDINGS = VIEWS["findings"].compute
+FINDINGS = on_trace(VIEWS["findings"])
 US = 1000
 MS = 1_000_000
 

@@ -10,12 +10,13 @@ from views.hosts import RANGES, around, call, launch_of, op, programs, work
 from views.tables import trace
 
 from tracekit.index.host import host
+from tracekit.index.trace_index import TraceIndex
 from tracekit.trace import Run, SourceFacts
 
 
 @given(rows=programs())
 def test_self_times_of_a_tree_add_up_to_its_roots(rows: list[dict[str, Any]]) -> None:
-    found = host(trace(*(r for r in rows if r["kind"] in RANGES)))
+    found = host(TraceIndex(trace(*(r for r in rows if r["kind"] in RANGES))))
     roots = found.tree.parent < 0
     assert found.tree.self_ns.sum() == (found.ends - found.starts)[roots].sum()
 
@@ -25,7 +26,7 @@ def test_each_piece_of_device_work_is_charged_to_the_innermost_range_of_its_laun
     rows: list[dict[str, Any]],
 ) -> None:
     made = trace(*rows)
-    found = host(made)
+    found = host(TraceIndex(made))
     ids = made.events.column("event_id").to_pylist()
     for piece, owner in zip(found.work.tolist(), found.owner.tolist(), strict=True):
         launch = launch_of(rows, rows[ids[piece]])
@@ -39,7 +40,7 @@ def test_each_piece_of_device_work_is_charged_to_the_innermost_range_of_its_laun
 
 @given(rows=programs())
 def test_what_is_charged_and_what_is_not_add_up_to_all_device_work(rows: list[dict[str, Any]]) -> None:
-    found = host(trace(*rows))
+    found = host(TraceIndex(trace(*rows)))
     own, pieces = found.own_work()
     loose = found.owner < 0
     assert own.sum() + found.work_ns[loose].sum() == found.work_ns.sum()
@@ -51,7 +52,7 @@ def test_what_is_charged_and_what_is_not_add_up_to_all_device_work(rows: list[di
 
 @given(rows=programs())
 def test_values_of_a_range_and_of_all_below_it_are_those_of_a_walk(rows: list[dict[str, Any]]) -> None:
-    found = host(trace(*rows))
+    found = host(TraceIndex(trace(*rows)))
     values = np.arange(1, found.rows.size + 1, dtype=np.int64)
     parents = found.tree.parent.tolist()
     wanted = values.tolist()
@@ -64,33 +65,33 @@ def test_values_of_a_range_and_of_all_below_it_are_those_of_a_walk(rows: list[di
 
 
 def test_a_launch_that_sticks_out_of_its_operator_by_rounding_still_belongs_to_it() -> None:
-    found = host(trace(op("a", 0, 10), call(1, 8, 12), work("k", 1, 20, 25)))
+    found = host(TraceIndex(trace(op("a", 0, 10), call(1, 8, 12), work("k", 1, 20, 25))))
     assert found.rows[found.owner].tolist() == [0]
 
 
 def test_a_driver_call_within_a_runtime_call_is_no_owner() -> None:
     rows = op("a", 0, 100), op("cudaLaunch", 10, 30, "runtime"), op("cuLaunch", 12, 20, "driver", correlation=1)
-    found = host(trace(*rows, work("k", 1, 50, 60)))
+    found = host(TraceIndex(trace(*rows, work("k", 1, 50, 60))))
     assert found.rows[found.owner].tolist() == [0]
 
 
 def test_correlation_ids_of_two_processes_do_not_meet() -> None:
     rows = op("a", 0, 10), call(1, 1, 2), op("b", 0, 10, pid=2), call(1, 1, 2, pid=2), work("k", 1, 5, 6, pid=2)
     made = trace(*rows)
-    found = host(made)
+    found = host(TraceIndex(made))
     assert made.events.column("name").to_pylist()[found.rows[found.owner][0]] == "b"
 
 
 def test_frames_of_a_python_stack_are_no_ranges_but_python_operators_are() -> None:
     rows = op("frame", 0, 10, "python_op"), op("a", 2, 5)
     kineto = Run(origin_ns=0, sources=[SourceFacts("a.json", "kineto")])
-    assert host(trace(*rows, run=kineto)).rows.size == 1
-    assert host(trace(*rows)).rows.size == 2
+    assert host(TraceIndex(trace(*rows, run=kineto))).rows.size == 1
+    assert host(TraceIndex(trace(*rows))).rows.size == 2
 
 
 def test_ranges_that_cross_and_device_work_without_an_owner_are_told() -> None:
     rows = op("a", 0, 10), op("b", 5, 15), call(1, 20, 21), work("k", 1, 30, 31), work("k", 2, 30, 31)
-    notes = " ".join(host(trace(*rows)).notes())
+    notes = " ".join(host(TraceIndex(trace(*rows))).notes())
     assert "1 range overlaps another of the same thread in part" in notes
     assert "1 of 2 pieces of device work have no launch call" in notes
     assert "1 of 2 pieces of device work were launched in no range" in notes

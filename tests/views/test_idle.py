@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, instants, launch_of, span, traces, work_by_device
-from views.tables import dicts, statistics, trace
+from views.tables import dicts, on_trace, statistics, trace
 from views.test_breakdown import call, work
 
 from tracekit.index import gaps as _gaps
@@ -18,7 +18,7 @@ from tracekit.views.device import idle
 
 
 def compute(made: Trace, **options: Any) -> Section:
-    return VIEWS["idle"].compute(made, ViewOptions(**options))
+    return on_trace(VIEWS["idle"])(made, ViewOptions(**options))
 
 
 def table(section: Section, name: str) -> list[Row]:
@@ -118,7 +118,7 @@ def test_gaps_causes_and_ranges_are_those_of_the_rules(rows: list[Row]) -> None:
 def test_the_gaps_of_a_device_are_the_idle_time_of_the_breakdown(rows: list[Row]) -> None:
     made = trace(*rows)
     found = table(compute(made), "causes")
-    beside = VIEWS["breakdown"].compute(made, ViewOptions())
+    beside = on_trace(VIEWS["breakdown"])(made, ViewOptions())
     for row in dicts(beside) if beside.tables else []:
         mine = [r["total"] for r in found if (r["device"], r.get("source")) == (row["device"], row.get("source"))]
         assert sum(mine) == row["idle"]

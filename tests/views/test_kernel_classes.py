@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 from views.test_breakdown import work
 
 from tracekit.errors import UsageError
@@ -16,7 +16,7 @@ from tracekit.views.base import ViewOptions
 
 def exposed() -> int:
     made = trace(work(0, 10), work(10, 30, name="my_ring_exchange(float*)"))
-    return int(dicts(VIEWS["breakdown"].compute(made, ViewOptions()))[0]["exposed_comm"])
+    return int(dicts(on_trace(VIEWS["breakdown"])(made, ViewOptions()))[0]["exposed_comm"])
 
 
 def test_without_a_file_the_packages_table_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, length, traces, work_by_device
-from views.tables import dicts, statistics, trace
+from views.tables import dicts, on_trace, statistics, trace
 from views.test_breakdown import call, work
 
 from tracekit.report import Section
@@ -18,7 +18,7 @@ from tracekit.views.device import launch
 
 
 def compute(made: Trace, **options: Any) -> Section:
-    return VIEWS["launch"].compute(made, ViewOptions(**options))
+    return on_trace(VIEWS["launch"])(made, ViewOptions(**options))
 
 
 def table(section: Section, name: str) -> list[Row]:

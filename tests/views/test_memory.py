@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, sample
 from views.hosts import Row, op
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.pipeline import read
 from tracekit.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-MEMORY = VIEWS["memory"].compute
+MEMORY = on_trace(VIEWS["memory"])
 
 
 def tables(section: Section) -> dict[str, list[Row]]:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from views.tables import dicts, event_rows, statistics, trace
+from views.tables import dicts, event_rows, on_trace, statistics, trace
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-COPIES = VIEWS["memory_manipulation"].compute
+COPIES = on_trace(VIEWS["memory_manipulation"])
 
 
 @given(rows=event_rows(("memcpy", "memset", "kernel")))

@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.errors import UsageError
 from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-METRICS = VIEWS["metrics"].compute
+METRICS = on_trace(VIEWS["metrics"])
 
 
 def counted(name: str, metric: str, value: float, **more: Any) -> dict[str, Any]:

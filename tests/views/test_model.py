@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus
 from views.hosts import Row, call, op, work
-from views.tables import dicts, trace, union
+from views.tables import dicts, on_trace, trace, union
 
 from tracekit.pipeline import read
 from tracekit.views import VIEWS
@@ -20,7 +20,7 @@ KINDS = {"step": "ProfileStep", "dataloader": "Dataloader", "forward": "Forward"
 
 
 def model(*rows: Row, **options: Any) -> tuple[dict[str, Row], tuple[str, ...]]:
-    section = VIEWS["model"].compute(trace(*rows), ViewOptions(**options))
+    section = on_trace(VIEWS["model"])(trace(*rows), ViewOptions(**options))
     return ({row["name"]: row for row in dicts(section)} if section.tables else {}), section.notes
 
 
@@ -29,7 +29,7 @@ def test_paddles_model_table_of_a_cpu_run_is_ours(name: str) -> None:
     unit = "ns" if name == "paddle3/all" else "ms"
     printed = read(corpus(f"generated/{name}.summary.{unit}.op0.thr0.txt")).totals.to_pylist()
     wanted = {row["name"]: row for row in printed if row["section"].startswith("Model Summary")}
-    section = VIEWS["model"].compute(read(corpus(f"generated/{name}.0.pb")), ViewOptions())
+    section = on_trace(VIEWS["model"])(read(corpus(f"generated/{name}.0.pb")), ViewOptions())
     found = {row["name"]: row for row in dicts(section)}
     assert found.keys() == wanted.keys()
     for key, row in found.items():
@@ -127,7 +127,7 @@ def test_steps_alone_are_no_model() -> None:
 def test_each_rank_is_a_block_with_ratios_of_its_own() -> None:
     rows = [op("s", 0, 100, "step", rank=r, pid=r) for r in (1, 0)]
     rows += [op("f", 0, 10 * (r + 1), "forward", rank=r, pid=r) for r in (1, 0)]
-    section = VIEWS["model"].compute(trace(*rows), ViewOptions())
+    section = on_trace(VIEWS["model"])(trace(*rows), ViewOptions())
     assert [(r["owner"], r["name"], r["ratio"]) for r in dicts(section)] == [
         ("rank 0", "ProfileStep", 1.0), ("rank 0", "Forward", 0.1), ("rank 0", "Others", 0.9),
         ("rank 1", "ProfileStep", 1.0), ("rank 1", "Forward", 0.2), ("rank 1", "Others", 0.8),

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views.tables import dicts, event_rows, statistics, trace
+from views.tables import dicts, event_rows, on_trace, statistics, trace
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-KERNEL, API = VIEWS["kernel"].compute, VIEWS["api"].compute
+KERNEL, API = on_trace(VIEWS["kernel"]), on_trace(VIEWS["api"])
 
 
 @given(rows=event_rows())
@@ -27,7 +27,7 @@ def test_statistics_equal_those_of_plain_python(view: str, kinds: set[str], rows
         if row["kind"] in kinds and row["dur_ns"] is not None:
             key = (row["name"],) if view == "kernel" else (row["name"], row["kind"])
             groups[key].append(max(row["dur_ns"], 0))
-    section = VIEWS[view].compute(trace(*rows), ViewOptions())
+    section = on_trace(VIEWS[view])(trace(*rows), ViewOptions())
     if not groups:
         assert not section.tables
         assert section.notes[0].startswith("needs ")

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from support import corpus
 from views.hosts import around, call, launch_of, op, programs, work
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.pipeline import read
 from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-OPERATOR, USER = VIEWS["operator"].compute, VIEWS["user_defined"].compute
+OPERATOR, USER = on_trace(VIEWS["operator"]), on_trace(VIEWS["user_defined"])
 FLAT = ViewOptions(op_detail=False)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from views.tables import dicts, trace
+from views.tables import dicts, on_trace, trace
 
 from tracekit.pipeline import summary
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-OTHER = VIEWS["other"].compute
+OTHER = on_trace(VIEWS["other"])
 
 
 def total(name: str, section: str, kind: str = "other", **more: Any) -> dict[str, Any]:

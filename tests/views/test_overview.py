@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from views.tables import dicts, event_rows, trace, union
+from views.tables import dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-OVERVIEW = VIEWS["overview"].compute
+OVERVIEW = on_trace(VIEWS["overview"])
 
 
 def test_calls_total_union_and_share_of_a_small_trace() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import corpus, sample
-from views.tables import Row, dicts, event_rows, trace
+from views.tables import Row, dicts, event_rows, on_trace, trace
 
 from tracekit.errors import UsageError
 from tracekit.pipeline import read, render, summary
@@ -17,7 +17,7 @@ from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-RANKS = VIEWS["ranks"].compute
+RANKS = on_trace(VIEWS["ranks"])
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
 KINDS = ("kernel", "memcpy", "communication", "step", "operator")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, sample
-from views.tables import dicts, event_rows, trace, union
+from views.tables import dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import UsageError
 from tracekit.pipeline import read, render, summary
@@ -15,7 +15,7 @@ from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-STEPS = VIEWS["steps"].compute
+STEPS = on_trace(VIEWS["steps"])
 KINDS = ("step", "step", "kernel", "memcpy", "operator", "communication")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from views.hosts import op, programs
-from views.tables import Row, dicts, event_rows, trace
+from views.tables import Row, dicts, event_rows, on_trace, trace
 
 from tracekit import compat, schema
 from tracekit.pipeline import view_named
@@ -51,7 +51,7 @@ def test_a_view_of_a_trace_split_in_two_and_merged_is_that_of_the_whole(
     # Rows of one start and length keep the order of the file: only the dictionaries differ from those of the whole.
     joined = concat([half.events for half in halves], schema.EVENTS).sort_by("event_id")
     merged = Trace(joined, whole.totals, whole.run)
-    assert view_named(name).compute(merged, options) == view_named(name).compute(whole, options)
+    assert on_trace(view_named(name))(merged, options) == on_trace(view_named(name))(whole, options)
 
 
 @settings(max_examples=30)
@@ -62,9 +62,9 @@ def test_sums_over_ranks_are_the_sum_of_the_ranks(name: str, rows: list[Row]) ->
     rows = [{**row, "rank": row.get("rank") or 0} for row in rows]
     rows += [op("own", 100, 101, kind, tid=7, rank=rank) for rank in (0, 1) for kind in ("operator", "user_range")]
     rows = [{**row, "pid": row["rank"]} for row in rows]
-    whole = by_name(view_named(name).compute(trace(*rows), FLAT), ADDING[name])
+    whole = by_name(on_trace(view_named(name))(trace(*rows), FLAT), ADDING[name])
     added: Counter[tuple[Any, ...]] = Counter()
     for rank in {row["rank"] for row in rows}:
         mine = trace(*(row for row in rows if row["rank"] == rank))
-        added += by_name(view_named(name).compute(mine, FLAT), ADDING[name])
+        added += by_name(on_trace(view_named(name))(mine, FLAT), ADDING[name])
     assert whole == added

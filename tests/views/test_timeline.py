@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views.tables import Row, dicts, event_rows, trace, union
+from views.tables import Row, dicts, event_rows, on_trace, trace, union
 
 from tracekit.errors import UsageError
 from tracekit.pipeline import render, report
@@ -21,7 +21,7 @@ from tracekit.views.timeline import timeline
 
 
 def view(made: Trace, **options: Any) -> Section:
-    return VIEWS["timeline"].compute(made, ViewOptions(**options))
+    return on_trace(VIEWS["timeline"])(made, ViewOptions(**options))
 
 
 def figure(section: Section) -> Timeline:
@@ -81,7 +81,7 @@ def test_device_time_agrees_with_the_view_of_devices(rows: list[Row], apart: boo
     run = runs(3, origin=None, facts={"runs": [{}, {}]}) if apart else runs(3)
     made = trace(*rows, run=run)
     found = bars(view(made))
-    table = VIEWS["device"].compute(made, ViewOptions())
+    table = on_trace(VIEWS["device"])(made, ViewOptions())
     if not table.tables:
         assert found == {}
         return

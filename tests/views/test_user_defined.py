@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from views.hosts import call, op, work
-from views.tables import dicts, statistics, trace
+from views.tables import dicts, on_trace, statistics, trace
 
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-USER = VIEWS["user_defined"].compute
+USER = on_trace(VIEWS["user_defined"])
 
 
 def test_user_ranges_have_statistics_self_times_and_the_device_work_of_operators_in_them() -> None:

@@ -21,6 +21,7 @@ from tracekit.arrays import F64, I64, Mask
 from tracekit.arrow import take
 from tracekit.compare._signature import Signature, signatures
 from tracekit.compare._work import NO_NAME, DeviceWork, find_work
+from tracekit.index.trace_index import index_of
 from tracekit.report import Cell, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger, Trace
@@ -98,7 +99,7 @@ class Profile:
 
 def profile_of(trace: Trace, label: str) -> Profile:
     """Return the profile of a run. The trace needs COLUMNS. Raises: TracekitError."""
-    steps = step_times(trace)
+    steps = step_times(index_of(trace))
     work = find_work(trace, steps)
     totals = _totals(trace)
     everything = np.ones(work.rows.size, np.bool_)

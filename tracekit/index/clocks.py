@@ -10,33 +10,33 @@ import numpy as np
 
 from tracekit.index.grouping import Groups, Key, group_by, key_of
 from tracekit.index.sources import facts_by_source, several_clocks
-from tracekit.trace import Trace
+from tracekit.index.trace_index import TraceIndex
 
 
-def sources_of_several_runs(trace: Trace) -> list[int]:
+def sources_of_several_runs(index: TraceIndex) -> list[int]:
     """Return the inputs that hold several runs, each on its own clock."""
-    if trace.run.origin_ns is not None:
+    if index.run.origin_ns is not None:
         return []
-    runs = {number: facts.facts.get("runs") for number, facts in facts_by_source(trace).items()}
+    runs = {number: facts.facts.get("runs") for number, facts in facts_by_source(index).items()}
     return sorted(number for number, found in runs.items() if isinstance(found, list) and len(found) > 1)
 
 
-def by_input(trace: Trace) -> Groups:
+def by_input(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups by input, and by process where an input holds several runs.
 
     labels: source, and pid: None also where the input has one run.
     """
-    every = np.arange(trace.events.num_rows)
-    source, pid = key_of(trace.events, "source", every), key_of(trace.events, "pid", every)
+    every = np.arange(index.events.num_rows)
+    source, pid = key_of(index.events, "source", every), key_of(index.events, "pid", every)
     codes = np.zeros_like(pid.codes)
-    if several := sources_of_several_runs(trace):
-        own = np.isin(trace.events.column("source").to_numpy(), several)
+    if several := sources_of_several_runs(index):
+        own = np.isin(index.events.column("source").to_numpy(), several)
         codes[own] = pid.codes[own]
     return group_by(source, Key(codes, pid.labels))
 
 
-def by_clock(trace: Trace) -> Groups:
+def by_clock(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups that share a clock; a single group where all do."""
-    if not several_clocks(trace) and not sources_of_several_runs(trace):
-        return Groups(np.zeros(trace.events.num_rows, np.int64), 1, ())
-    return by_input(trace)
+    if not several_clocks(index) and not sources_of_several_runs(index):
+        return Groups(np.zeros(index.events.num_rows, np.int64), 1, ())
+    return by_input(index)

@@ -17,9 +17,10 @@ import orjson
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 _HOST_NAME = re.compile(
@@ -54,9 +55,9 @@ class Collective:
     size: int | None
 
 
-def host_ranges(trace: Trace) -> I64:
+def host_ranges(index: TraceIndex) -> I64:
     """Return the rows of EVENTS, with a duration, that are communication on the host."""
-    events = trace.events
+    events = index.events
     codes, names = text_codes(events.column("name"))
     named = np.array([_HOST_NAME.search(name[:_LONGEST_NAME]) is not None for name in names] + [False], np.bool_)
     found = grouping.kind_mask(events, {Kind.COMMUNICATION})
@@ -64,18 +65,18 @@ def host_ranges(trace: Trace) -> I64:
     return np.flatnonzero(found & events.column("dur_ns").is_valid().to_numpy())
 
 
-def kernels(trace: Trace) -> tuple[I64, I64]:
+def kernels(index: TraceIndex) -> tuple[I64, I64]:
     """Return the rows of EVENTS, with a duration, that are kernels: those that communicate, and the others."""
-    rows = grouping.pick(trace, {Kind.KERNEL}).rows
-    mask = communicates(trace, rows) if rows.size else np.zeros(0, np.bool_)
+    rows = grouping.pick(index, {Kind.KERNEL}).rows
+    mask = communicates(index, rows) if rows.size else np.zeros(0, np.bool_)
     return rows[mask], rows[~mask]
 
 
-def described(trace: Trace, rows: I64) -> list[Collective]:
+def described(index: TraceIndex, rows: I64) -> list[Collective]:
     """Return what each of these rows is, from its args, else from its name."""
-    codes, names = text_codes(trace.events.column("name"))
-    sizes = trace.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
-    args = trace.events.column("args").take(rows).to_pylist()
+    codes, names = text_codes(index.events.column("name"))
+    sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
+    args = index.events.column("args").take(rows).to_pylist()
     known = {code: _by_name(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
     return [
         _described(_members(text), known.get(code), size)

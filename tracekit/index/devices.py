@@ -16,9 +16,9 @@ from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Trace
 from tracekit.units import Unit
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
@@ -38,7 +38,7 @@ class Device:
     device: Cell
     pid: Cell
     place: int
-    index: I64
+    positions: I64
     begin: int
     end: int
     name: str
@@ -49,7 +49,7 @@ class Device:
 class Devices:
     """rows: rows of EVENTS that are device work with a duration, in order; starts, ends: shape (n,), ns."""
 
-    trace: Trace
+    index: TraceIndex
     rows: I64
     starts: I64
     ends: I64
@@ -59,7 +59,7 @@ class Devices:
 
     def identity(self, chosen: list[Device]) -> list[Column]:
         """Return the columns that say which device a row of a table is about, a row for each of `chosen`."""
-        labels = source_labels(self.trace)
+        labels = source_labels(self.index)
         columns = [Column("name", "Device", Unit.TEXT, [d.name for d in chosen], 0)]
         if len({d.source for d in self.devices}) > 1:
             texts = [source_label(labels, d.source) for d in chosen]
@@ -72,12 +72,12 @@ class Devices:
         return columns
 
 
-def find(trace: Trace) -> Devices:
+def find(index: TraceIndex) -> Devices:
     """Return the devices that worked, in order of input, rank, run, number; none where no work has a known start."""
-    picked = grouping.pick(trace, DEVICE_WORK)
-    made_up = synthetic_sources(trace)
+    picked = grouping.pick(index, DEVICE_WORK)
+    made_up = synthetic_sources(index)
     notes = picked.notes("row of device work") if picked.untimed != 1 else picked.notes("row")
-    labels = source_labels(trace)
+    labels = source_labels(index)
     source = picked.key("source")
     known = np.ones(picked.rows.size, np.bool_)
     if made_up:
@@ -87,38 +87,38 @@ def find(trace: Trace) -> Devices:
     rows = picked.rows[known]
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    places = by_input(trace)
+    places = by_input(index)
     if not rows.size:
-        return Devices(trace, rows, starts, ends, places, (), tuple(notes))
+        return Devices(index, rows, starts, ends, places, (), tuple(notes))
     place = grouping.Key(places.codes[rows], range(places.count))
-    groups = grouping.group_by(*(grouping.key_of(trace.events, c, rows) for c in ("source", "rank", "device")), place)
-    if sources_of_several_runs(trace):
+    groups = grouping.group_by(*(grouping.key_of(index.events, c, rows) for c in ("source", "rank", "device")), place)
+    if sources_of_several_runs(index):
         notes.append("each run of a file has a clock of its own: a row and a span for each process")
     if None in groups.labels[2]:
         notes.append("rows that name no device are taken as those of one device")
-    devices = _each(trace, groups, places)
-    return Devices(trace, rows, starts, ends, places, devices, tuple(notes))
+    devices = _each(index, groups, places)
+    return Devices(index, rows, starts, ends, places, devices, tuple(notes))
 
 
-def _each(trace: Trace, groups: grouping.Groups, places: grouping.Groups) -> tuple[Device, ...]:
-    start: I64 = trace.events.column("ts_ns").to_numpy()
-    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -> tuple[Device, ...]:
+    start: I64 = index.events.column("ts_ns").to_numpy()
+    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
     first, last = spans(places.codes, places.count, start, start + length)
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     sources, ranks, numbers, of_place = groups.labels
-    owners = owner_labels(trace, [(_number(s), r) for s, r in zip(sources, ranks, strict=True)])
+    owners = owner_labels(index, [(_number(s), r) for s, r in zip(sources, ranks, strict=True)])
     found = []
     for g in range(groups.count):
         source, where = _number(sources[g]), _number(of_place[g])
         pid = places.labels[1][where]
-        model = trace.run.devices.get((source, numbers[g]), "")
+        model = index.run.devices.get((source, numbers[g]), "")
         name = f"{'device not named' if numbers[g] is None else device_label(numbers[g])} {model}".rstrip()
         run = "" if pid is None else f"process {pid}"
         label = " · ".join(filter(None, (owners[source, ranks[g]], run, name)))
-        index = order[bounds[g] : bounds[g + 1]]
+        positions = order[bounds[g] : bounds[g + 1]]
         span = int(first[where]), int(last[where])
-        found.append(Device(source, ranks[g], numbers[g], pid, where, index, *span, name, label))
+        found.append(Device(source, ranks[g], numbers[g], pid, where, positions, *span, name, label))
     return tuple(sorted(found, key=lambda d: [(c is None, c or 0) for c in (d.source, d.rank, d.pid, d.device)]))
 
 

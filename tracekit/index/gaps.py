@@ -12,9 +12,9 @@ from tracekit.analysis.intervals import I64, clip, coverage, gaps, merge
 from tracekit.index import grouping, host_waits
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import API_CALLS, Kind
-from tracekit.trace import Trace
 
 SHORT_GAP_NS = 30_000
 """A queued gap no longer than this is what starting a kernel takes (HTA's consecutive_kernel_delay: 30, of us)."""
@@ -55,13 +55,13 @@ def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) 
     pieces: list[tuple[I64, I64, I64, I64]] = []
     owners: list[tuple[Device, Cell, Cell]] = []
     for device in devices.devices:
-        for context, stream, index in _lanes(devices, device) if by_stream else [(None, None, device.index)]:
-            pieces.append(_gaps_of(devices, index, None if by_stream else (device.begin, device.end)))
+        for context, stream, positions in _lanes(devices, device) if by_stream else [(None, None, device.positions)]:
+            pieces.append(_gaps_of(devices, positions, None if by_stream else (device.begin, device.end)))
             owners.append((device, context, stream))
     lane = np.repeat(np.arange(len(pieces)), [p[0].size for p in pieces])
     starts, ends, after, before = (np.concatenate([p[i] for p in pieces]) for i in range(4))
     launch = np.append(launched.launch, -1)[after]
-    begun = np.append(devices.trace.events.column("ts_ns").to_numpy(), 0)[launch]
+    begun = np.append(devices.index.events.column("ts_ns").to_numpy(), 0)[launch]
     late = (launch >= 0) & (begun > starts)
     middle = np.where(late, starts + (np.minimum(begun, ends) - starts) // 2, begun)
     cause = _causes(devices, launched, starts, ends, after, launch, begun, late)
@@ -70,32 +70,32 @@ def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) 
 
 def _lanes(devices: Devices, device: Device) -> list[tuple[Cell, Cell, I64]]:
     """Return the streams of a device: context, stream, positions of its work."""
-    rows = devices.rows[device.index]
-    keys = (grouping.key_of(devices.trace.events, c, rows) for c in ("context", "stream"))
+    rows = devices.rows[device.positions]
+    keys = (grouping.key_of(devices.index.events, c, rows) for c in ("context", "stream"))
     groups = grouping.group_by(*keys)
     order = np.argsort(groups.codes, kind="stable")
-    parts = np.split(device.index[order], np.cumsum(np.bincount(groups.codes, minlength=groups.count))[:-1])
+    parts = np.split(device.positions[order], np.cumsum(np.bincount(groups.codes, minlength=groups.count))[:-1])
     return list(zip(*groups.labels, parts, strict=True))
 
 
-def _gaps_of(devices: Devices, index: I64, span: tuple[int, int] | None) -> tuple[I64, I64, I64, I64]:
+def _gaps_of(devices: Devices, positions: I64, span: tuple[int, int] | None) -> tuple[I64, I64, I64, I64]:
     """Return starts and ends of the gaps of some work in order, the work after each and the last that ended before."""
-    starts, ends = devices.starts[index], devices.ends[index]
+    starts, ends = devices.starts[positions], devices.ends[positions]
     busy = merge(starts, ends)
     begin, end = span or (int(busy[0][0]), int(busy[1][-1]))
     first, last = gaps(busy, begin, end)
     at = np.searchsorted(starts, last, side="left")
-    after = np.append(index, -1)[at]
+    after = np.append(positions, -1)[at]
     by_end = np.argsort(ends, kind="stable")
     place = np.searchsorted(ends[by_end], first, side="right") - 1
-    before = np.where(place >= 0, index[by_end[np.maximum(place, 0)]], -1)
+    before = np.where(place >= 0, positions[by_end[np.maximum(place, 0)]], -1)
     return first, last, after, before
 
 
 def _causes(
     devices: Devices, launched: Launched, starts: I64, ends: I64, after: I64, launch: I64, begun: I64, late: Mask
 ) -> I64:
-    events = devices.trace.events
+    events = devices.index.events
     cause = np.full(starts.size, _UNKNOWN, np.int64)
     cause[after < 0] = _END
     cause[late] = _LATE
@@ -111,14 +111,14 @@ def _causes(
 
 def _waited(devices: Devices, launched: Launched, starts: I64, until: I64, launch: I64, late: Mask) -> Mask:
     """Tell for each late gap whether its launching thread waited as it began, or for half of the time to the launch."""
-    trace, found = devices.trace, np.zeros(starts.size, np.bool_)
-    calls = host_waits.blocking_calls(trace, devices.rows, devices.ends, launched)
+    index, found = devices.index, np.zeros(starts.size, np.bool_)
+    calls = host_waits.blocking_calls(index, devices.rows, devices.ends, launched)
     some = np.flatnonzero(late)
     if not calls.size or not some.size:
         return found
-    lane = keys_of(trace, np.concatenate((calls, launch[some])), THREAD)
+    lane = keys_of(index, np.concatenate((calls, launch[some])), THREAD)
     call_lane, gap_lane = lane[: calls.size], lane[calls.size :]
-    begin, end = times_of(trace, calls)
+    begin, end = times_of(index, calls)
     found[some] = innermost(call_lane, begin, end, gap_lane, starts[some]) >= 0
     for thread in np.unique(gap_lane).tolist():  # few: the threads that launch
         mine, own = some[gap_lane == thread], call_lane == thread
@@ -140,16 +140,16 @@ def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
 
 def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mask) -> Mask:
     """Tell for each queued gap whether the work after it stood behind a wait for another stream."""
-    trace, found = devices.trace, np.zeros(after.size, np.bool_)
+    index, found = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)
-    calls = np.flatnonzero(grouping.kind_mask(trace.events, API_CALLS | {Kind.SYNC}))
-    calls = calls[host_waits.named(trace, calls, host_waits.STREAM_WAITS)]
+    calls = np.flatnonzero(grouping.kind_mask(index.events, API_CALLS | {Kind.SYNC}))
+    calls = calls[host_waits.named(index, calls, host_waits.STREAM_WAITS)]
     if not some.size or not calls.size:
         return found
     work = after[some]
     rows = devices.rows
     # The launch before on the same stream: the last one before ours in the order of launches.
-    stream = keys_of(trace, rows, ("source", "rank", "pid", "device", "context", "stream"))
+    stream = keys_of(index, rows, ("source", "rank", "pid", "device", "context", "stream"))
     linked = np.flatnonzero(launched.launch >= 0)
     order = linked[np.lexsort((launched.launch[linked], stream[linked]))]
     place = np.empty(rows.size, np.int64)
@@ -157,17 +157,17 @@ def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mas
     earlier = order[np.maximum(place[work] - 1, 0)]
     same = (place[work] > 0) & (stream[earlier] == stream[work])
     ours = launched.launch[work]
-    ts = trace.events.column("ts_ns").to_numpy()
+    ts = index.events.column("ts_ns").to_numpy()
     since = np.where(same, ts[launched.launch[earlier]], _LOWEST)
-    host = calls[~grouping.kind_mask(trace.events, {Kind.SYNC})[calls]]
-    last = _last_at(keys_of(trace, np.concatenate((host, ours)), THREAD), ts[host], ts[ours])
+    host = calls[~grouping.kind_mask(index.events, {Kind.SYNC})[calls]]
+    last = _last_at(keys_of(index, np.concatenate((host, ours)), THREAD), ts[host], ts[ours])
     # No wait at all lies before any launch, also where the stream's work has none before it.
     found[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
     told = np.setdiff1d(calls, host)
-    told = told[trace.events.column("stream").is_valid().to_numpy()[told]]
+    told = told[index.events.column("stream").is_valid().to_numpy()[told]]
     if told.size:
-        keys = keys_of(trace, np.concatenate((told, rows[work])), ("source", "pid", "device", "stream"))
+        keys = keys_of(index, np.concatenate((told, rows[work])), ("source", "pid", "device", "stream"))
         began = np.where(same, devices.starts[earlier], _LOWEST)
         last = _last_at(keys, ts[told], devices.starts[work])
         found[some] |= (last > _LOWEST) & (last >= began)
@@ -185,12 +185,12 @@ def _last_at(lanes: I64, times: I64, at: I64) -> I64:
     return found
 
 
-def keys_of(trace: Trace, rows: I64, columns: tuple[str, ...]) -> I64:
+def keys_of(index: TraceIndex, rows: I64, columns: tuple[str, ...]) -> I64:
     """Return one number a row, equal exactly where these columns are; null equals null."""
-    return grouping.group_by(*(grouping.key_of(trace.events, column, rows) for column in columns)).codes
+    return grouping.group_by(*(grouping.key_of(index.events, column, rows) for column in columns)).codes
 
 
-def times_of(trace: Trace, rows: I64) -> tuple[I64, I64]:
+def times_of(index: TraceIndex, rows: I64) -> tuple[I64, I64]:
     """Return start and end of these rows, shape (n,); a row without a duration ends where it starts."""
-    start: I64 = trace.events.column("ts_ns").to_numpy()[rows]
-    return start, start + np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    start: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    return start, start + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)

@@ -16,9 +16,10 @@ import pyarrow as pa
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import Grouped, grouped
 from tracekit.errors import TracekitError
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 INT64_MAX = (1 << 63) - 1
 
@@ -47,7 +48,7 @@ class Groups:
 class Picked:
     """Rows of EVENTS with a duration. rows: their numbers; starts, durations: ns; untimed, negative: what notes say."""
 
-    trace: Trace
+    index: TraceIndex
     rows: I64
     starts: I64
     durations: I64
@@ -56,7 +57,7 @@ class Picked:
 
     def key(self, column: str) -> Key:
         """Return that column of EVENTS as a key."""
-        return key_of(self.trace.events, column, self.rows)
+        return key_of(self.index.events, column, self.rows)
 
     def notes(self, what: str) -> list[str]:
         """Return a sentence for rows without a duration, and one for durations below zero."""
@@ -84,21 +85,21 @@ def kind_mask(table: pa.Table, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
     return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
-def pick(trace: Trace, kinds: Collection[Kind]) -> Picked:
+def pick(index: TraceIndex, kinds: Collection[Kind]) -> Picked:
     """Return the rows of these kinds that have a duration, durations below zero made 0.
 
     starts and durations may be the trace's own columns: they are not for writing.
     """
-    mask = kind_mask(trace.events, kinds)
-    dur = trace.events.column("dur_ns")
+    mask = kind_mask(index.events, kinds)
+    dur = index.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
     rows = np.flatnonzero(mask & timed)
     durations = _take(dur.fill_null(0).to_numpy(), rows)
     negative = int(np.count_nonzero(durations < 0))
     return Picked(
-        trace,
+        index,
         rows,
-        _take(trace.events.column("ts_ns").to_numpy(), rows),
+        _take(index.events.column("ts_ns").to_numpy(), rows),
         np.maximum(durations, 0) if negative else durations,
         int(np.count_nonzero(mask & ~timed)),
         negative,

@@ -22,8 +22,8 @@ from tracekit.analysis.nesting import Tree, nest
 from tracekit.index import grouping
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Trace
 
 RANGES = frozenset(
     {
@@ -51,7 +51,7 @@ class Host:
     none is known; owner: the place in `rows` that is charged, -1 for none.
     """
 
-    trace: Trace
+    index: TraceIndex
     rows: I64
     starts: I64
     ends: I64
@@ -71,7 +71,7 @@ class Host:
 
     def places(self) -> I64:
         """Return for each row of EVENTS its place in `rows`, -1 for none."""
-        at = np.full(self.trace.events.num_rows, -1, np.int64)
+        at = np.full(self.index.events.num_rows, -1, np.int64)
         at[self.rows] = np.arange(self.rows.size)
         return at
 
@@ -135,10 +135,10 @@ def ends_of(starts: I64, durations: I64) -> I64:
     return ends
 
 
-def host(trace: Trace) -> Host:
+def host(index: TraceIndex) -> Host:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
-    events = trace.events
-    ranges = grouping.kind_mask(events, RANGES) & ~_frames(trace)
+    events = index.events
+    ranges = grouping.kind_mask(events, RANGES) & ~_frames(index)
     calls = grouping.kind_mask(events, CALLS)
     dur = events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
@@ -148,37 +148,39 @@ def host(trace: Trace) -> Host:
     starts, durations = every_start[rows], every_length[rows]
     negative = int(np.count_nonzero(durations < 0))
     ends = ends_of(starts, np.maximum(durations, 0))
-    lanes = lanes_of(trace, rows)
+    lanes = lanes_of(index, rows)
     is_call = calls[rows]
     tree = nest(lanes, starts, ends)
     work = np.flatnonzero(grouping.kind_mask(events, DEVICE_WORK) & timed)
     work_ns = np.maximum(every_length[work], 0)
     if float(work_ns.sum(dtype=np.float64)) >= float(grouping.INT64_MAX):
         raise grouping.too_long()
-    launch = launches_of(trace, work).launch
+    launch = launches_of(index, work).launch
     owner = np.full(work.size, -1, np.int64)
     if work.size and rows.size:
-        owner = _owners(trace, launch, rows, lanes, starts, ends, is_call, tree)
-    return Host(trace, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
+        owner = _owners(index, launch, rows, lanes, starts, ends, is_call, tree)
+    return Host(index, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
 
 
-def lanes_of(trace: Trace, rows: I64) -> I64:
+def lanes_of(index: TraceIndex, rows: I64) -> I64:
     """Return the number of the thread of each row: rows of one (source, pid, tid) share it."""
-    return grouping.group_by(*(grouping.key_of(trace.events, name, rows) for name in ("source", "pid", "tid"))).codes
+    return grouping.group_by(*(grouping.key_of(index.events, name, rows) for name in ("source", "pid", "tid"))).codes
 
 
-def _frames(trace: Trace) -> Mask:
+def _frames(index: TraceIndex) -> Mask:
     """Return which rows are frames of Python's stack."""
-    numbers = [number for number, facts in facts_by_source(trace).items() if facts.format in STACKS]
+    numbers = [number for number, facts in facts_by_source(index).items() if facts.format in STACKS]
     if not numbers:
-        return np.zeros(trace.events.num_rows, np.bool_)
-    of_stack = np.isin(trace.events.column("source").to_numpy(), numbers)
-    return of_stack & grouping.kind_mask(trace.events, {Kind.PYTHON_OP})
+        return np.zeros(index.events.num_rows, np.bool_)
+    of_stack = np.isin(index.events.column("source").to_numpy(), numbers)
+    return of_stack & grouping.kind_mask(index.events, {Kind.PYTHON_OP})
 
 
-def _owners(trace: Trace, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: Tree) -> I64:
+def _owners(
+    index: TraceIndex, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: Tree
+) -> I64:
     """Return the place of the range that each piece of device work is charged to, -1 for none."""
-    at = np.full(trace.events.num_rows, -1, np.int64)
+    at = np.full(index.events.num_rows, -1, np.int64)
     at[rows] = np.arange(rows.size)
     place = np.where(launch >= 0, at[launch], -1)
     parent = tree.parent

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.launches import Launched
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -34,9 +35,9 @@ STREAM_WAITS = re.compile(
 """A stream is told to wait for another: the call, and the rows of kind sync that Kineto and nsys write of it."""
 
 
-def named(trace: Trace, rows: I64, pattern: re.Pattern[str]) -> Mask:
+def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:
     """Tell for each of these rows whether its name fits."""
-    codes, names = text_codes(trace.events.column("name"))
+    codes, names = text_codes(index.events.column("name"))
     fits = np.zeros(len(names) + 1, np.bool_)
     used = np.unique(codes[rows])
     fits[used] = [i >= 0 and pattern.match(names[i]) is not None for i in used.tolist()]
@@ -44,15 +45,15 @@ def named(trace: Trace, rows: I64, pattern: re.Pattern[str]) -> Mask:
     return found
 
 
-def blocking_calls(trace: Trace, work: I64, work_ends: I64, launched: Launched) -> I64:
+def blocking_calls(index: TraceIndex, work: I64, work_ends: I64, launched: Launched) -> I64:
     """Return the calls (rows of EVENTS, with a duration) in which the host waited for a device.
 
     work, work_ends: device rows and their ends, ns, with their launches. A copy's call that ends no earlier than the
     copy waited for it, whatever its name.
     """
-    events = trace.events
+    events = index.events
     calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS) & events.column("dur_ns").is_valid().to_numpy())
-    waits = calls[named(trace, calls, WAITS)]
+    waits = calls[named(index, calls, WAITS)]
     copies = grouping.kind_mask(events, {"memcpy"})[work] & (launched.launch >= 0)
     launch = launched.launch[copies]
     starts = events.column("ts_ns").to_numpy()

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import RULES, KernelClass, Rule, class_codes, parse_rules
 from tracekit.errors import UsageError
-from tracekit.trace import Trace, text_codes
+from tracekit.index.trace_index import TraceIndex
+from tracekit.trace import text_codes
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
@@ -49,13 +50,13 @@ def rules() -> tuple[Rule, ...]:
         ) from err
 
 
-def kernel_classes(trace: Trace, rows: I64) -> I64:
+def kernel_classes(index: TraceIndex, rows: I64) -> I64:
     """Return for each of these rows of EVENTS the place of its class in `list(KernelClass)`; kernels are meant."""
-    codes, names = text_codes(trace.events.column("name"))
+    codes, names = text_codes(index.events.column("name"))
     return class_codes(names, codes[rows], rules())
 
 
-def communicates(trace: Trace, rows: I64) -> npt.NDArray[np.bool_]:
+def communicates(index: TraceIndex, rows: I64) -> npt.NDArray[np.bool_]:
     """Tell for each of these rows, kernels, whether it is a collective."""
-    found: npt.NDArray[np.bool_] = kernel_classes(trace, rows) == list(KernelClass).index(KernelClass.COLLECTIVE)
+    found: npt.NDArray[np.bool_] = kernel_classes(index, rows) == list(KernelClass).index(KernelClass.COLLECTIVE)
     return found

@@ -13,9 +13,10 @@ import numpy as np
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Run, Trace
+from tracekit.trace import Run
 
 COLUMNS = frozenset({"kind", "source", "rank", "pid", "tid", "device", "context", "stream"})
 
@@ -60,13 +61,13 @@ def _last(cell: Cell) -> tuple[bool, Cell]:
     return cell is None, cell if cell is not None else 0
 
 
-def find(trace: Trace, rows: I64) -> Lanes:
+def find(index: TraceIndex, rows: I64) -> Lanes:
     """Return the lanes of these rows of EVENTS.
 
     A row is on a device if it is a kernel, copy or memset, or names a device; a device row's thread and a host row's
     stream are not looked at.
     """
-    events = trace.events
+    events = index.events
     on_device = grouping.kind_mask(events, DEVICE_WORK)[rows] | events.column("device").is_valid().to_numpy()[rows]
 
     def key(column: str, of: bool | None = None) -> grouping.Key:
@@ -86,7 +87,7 @@ def find(trace: Trace, rows: I64) -> Lanes:
     rank_of = np.empty(len(places), np.int64)
     rank_of[order] = np.arange(len(places))
     places = [places[i] for i in order]
-    return Lanes(rank_of[groups.codes], places, _labels(trace.run, places), _group_labels(trace, places))
+    return Lanes(rank_of[groups.codes], places, _labels(index.run, places), _group_labels(index, places))
 
 
 def keep(lanes: Lanes, kept: I64) -> tuple[Lanes, I64]:
@@ -144,9 +145,9 @@ def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
     return run.ids.get((column, source, number), str(number))
 
 
-def _group_labels(trace: Trace, places: list[Place]) -> list[str]:
+def _group_labels(index: TraceIndex, places: list[Place]) -> list[str]:
     """Return for each lane what its process is called; the words that all lanes share are left out."""
-    owners = owner_labels(trace, [(p.source, p.rank) for p in places])
+    owners = owner_labels(index, [(p.source, p.rank) for p in places])
     pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)
     with_host = {(p.source, p.rank, p.pid) for p in places if not p.on_device}
     labels = []
@@ -154,19 +155,19 @@ def _group_labels(trace: Trace, places: list[Place]) -> list[str]:
         parts = [owners[p.source, p.rank]]
         if len(pids.get((p.source, p.rank), ())) > 1:
             if p.pid is not None:
-                name = trace.run.processes.get((p.source, p.pid), "")
-                parts.append(f"process {_own_id(trace.run, 'pid', p.source, p.pid)} {name}".rstrip())
+                name = index.run.processes.get((p.source, p.pid), "")
+                parts.append(f"process {_own_id(index.run, 'pid', p.source, p.pid)} {name}".rstrip())
             else:
                 parts.append("no process named" if (p.source, p.rank, p.pid) in with_host else "devices")
         labels.append(" · ".join(filter(None, parts)))
     return labels
 
 
-def owner_labels(trace: Trace, owners: Iterable[tuple[int, Cell]]) -> dict[tuple[int, Cell], str]:
+def owner_labels(index: TraceIndex, owners: Iterable[tuple[int, Cell]]) -> dict[tuple[int, Cell], str]:
     """Return a word for each (source, rank), "" where there is one alone: "rank 3", the input's label, or both."""
     found = set(owners)
     sources, ranks = {source for source, _ in found}, {rank for _, rank in found}
-    names = source_labels(trace)
+    names = source_labels(index)
     out = {}
     for source, rank in found:
         parts = []

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.links import link
 from tracekit.index import grouping
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS
-from tracekit.trace import Trace
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
@@ -51,9 +51,9 @@ class Launched:
         return out
 
 
-def launches_of(trace: Trace, rows: I64) -> Launched:
+def launches_of(index: TraceIndex, rows: I64) -> Launched:
     """Return the launch of each of these rows of EVENTS, device work in the order of the trace."""
-    events = trace.events
+    events = index.events
     calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS))
     correlation = events.column("correlation")
     known = correlation.is_valid().to_numpy()

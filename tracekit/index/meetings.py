@@ -21,8 +21,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import collectives, grouping
 from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,11 +66,11 @@ class Meetings:
         return int(self.kind.size)
 
 
-def communication(trace: Trace, owners: _owners.Owners) -> tuple[I64, int]:
+def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
     """Return the rows that may be collectives, and how many host rows only queued one."""
-    events = trace.events
-    made_up = np.isin(events.column("source").to_numpy(), synthetic_sources(trace))
-    on_device = collectives.kernels(trace)[0]
+    events = index.events
+    made_up = np.isin(events.column("source").to_numpy(), synthetic_sources(index))
+    on_device = collectives.kernels(index)[0]
     kind = grouping.kind_mask(events, {Kind.COMMUNICATION}) & events.column("dur_ns").is_valid().to_numpy()
     placed = events.column("device").is_valid().to_numpy()
     on_device = np.concatenate((on_device, np.flatnonzero(kind & placed)))
@@ -83,23 +84,23 @@ def communication(trace: Trace, owners: _owners.Owners) -> tuple[I64, int]:
     return np.sort(np.concatenate((on_device, on_host[~queue]))), int(np.count_nonzero(queue))
 
 
-def find(trace: Trace, owners: _owners.Owners) -> Meetings:
+def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     """Return the collectives in which rows of two owners or more met."""
-    rows, queued = communication(trace, owners)
-    found = collectives.described(trace, rows)
+    rows, queued = communication(index, owners)
+    found = collectives.described(index, rows)
     pair = np.array([one.name is not None and _PAIRS.search(one.name) is not None for one in found], np.bool_)
     rows, found = rows[~pair], [one for one, skip in zip(found, pair.tolist(), strict=True) if not skip]
     operation, group = collectives.group_cells(found)
-    args = trace.events.column("args").take(rows)
+    args = index.events.column("args").take(rows)
     members = _key(_extracted(args, _RANKS))
     seq = pc.fill_null(pc.cast(_extracted(args, _SEQ), pa.int64()), -1).to_numpy()
-    starts = trace.events.column("ts_ns").to_numpy()[rows]
-    ends = starts + np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    starts = index.events.column("ts_ns").to_numpy()[rows]
+    ends = starts + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
     owner = owners.codes[rows]
 
     # What one collective is called: group and members, or else operation and the stream's place among the owner's.
     grouped = group.codes > 0
-    lane = _lane_places(trace, rows, owner)
+    lane = _lane_places(index, rows, owner)
     zero = np.zeros(rows.size, np.int64)
     key = grouping.group_by(
         group, members, grouping.Key(np.where(grouped, 0, operation.codes), operation.labels),
@@ -167,13 +168,13 @@ def _key(column: pa.ChunkedArray) -> grouping.Key:
     return grouping.Key(np.array([number.get(text, 0) for text in texts], np.int64), [None, *labels])
 
 
-def _lane_places(trace: Trace, rows: I64, owner: I64) -> I64:
+def _lane_places(index: TraceIndex, rows: I64, owner: I64) -> I64:
     """Return for each row the place of its stream among those of its owner, in order of their first row."""
     if not rows.size:
         return np.zeros(0, np.int64)
     groups = grouping.group_by(
         grouping.Key(owner, range(int(owner.max()) + 1)),
-        grouping.key_of(trace.events, "device", rows), grouping.key_of(trace.events, "stream", rows),
+        grouping.key_of(index.events, "device", rows), grouping.key_of(index.events, "stream", rows),
     )  # fmt: skip
     lanes, first = np.unique(groups.codes, return_index=True)
     of = owner[first]

@@ -15,9 +15,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.sources import several_clocks, source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 
 COLUMNS = frozenset({"kind", "source", "rank", "pid"})
@@ -52,17 +52,17 @@ class Owners:
         return f"{self.labels[owner]}: " if len(self) > 1 else ""
 
 
-def find(trace: Trace, *, join_ranks: bool = False) -> Owners:
+def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     """Return the owners. join_ranks: inputs that share a clock and name the same rank are one owner."""
-    events = trace.events
+    events = index.events
     every = np.arange(events.num_rows)
-    inputs = by_input(trace)
+    inputs = by_input(index)
     place = grouping.Key(inputs.codes, range(inputs.count))
     rank = _only_rank(place, grouping.key_of(events, "rank", every))
     pid = grouping.key_of(events, "pid", every)
-    split = _split_by_process(trace, place, rank, pid)
+    split = _split_by_process(index, place, rank, pid)
     process = grouping.Key(np.where(split, pid.codes, 0), pid.labels)
-    own_clocks = several_clocks(trace) or bool(sources_of_several_runs(trace))
+    own_clocks = several_clocks(index) or bool(sources_of_several_runs(index))
     if join_ranks and not own_clocks:
         place = grouping.Key(np.where(rank.codes > 0, 0, place.codes), place.labels)
     groups = grouping.group_by(place, rank, process)
@@ -75,7 +75,7 @@ def find(trace: Trace, *, join_ranks: bool = False) -> Owners:
     runs = [inputs.labels[1][p] if isinstance(p, int) else None for p in places]
     processes = [run if p is None else p for p, run in zip(pids, runs, strict=True)]
     clocks = [p if own_clocks and isinstance(p, int) else 0 for p in places]
-    return Owners(number[groups.codes], _labels(trace, sources, ranks, processes), ranks, clocks)
+    return Owners(number[groups.codes], _labels(index, sources, ranks, processes), ranks, clocks)
 
 
 def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
@@ -91,9 +91,9 @@ def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
     return grouping.Key(np.where(rank.codes == 0, alone[place.codes], rank.codes), rank.labels)
 
 
-def _split_by_process(trace: Trace, place: grouping.Key, rank: grouping.Key, pid: grouping.Key) -> Mask:
+def _split_by_process(index: TraceIndex, place: grouping.Key, rank: grouping.Key, pid: grouping.Key) -> Mask:
     """Return for each row whether its process is an owner of its own."""
-    telling = np.flatnonzero(grouping.kind_mask(trace.events, _TELLING) & (rank.codes == 0))
+    telling = np.flatnonzero(grouping.kind_mask(index.events, _TELLING) & (rank.codes == 0))
     count = len(place.labels)
     width = len(pid.labels)
     seen = np.unique(place.codes[telling] * width + pid.codes[telling])
@@ -104,8 +104,8 @@ def _split_by_process(trace: Trace, place: grouping.Key, rank: grouping.Key, pid
     return split
 
 
-def _labels(trace: Trace, sources: list[Cell], ranks: list[Cell], pids: list[Cell]) -> list[str]:
-    names = source_labels(trace)
+def _labels(index: TraceIndex, sources: list[Cell], ranks: list[Cell], pids: list[Cell]) -> list[str]:
+    names = source_labels(index)
     out = []
     for source, rank, pid in zip(sources, ranks, pids, strict=True):
         parts = [] if rank is None else [f"rank {rank}"]

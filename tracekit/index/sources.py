@@ -7,24 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.analysis.intervals import I64
-from tracekit.trace import SourceFacts, Trace
+from tracekit.index.trace_index import TraceIndex
+from tracekit.trace import SourceFacts
 
 
-def facts_by_source(trace: Trace) -> dict[int, SourceFacts]:
+def facts_by_source(index: TraceIndex) -> dict[int, SourceFacts]:
     """Return the facts of each input by the number that the column `source` has for it.
 
     Where an input among several failed the numbers have gaps: the ledgers, one an input, know them.
     """
-    facts = trace.run.sources
-    numbers = [ledger.source for ledger in trace.ledgers]
+    facts = index.run.sources
+    numbers = [ledger.source for ledger in index.ledgers]
     if len(numbers) != len(facts) or len(set(numbers)) < len(numbers):
         numbers = list(range(len(facts)))
     return dict(zip(numbers, facts, strict=True))
 
 
-def source_labels(trace: Trace) -> dict[int, str]:
+def source_labels(index: TraceIndex) -> dict[int, str]:
     """Return a short label for each input: its NAME=, else its file's name, else its path; no two are alike."""
-    facts = facts_by_source(trace)
+    facts = facts_by_source(index)
     short = {number: fact.label or Path(fact.path).name for number, fact in facts.items()}
     taken = list(short.values())
     labels: dict[int, str] = {}
@@ -40,14 +41,14 @@ def source_label(labels: dict[int, str], source: int) -> str:
     return labels.get(source, f"input {source}")
 
 
-def synthetic_sources(trace: Trace) -> list[int]:
+def synthetic_sources(index: TraceIndex) -> list[int]:
     """Return the inputs whose files hold durations alone: their starts were laid end to end by the reader."""
-    return sorted(number for number, facts in facts_by_source(trace).items() if facts.synthetic_time)
+    return sorted(number for number, facts in facts_by_source(index).items() if facts.synthetic_time)
 
 
-def several_clocks(trace: Trace) -> bool:
+def several_clocks(index: TraceIndex) -> bool:
     """Tell whether the inputs share no clock: then each stands at its own zero."""
-    return trace.run.origin_ns is None and len(trace.run.sources) > 1
+    return index.run.origin_ns is None and len(index.run.sources) > 1
 
 
 def spans(codes: I64, n_groups: int, starts: I64, ends: I64) -> tuple[I64, I64]:

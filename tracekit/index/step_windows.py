@@ -18,9 +18,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 
 COLUMNS = frozenset({"step", "name"})
 
@@ -47,14 +47,14 @@ class Windows:
     by_launch: bool
 
 
-def host_steps(trace: Trace, places: grouping.Groups) -> tuple[list[Steps], int]:
+def host_steps(index: TraceIndex, places: grouping.Groups) -> tuple[list[Steps], int]:
     """Return the steps of each process, and how many were left out since they lie within another."""
-    picked = grouping.pick(trace, {Kind.STEP})
+    picked = grouping.pick(index, {Kind.STEP})
     if not picked.rows.size:
         return [], 0
     place = grouping.Key(places.codes[picked.rows], range(places.count))
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
-    numbers = trace.events.column("step").take(picked.rows).to_pylist()
+    numbers = index.events.column("step").take(picked.rows).to_pylist()
     found, inside = [], 0
     for g in range(groups.count):
         mine = np.flatnonzero(groups.codes == g)
@@ -76,7 +76,7 @@ def windows_on(devices: Devices, device: Device, steps: list[Steps], launched: L
     Where no work of the device has a known launch: the host ranges, if one process alone has steps.
     """
     candidates = [s for s in steps if s.source == device.source and s.place == device.place]
-    call = launched.launch[device.index]
+    call = launched.launch[device.positions]
     linked = call >= 0
     if not linked.any():
         if len(candidates) != 1:
@@ -84,12 +84,12 @@ def windows_on(devices: Devices, device: Device, steps: list[Steps], launched: L
         only = candidates[0]
         ends = np.minimum(only.ends, np.append(only.starts[1:], only.ends[-1:]))
         return [Windows(only, only.starts, ends, False)]
-    events = devices.trace.events
+    events = devices.index.events
     call = call[linked]
     begun = events.column("ts_ns").to_numpy()[call]
     pids = events.column("pid")
     pid, pid_known = pids.fill_null(0).to_numpy()[call], pids.is_valid().to_numpy()[call]
-    work = device.index[linked]
+    work = device.positions[linked]
     found = []
     for each in candidates:
         own = ~pid_known if each.pid is None else pid_known & (pid == each.pid)

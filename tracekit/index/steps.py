@@ -10,8 +10,8 @@ from tracekit.analysis.intervals import I64, Ranges, merge
 from tracekit.analysis.nesting import nest
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
 HINT = (
@@ -33,9 +33,9 @@ class Steps:
     notes: list[str]
 
 
-def find(trace: Trace, owners: _owners.Owners) -> Steps:
+def find(index: TraceIndex, owners: _owners.Owners) -> Steps:
     """Return the outermost steps of each thread, by owner and start."""
-    picked = grouping.pick(trace, {Kind.STEP})
+    picked = grouping.pick(index, {Kind.STEP})
     owner = owners.codes[picked.rows]
     thread = picked.key("tid")
     pid = picked.key("pid")
@@ -60,9 +60,9 @@ def covered(ranges: Ranges, at: I64) -> I64:
     return np.where(which > 0, before[np.maximum(which - 1, 0)] + inside, 0)
 
 
-def busy_inside(trace: Trace, steps: Steps) -> list[int | None]:
+def busy_inside(index: TraceIndex, steps: Steps) -> list[int | None]:
     """Return the union of device work inside each step; None where its owner has no device work at all."""
-    work = grouping.pick(trace, DEVICE_WORK)
+    work = grouping.pick(index, DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     busy: list[int | None] = [None] * steps.rows.size
     for o in np.unique(steps.owner).tolist():

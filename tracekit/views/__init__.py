@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from tracekit.index.clocks import by_clock
-from tracekit.trace import Trace
+from tracekit.index.trace_index import TraceIndex
 from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
@@ -54,6 +54,6 @@ SUMMARY: tuple[str, ...] = (
 """What a summary shows when no view is named: what most people ask first. `--view all` has every table."""
 
 
-def clocks_of(trace: Trace) -> int:
+def clocks_of(index: TraceIndex) -> int:
     """Return on how many clocks its events stand: times of different ones cannot be held against each other."""
-    return by_clock(trace).count
+    return by_clock(index).count

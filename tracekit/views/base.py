@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tracekit.analysis.intervals import I64
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Quantity:
     whole: Quantity | None = None
 
 
-Compute = Callable[[Trace, ViewOptions], Section]
-Define = Callable[[Trace, ViewOptions, Mapping[str, Cell], str], Quantity | None]
+Compute = Callable[[TraceIndex, ViewOptions], Section]
+Define = Callable[[TraceIndex, ViewOptions, Mapping[str, Cell], str], Quantity | None]
 """From a trace, options, the cells of a row of the view's table ({}: all rows together) and a column: what it measures;
 None where a column has no such definition."""
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import ViewOptions
@@ -17,7 +17,7 @@ COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "
 
 
 def by_name(
-    trace: Trace,
+    index: TraceIndex,
     options: ViewOptions,
     *,
     view: str,
@@ -35,8 +35,8 @@ def by_name(
     names = (*COLUMNS, "kind") if show_kind else COLUMNS
     notes: list[str] = []
     tabulate.check_sort(options, names)
-    tabulate.require(trace, view, columns)
-    picked = grouping.pick(trace, kinds)
+    tabulate.require(index, view, columns)
+    picked = grouping.pick(index, kinds)
     if picked.rows.size:
         keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
         threads = thread_keys(picked) if options.thread_sep and show_kind else []
@@ -48,26 +48,26 @@ def by_name(
         blocks: list[tuple[Cell, ...]] = []
         if threads:
             blocks = list(zip(*groups.labels[len(keys) :], strict=True))
-            shown.extend(thread_columns(trace, blocks))
+            shown.extend(thread_columns(index, blocks))
         elif options.thread_sep:
             notes.append(f"{what}s run on streams, not on threads: one block for all")
         shown.extend(tabulate.statistic_columns(of, blocks))
         table = tabulate.finish(table_name(what), title, shown, options, blocks=blocks)
-        notes += [tabulate.PERCENTILE_NOTE, *picked.notes(what), *totals.both_note(trace, kinds, what)]
+        notes += [tabulate.PERCENTILE_NOTE, *picked.notes(what), *totals.both_note(index, kinds, what)]
         notes += tabulate.option_notes(options, table)
         return Section(view, title, (table,), notes=tuple(notes))
     return from_totals(
-        trace, options, view=view, title=title, kinds=kinds, what=what, show_kind=show_kind,
+        index, options, view=view, title=title, kinds=kinds, what=what, show_kind=show_kind,
         notes=[*notes, *picked.notes(what)],
     )  # fmt: skip
 
 
 def from_totals(
-    trace: Trace, options: ViewOptions, *, view: str, title: str, kinds: Collection[Kind], what: str,
+    index: TraceIndex, options: ViewOptions, *, view: str, title: str, kinds: Collection[Kind], what: str,
     show_kind: bool = False, notes: Sequence[str] = (),
 ) -> Section:  # fmt: skip
     """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count."""
-    of_totals = totals.summed(trace, kinds, ("name", "kind") if show_kind else ("name",))
+    of_totals = totals.summed(index, kinds, ("name", "kind") if show_kind else ("name",))
     if not len(of_totals):
         return tabulate.nothing(view, title, what, options, notes)
     shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
@@ -96,11 +96,11 @@ def thread_keys(picked: grouping.Picked) -> list[grouping.Key]:
     return [picked.key(column) for column in ("source", "pid", "tid")]
 
 
-def thread_columns(trace: Trace, blocks: list[tuple[Cell, ...]]) -> list[Column]:
+def thread_columns(index: TraceIndex, blocks: list[tuple[Cell, ...]]) -> list[Column]:
     """Return thread (its name), pid, tid, and the source where there are several. blocks: (source, pid, tid) a row."""
-    labels = source_labels(trace)
+    labels = source_labels(index)
     threads: list[Cell] = [
-        trace.run.threads.get(block, "no thread known" if block[2] is None else f"thread {block[2]}")
+        index.run.threads.get(block, "no thread known" if block[2] is None else f"thread {block[2]}")
         for block in blocks
     ]
     columns = [

@@ -16,25 +16,25 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock, by_input
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.views.base import Define, Quantity, ViewOptions
 
 Mask = npt.NDArray[np.bool_]
 STATISTICS = ("avg", "min", "max", "std", "p50", "p95", "p99")
 
 
-def quantity(trace: Trace, mask: Mask, measure: str, words: str, *, lanes: I64 | None = None) -> Quantity:
+def quantity(index: TraceIndex, mask: Mask, measure: str, words: str, *, lanes: I64 | None = None) -> Quantity:
     """Return the quantity of whole rows. mask: shape (events,); rows without a duration are left out.
 
     lanes: shape (events,), a code for each row; None: one lane a clock.
     """
-    dur = trace.events.column("dur_ns")
+    dur = index.events.column("dur_ns")
     rows = np.flatnonzero(mask & dur.is_valid().to_numpy())
-    starts: I64 = trace.events.column("ts_ns").to_numpy()[rows]
+    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
     ends = starts + np.maximum(dur.fill_null(0).to_numpy()[rows], 0)
-    clocks = by_clock(trace).codes[rows]
+    clocks = by_clock(index).codes[rows]
     of_lane = clocks if lanes is None else lanes[rows]
     return Quantity(words, measure, rows, starts, ends, of_lane, clocks)
 
@@ -46,11 +46,11 @@ def ratio(part: Quantity, whole: Quantity, words: str) -> Quantity:
     )
 
 
-def where(trace: Trace, **labels: Cell) -> Mask:
+def where(index: TraceIndex, **labels: Cell) -> Mask:
     """Return shape (events,): rows whose columns have these values; None is null."""
-    out = np.ones(trace.events.num_rows, np.bool_)
+    out = np.ones(index.events.num_rows, np.bool_)
     for column, value in labels.items():
-        values = trace.events.column(column)
+        values = index.events.column(column)
         found = values.is_null() if value is None else pc.fill_null(pc.equal(values, value), False)
         out &= found.to_numpy(zero_copy_only=False)
     return out
@@ -59,86 +59,86 @@ def where(trace: Trace, **labels: Cell) -> Mask:
 def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",)) -> Define:
     """Return the definitions of a table of durations by name (and other keys): calls, total, statistics, ratio."""
 
-    def define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
-        every = grouping.kind_mask(trace.events, kinds)
+    def define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+        every = grouping.kind_mask(index.events, kinds)
         if not every.any():
             return None  # the table is made of totals
-        mask = every & where(trace, **{key: row[key] for key in keys if key in row})
+        mask = every & where(index, **{key: row[key] for key in keys if key in row})
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
         if column == "total":
-            return quantity(trace, mask, "sum", f"sum of the durations of {who}: what overlaps counts twice")
+            return quantity(index, mask, "sum", f"sum of the durations of {who}: what overlaps counts twice")
         if column == "calls":
-            return quantity(trace, mask, "count", f"number of {who} that have a duration")
+            return quantity(index, mask, "count", f"number of {who} that have a duration")
         if column == "ratio":
-            part = quantity(trace, mask, "sum", f"sum of the durations of {who}")
-            whole = quantity(trace, every, "sum", f"sum of the durations of all {what}s")
+            part = quantity(index, mask, "sum", f"sum of the durations of {who}")
+            whole = quantity(index, every, "sum", f"sum of the durations of all {what}s")
             return ratio(part, whole, f"{part.words} / {whole.words}")
         if column in STATISTICS:
             measure = "mean" if column == "avg" else column
-            return quantity(trace, mask, measure, f"{measure} of the durations of {who}")
+            return quantity(index, mask, measure, f"{measure} of the durations of {who}")
         return None
 
     return define
 
 
-def span(trace: Trace, lanes: I64, mask: Mask, words: str) -> Quantity:
+def span(index: TraceIndex, lanes: I64, mask: Mask, words: str) -> Quantity:
     """Return first start to last end of the rows of each lane, rows without a duration too; lanes are added."""
     rows = np.flatnonzero(mask)
-    starts: I64 = trace.events.column("ts_ns").to_numpy()[rows]
-    ends = starts + np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    ends = starts + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
     found, first, codes = np.unique(lanes[rows], return_index=True, return_inverse=True)
     low, high = spans(codes, found.size, starts, ends)
     none = np.full(found.size, -1, np.int64)
-    return Quantity(words, "sum", none, low, high, found, by_clock(trace).codes[rows[first]])
+    return Quantity(words, "sum", none, low, high, found, by_clock(index).codes[rows[first]])
 
 
-def of_kinds(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+def of_kinds(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define the cells of the view overview."""
-    every = np.ones(trace.events.num_rows, np.bool_)
-    mask = every & where(trace, **{key: row[key] for key in ("kind",) if key in row})
-    placed = ~np.isin(trace.events.column("source").to_numpy(), synthetic_sources(trace))
+    every = np.ones(index.events.num_rows, np.bool_)
+    mask = every & where(index, **{key: row[key] for key in ("kind",) if key in row})
+    placed = ~np.isin(index.events.column("source").to_numpy(), synthetic_sources(index))
     who = f"rows of kind {row['kind']}" if "kind" in row else "rows"
     if column in row and row[column] is None:
         return None  # none of them has a duration
     if column == "total":
-        return quantity(trace, mask, "sum", f"sum of the durations of all {who}: what overlaps counts twice")
-    united = quantity(trace, mask & placed, "union", f"time with at least one of the {who}, on any thread or stream")
+        return quantity(index, mask, "sum", f"sum of the durations of all {who}: what overlaps counts twice")
+    united = quantity(index, mask & placed, "union", f"time with at least one of the {who}, on any thread or stream")
     if column == "union":
         return united
     if column == "share":
-        whole = span(trace, by_clock(trace).codes, placed, "span of the trace, first start to last end")
+        whole = span(index, by_clock(index).codes, placed, "span of the trace, first start to last end")
         return ratio(united, whole, f"{united.words} / {whole.words}")
     return None
 
 
-def of_devices(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define the cells of the view device."""
-    events = trace.events
+    events = index.events
     work = grouping.kind_mask(events, DEVICE_WORK)
     kernel = grouping.kind_mask(events, {Kind.KERNEL})
-    mine = work & where(trace, **{key: row[key] for key in ("device", "rank", "pid") if key in row})
+    mine = work & where(index, **{key: row[key] for key in ("device", "rank", "pid") if key in row})
     if "source" in row:
-        labels = source_labels(trace)
+        labels = source_labels(index)
         of_row = [number for number in events.column("source").unique().to_pylist()
                   if source_label(labels, number) == row["source"]]  # fmt: skip
         mine &= np.isin(events.column("source").to_numpy(), of_row)
-    inputs = by_input(trace)
+    inputs = by_input(index)
     all_rows = np.arange(events.num_rows)
     keys = [grouping.key_of(events, name, all_rows) for name in ("source", "rank", "device")]
     lanes = grouping.group_by(*keys, grouping.Key(inputs.codes, range(inputs.count))).codes
     one = "of the device" if row else "of each device"
-    kernels = quantity(trace, mine & kernel, "union", f"time in which at least one kernel {one} ran", lanes=lanes)
-    busy = quantity(trace, mine, "union", f"time in which a kernel, copy or memset {one} ran", lanes=lanes)
+    kernels = quantity(index, mine & kernel, "union", f"time in which at least one kernel {one} ran", lanes=lanes)
+    busy = quantity(index, mine, "union", f"time in which a kernel, copy or memset {one} ran", lanes=lanes)
     if column == "kernel_time":
         return kernels
     if column == "busy_time":
         return busy
     if column == "kernels":
-        return quantity(trace, mine & kernel, "count", f"number of kernels {one}")
+        return quantity(index, mine & kernel, "count", f"number of kernels {one}")
     if column == "copies":
-        return quantity(trace, mine & ~kernel, "count", f"number of copies and memsets {one}")
+        return quantity(index, mine & ~kernel, "count", f"number of copies and memsets {one}")
     of_inputs = np.isin(inputs.codes, np.unique(inputs.codes[mine]))
-    whole = span(trace, inputs.codes, of_inputs, "first start to last end of all rows of the input, host rows too")
+    whole = span(index, inputs.codes, of_inputs, "first start to last end of all rows of the input, host rows too")
     if column == "span":
         return whole
     if column in ("utilization", "busy"):

@@ -9,8 +9,8 @@ from itertools import compress
 
 from tracekit.analysis.statistics import Grouped
 from tracekit.errors import UsageError
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 
@@ -46,9 +46,9 @@ _PLACES = frozenset({
 """Columns that tell where a row is from, or which of several of a name it is."""
 
 
-def require(trace: Trace, view: str, columns: Iterable[str]) -> None:
+def require(index: TraceIndex, view: str, columns: Iterable[str]) -> None:
     """Raise UsageError where the trace was read without a column that the view needs."""
-    lacking = sorted(set(columns) - set(trace.events.schema.names))
+    lacking = sorted(set(columns) - set(index.events.schema.names))
     if lacking:
         raise UsageError(
             f"the view {view} needs the column {lacking[0]}, which this trace was read without",

@@ -14,8 +14,8 @@ from typing import Any
 
 from tracekit.index.grouping import INT64_MAX, kind_mask, plural, too_long
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.tabulate import ratios
 
@@ -48,22 +48,22 @@ class Summed:
         return [row[name] for row in self.rows]
 
 
-def count_totals(trace: Trace, kinds: Collection[str]) -> int:
+def count_totals(index: TraceIndex, kinds: Collection[str]) -> int:
     """Return how many rows of TOTALS with a time are of these kinds."""
-    table = trace.totals
+    table = index.totals
     if not table.num_rows:
         return 0
     timed = table.column("total_ns").is_valid().to_numpy()
     return int((kind_mask(table, kinds) & timed).sum())
 
 
-def both_note(trace: Trace, kinds: Collection[str], what: str) -> list[str]:
+def both_note(index: TraceIndex, kinds: Collection[str], what: str) -> list[str]:
     """Return a note where a trace with events of these kinds has totals of them too, which are not added."""
-    count = count_totals(trace, kinds)
+    count = count_totals(index, kinds)
     return [f"counted from events, not from the {plural('row', count)} of {what} totals beside them"] * bool(count)
 
 
-def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+def summed(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Summed:
     """Return the rows of these kinds merged by `by` (columns of TOTALS) within their block and device.
 
     range: the NVTX range that a table is of (nvprof summaries), from `args`; None for the whole run.
@@ -72,32 +72,34 @@ def summed(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
     says for a row that stands alone (rounded to ns); of merged rows the mean is total / calls, a median is unknown.
     Raises: TracekitError where a sum exceeds int64.
     """
-    return _summed(trace, kinds, by, lambda row: row["total_ns"] is not None)
+    return _summed(index, kinds, by, lambda row: row["total_ns"] is not None)
 
 
-def sized(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+def sized(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Summed:
     """Return the rows of these kinds that have a size and no time, merged likewise (nsys cuda_gpu_mem_size_sum)."""
-    return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["bytes"] is not None)
+    return _summed(index, kinds, by, lambda row: row["total_ns"] is None and row["bytes"] is not None)
 
 
-def counted(trace: Trace, kinds: Collection[str], by: Sequence[str]) -> Summed:
+def counted(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Summed:
     """Return the rows of these kinds that have a count and no time, merged likewise (page faults of unified memory)."""
-    return _summed(trace, kinds, by, lambda row: row["total_ns"] is None and row["calls"] is not None)
+    return _summed(index, kinds, by, lambda row: row["total_ns"] is None and row["calls"] is not None)
 
 
-def of_header(trace: Trace) -> Summed:
+def of_header(index: TraceIndex) -> Summed:
     """Return the times that the head or foot of a printed report says of all its tables together, a row each."""
-    table = trace.totals
+    table = index.totals
     rows = [
         {**row, "range": None}
         for row in (table.to_pylist() if table.num_rows else ())
         if row["section"] == HEADER and row["total_ns"] is not None
     ]
-    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(trace))
+    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(index))
 
 
-def _summed(trace: Trace, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]) -> Summed:
-    table = trace.totals
+def _summed(
+    index: TraceIndex, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]
+) -> Summed:
+    table = index.totals
     merged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     if table.num_rows:
         for row in table.filter(kind_mask(table, kinds)).to_pylist():
@@ -106,7 +108,7 @@ def _summed(trace: Trace, kinds: Collection[str], by: Sequence[str], fits: Calla
                 key = tuple(row[k] for k in (*_BLOCK, "device", *by))
                 merged.setdefault(key, []).append(row)
     rows = [_merged(some) for some in merged.values()]
-    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(trace))
+    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(index))
 
 
 def _range(args: str | None) -> str | None:

@@ -25,8 +25,8 @@ from tracekit.compat.fluid._tables import (
     sort_key,
 )
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 
@@ -63,11 +63,11 @@ class Printed:
         return bool(self.fact("Threads"))
 
 
-def printed_reports(trace: Trace) -> list[Printed]:
+def printed_reports(index: TraceIndex) -> list[Printed]:
     """Return the reports in a trace's TOTALS, in the order of files and text."""
-    sources = {n for n, facts in facts_by_source(trace).items() if facts.format == _FORMAT or "reports" in facts.facts}
+    sources = {n for n, facts in facts_by_source(index).items() if facts.format == _FORMAT or "reports" in facts.facts}
     found: dict[tuple[int, int], Printed] = {}
-    for row in trace.totals.to_pylist() if sources and trace.totals.num_rows else ():
+    for row in index.totals.to_pylist() if sources and index.totals.num_rows else ():
         if row["source"] not in sources:
             continue
         row["args"] = _args(row["args"])
@@ -93,12 +93,12 @@ def number(text: object) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def tables_of_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
+def tables_of_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables of the reports in TOTALS, and notes. Raises: UsageError for another key of --sort."""
     key = sort_key(options)
-    layouts = {n: _layouts(facts.facts.get("reports")) for n, facts in facts_by_source(trace).items()}
+    layouts = {n: _layouts(facts.facts.get("reports")) for n, facts in facts_by_source(index).items()}
     tables: list[ReportTable] = []
-    for count, report in enumerate(printed_reports(trace)):
+    for count, report in enumerate(printed_reports(index)):
         layout = layouts.get(report.source, {}).get(report.run, {})
         tables += _tables(report, layout, key, options, f"_{count + 1}" if count else "")
     return tables, ["a report that was printed has six digits of each figure"] if tables else []

@@ -17,9 +17,10 @@ from tracekit.compat.fluid._names import BLOCK
 from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 COLUMNS = frozenset(
     {"ts_ns", "dur_ns", "event_id", "name", "kind", "source", "pid", "tid", "correlation", "bytes", "args", "device"}
@@ -58,9 +59,9 @@ class Ranges:
         return len(self.rows)
 
 
-def ranges_of(trace: Trace) -> Ranges:
+def ranges_of(index: TraceIndex) -> Ranges:
     """Return the ranges of a trace. Raises: OverflowError for a range longer than int64 holds."""
-    events = trace.events
+    events = index.events
     dur = events.column("dur_ns")
     is_range = ~kind_mask(events, NOT_RANGES) & dur.is_valid().to_numpy()
     is_cut = _holds(events, '"unfinished":true') & is_range
@@ -72,10 +73,10 @@ def ranges_of(trace: Trace) -> Ranges:
     starts = events.column("ts_ns").to_numpy()[rows]
     durations = dur.fill_null(0).to_numpy()[rows]
     host = np.maximum(durations, 0)
-    thread, labels = _threads(trace, rows, starts)
+    thread, labels = _threads(index, rows, starts)
     tree = nest(thread, starts, starts + host)
     name = codes[rows] % len(names)
-    gpu, notes, has_gpu = _gpu_ns(trace, _Found(rows, names, name, thread, labels, starts, host, tree.parent))
+    gpu, notes, has_gpu = _gpu_ns(index, _Found(rows, names, name, thread, labels, starts, host, tree.parent))
     order = np.lexsort((-events.column("event_id").to_numpy()[rows], -starts, starts + host, -thread))
     if blocks := int(is_block.sum()):
         notes.append(f"left out, as they hold the events of others: {plural('range', blocks)} named block_...")
@@ -94,12 +95,12 @@ def _holds(events: pa.Table, text: str) -> Mask:
     return found
 
 
-def _threads(trace: Trace, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple[Cell, ...]]]:
+def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple[Cell, ...]]]:
     """Return the number of each range's thread: fluid's own in a file of fluid, else counted by the first start.
 
     A range that overlaps others of its thread has its thread in `args`.
     """
-    events = trace.events
+    events = index.events
     tids = events.column("tid").take(pa.array(rows))
     if tids.null_count:
         found = pc.extract_regex(events.column("args").take(pa.array(rows)), r'"tid":(?P<tid>[0-9]{1,18})[,}]')
@@ -107,7 +108,7 @@ def _threads(trace: Trace, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple
     key = key_of(pa.table({"tid": tids}), "tid", np.arange(len(rows)))
     groups = group_by(key_of(events, "source", rows), key_of(events, "pid", rows), key)
     labels = list(zip(*groups.labels, strict=True))
-    fluid = {number for number, facts in facts_by_source(trace).items() if facts.facts.get("tool") == TOOL}
+    fluid = {number for number, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL}
     own_numbers = [label[2] for label in labels]
     if {label[0] for label in labels} <= fluid and None not in own_numbers and len(set(own_numbers)) == len(labels):
         numbers = np.array([int(n) for n in own_numbers if n is not None], np.int64)
@@ -133,13 +134,13 @@ class _Found:
     parent: I64
 
 
-def _gpu_ns(trace: Trace, of: _Found) -> tuple[I64, list[str], bool]:
+def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
     """Return how long the device work ran that each range launched, notes, and whether there is any.
 
     Where a launch is known by its correlation, it belongs to all ranges around it; else work belongs to the ranges of
     its name, which fluid's profile gives it, and to those around them.
     """
-    events = trace.events
+    events = index.events
     work = np.flatnonzero(kind_mask(events, DEVICE_WORK) & events.column("dur_ns").is_valid().to_numpy())
     spent = np.zeros(len(of.rows), np.int64)
     if not len(work):
@@ -147,7 +148,7 @@ def _gpu_ns(trace: Trace, of: _Found) -> tuple[I64, list[str], bool]:
     ran = np.maximum(events.column("dur_ns").fill_null(0).to_numpy()[work], 0)
     if float(ran.sum(dtype=np.float64)) >= INT64_MAX:
         raise too_long()
-    launch = launches_of(trace, work).launch
+    launch = launches_of(index, work).launch
     known = launch >= 0
     _within(spent, events, of, launch[known], ran[known])
     unknown = _by_name(spent, events, of, work[~known], ran[~known])

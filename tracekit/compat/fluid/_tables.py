@@ -18,9 +18,9 @@ from tracekit.compat.fluid._ranges import TOOL, Ranges, ranges_of
 from tracekit.errors import UsageError
 from tracekit.index.grouping import kind_mask
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, ReportTable
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 
@@ -45,16 +45,16 @@ def sort_key(options: ViewOptions) -> str:
     return key
 
 
-def tables_of(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
+def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables of the reports that fluid would print of the ranges of a trace, and notes; none without ranges.
 
     Raises: UsageError for another key of --sort; TracekitError where a sum exceeds int64.
     """
     key = sort_key(options)
-    of = ranges_of(trace)
-    if not len(of) and not any("state" in facts.facts for facts in trace.run.sources):
+    of = ranges_of(index)
+    if not len(of) and not any("state" in facts.facts for facts in index.run.sources):
         return [], list(of.notes)
-    layout, state, notes = _manner(trace, of)
+    layout, state, notes = _manner(index, of)
     names = numbered([of.names[code] for code in dict.fromkeys(of.name.tolist())])
     plain = [names.get(name, name) for name in of.names]
     detail = options.op_detail
@@ -78,17 +78,17 @@ def tables_of(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], li
             suffix=f"_{count + 1}" if count else "", title=f"Profiling Report: {title}",
         )  # fmt: skip
     if layout == NEW:
-        tables.append(memory_table(_allocations(trace)))
+        tables.append(memory_table(_allocations(index)))
     return tables, [*of.notes, *notes]
 
 
-def _manner(trace: Trace, of: Ranges) -> tuple[str, str, list[str]]:
+def _manner(index: TraceIndex, of: Ranges) -> tuple[str, str, list[str]]:
     """Return layout and state, and notes where they are a guess.
 
     The profile itself says neither. Paddle 1.8 wrote whole us into it; a later one is written in the state All.
     """
-    facts = list(facts_by_source(trace).values())
-    starts = trace.events.column("ts_ns").to_numpy()[of.rows]
+    facts = list(facts_by_source(index).values())
+    starts = index.events.column("ts_ns").to_numpy()[of.rows]
     is_fluid = any(fact.facts.get("tool") == TOOL for fact in facts)
     whole_us = not (starts % 1000).any() and not (of.host_ns % 1000).any()
     layout = OLD if is_fluid and whole_us else NEW
@@ -211,10 +211,10 @@ def memory_table(rows: Sequence[MemoryRow]) -> ReportTable:
     return ReportTable(MEMORY, "Memory Profiling Report", columns)
 
 
-def _allocations(trace: Trace) -> list[MemoryRow]:
+def _allocations(index: TraceIndex) -> list[MemoryRow]:
     """Return allocations and frees of fluid's profile by place and by the event in which they happened."""
-    events = trace.events
-    fluid = [n for n, facts in facts_by_source(trace).items() if facts.facts.get("tool") == TOOL]
+    events = index.events
+    fluid = [n for n, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL]
     rows = np.flatnonzero(
         kind_mask(events, [Kind.MEMORY]) & np.isin(events.column("source").to_numpy(), fluid)
         & events.column("bytes").is_valid().to_numpy()

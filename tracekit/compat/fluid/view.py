@@ -19,8 +19,8 @@ from tracekit.compat.fluid._ranges import COLUMNS, Ranges, ranges_of
 from tracekit.compat.fluid._tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -31,39 +31,39 @@ SORTS = ("name", "calls", "total", "gpu_time", "avg", "min", "max", "std", "p50"
 _WHAT = "a range of the host"
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section: from EVENTS where there are ranges of the host, else from the TOTALS of printed reports.
 
     Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
     """
-    tabulate.require(trace, NAME, COLUMNS)
+    tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
-        return _as_upstream(trace, options)
+        return _as_upstream(index, options)
     if options.sorted_by == "default":  # upstream's word for the order of the first end, which is that of its text
         options = replace(options, sorted_by="")
     tabulate.check_sort(options, SORTS)
-    of = ranges_of(trace)
+    of = ranges_of(index)
     if len(of):
-        return _from_events(trace, of, options)
-    reports = printed_reports(trace)
+        return _from_events(index, of, options)
+    reports = printed_reports(index)
     left = [r for r in reports if r.merged is options.thread_sep and _beside(r, reports)]
     rows = [(report, row) for report in reports if report not in left for row in _chosen(report, options)]
     if rows:
-        return _from_printed(trace, rows, options, len(left))
+        return _from_printed(index, rows, options, len(left))
     return tabulate.nothing(NAME, TITLE, "host range", options, of.notes)
 
 
-def _as_upstream(trace: Trace, options: ViewOptions) -> Section:
-    tables, notes = tables_of(trace, options)
+def _as_upstream(index: TraceIndex, options: ViewOptions) -> Section:
+    tables, notes = tables_of(index, options)
     if not tables:
-        tables, more = tables_of_printed(trace, options)
+        tables, more = tables_of_printed(index, options)
         notes += more
     if not tables:
         return Section(NAME, TITLE, notes=(f"needs {_WHAT} with a duration; this trace has none", *notes))
     return Section(NAME, TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _from_events(trace: Trace, of: Ranges, options: ViewOptions) -> Section:
+def _from_events(index: TraceIndex, of: Ranges, options: ViewOptions) -> Section:
     kept = np.arange(len(of))
     notes = [tabulate.PERCENTILE_NOTE, *of.notes]
     if not options.op_detail:
@@ -86,7 +86,7 @@ def _from_events(trace: Trace, of: Ranges, options: ViewOptions) -> Section:
     blocks: list[tuple[Cell, ...]] = []
     if options.thread_sep:
         blocks = [of.labels[thread] for thread in threads if isinstance(thread, int)]
-        columns += thread_columns(trace, blocks)
+        columns += thread_columns(index, blocks)
     found = tabulate.statistic_columns(stats)
     if of.has_gpu:
         spent = grouping.statistics(groups, of.gpu_ns[kept]).total.tolist()
@@ -153,7 +153,7 @@ def _chosen(report: Printed, options: ViewOptions) -> list[dict[str, Any]]:
 
 
 def _from_printed(
-    trace: Trace, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions, left: int
+    index: TraceIndex, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions, left: int
 ) -> Section:
     rows = [row for _, row in found]
     blocks: list[tuple[Cell, ...]] = [
@@ -164,7 +164,7 @@ def _from_printed(
         # A page on the web loses the blanks that a level is, but not the names of the parts.
         if not row["args"].get("level") and role_of(str(row["name"])) is Role.ORDINARY:
             whole[block] = whole.get(block, 0) + row["total_ns"]
-    labels = source_labels(trace)
+    labels = source_labels(index)
     gpu = [number(row["args"].get("gpu_time")) for row in rows]
     columns = [
         Column("name", "Name", Unit.TEXT, [row["name"] for row in rows]),

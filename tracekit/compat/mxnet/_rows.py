@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from tracekit.analysis.intervals import I64
 from tracekit.index.grouping import Groups, Key, group_by, key_of, kind_mask, plural
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "name", "kind", "source", "value", "bytes", "device", "args"})
 TOOL = "MXNet profiler"
@@ -60,10 +60,10 @@ class Rows:
     notes: tuple[str, ...]
 
 
-def rows_of(trace: Trace) -> Rows:
+def rows_of(index: TraceIndex) -> Rows:
     """Return the rows of a trace."""
-    events = trace.events
-    mxnet = [n for n, facts in facts_by_source(trace).items() if facts.facts.get("tool") == TOOL]
+    events = index.events
+    mxnet = [n for n, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL]
     is_mxnet = np.isin(events.column("source").to_numpy(), mxnet)
     category = _categories(events)
     args = events.column("args")

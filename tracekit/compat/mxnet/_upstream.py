@@ -19,8 +19,8 @@ from tracekit.compat.mxnet._rows import MEMORY, Samples, bounds_of, last_of, row
 from tracekit.errors import UsageError
 from tracekit.index.grouping import INT64_MAX, statistics
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 
@@ -65,13 +65,13 @@ def sorted_lines(lines: Sequence[Line], key: str, *, ascending: bool) -> list[Li
     return sorted(by_name, key=lambda line: line.key(key) * (1 if ascending else -1))
 
 
-def tables_of(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
+def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables that MXNet would print of the events of a trace, and notes.
 
     Raises: UsageError for another key of --sort; TracekitError where a sum exceeds int64.
     """
     key, ascending = order_of(options)
-    of = rows_of(trace)
+    of = rows_of(index)
     lines: dict[str, list[Line]] = {category: [] for category in of.categories}
     stats = statistics(of.durations.groups, of.durations.ns)
     figures = zip(
@@ -83,7 +83,7 @@ def tables_of(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], li
         lines[str(category)].append(Line(str(name), count, total, low, high, total / count))
     for category, line in _counter_lines(of.counters, 1000.0):
         lines[category].append(line)
-    unit = next((u for f in facts_by_source(trace).values() if (u := f.facts.get("memory_unit")) in UNITS), "kB")
+    unit = next((u for f in facts_by_source(index).values() if (u := f.facts.get("memory_unit")) in UNITS), "kB")
     for category, line in _counter_lines(of.memory, 1 / UNITS[unit]):
         lines[category].append(line)
     tables = [
@@ -143,17 +143,17 @@ def _table(category: str, lines: Sequence[Line], unit: str, top: int) -> ReportT
     return ReportTable(category, category, tuple(columns), omitted=len(lines) - len(kept))
 
 
-def printed_sources(trace: Trace) -> list[int]:
+def printed_sources(index: TraceIndex) -> list[int]:
     """Return the inputs that are tables which MXNet printed."""
     return sorted(
-        n for n, facts in facts_by_source(trace).items() if facts.format == FORMAT or "sections" in facts.facts
+        n for n, facts in facts_by_source(index).items() if facts.format == FORMAT or "sections" in facts.facts
     )
 
 
-def printed_rows(trace: Trace) -> list[dict[str, Any]]:
+def printed_rows(index: TraceIndex) -> list[dict[str, Any]]:
     """Return the rows of TOTALS of such inputs, args read."""
-    sources = printed_sources(trace)
-    rows = [row for row in trace.totals.to_pylist() if row["source"] in sources] if sources else []
+    sources = printed_sources(index)
+    rows = [row for row in index.totals.to_pylist() if row["source"] in sources] if sources else []
     for row in rows:
         try:
             args = json.loads(row["args"]) if row["args"] else {}
@@ -163,20 +163,20 @@ def printed_rows(trace: Trace) -> list[dict[str, Any]]:
     return rows
 
 
-def tables_of_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
+def tables_of_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables as MXNet printed them, in its order unless another one is asked for. Raises: UsageError."""
     key, ascending = order_of(options)
-    facts = facts_by_source(trace)
+    facts = facts_by_source(index)
     rows: dict[tuple[int, int, str], list[dict[str, Any]]] = {}
     notes: list[str] = []
-    for source in printed_sources(trace):
+    for source in printed_sources(index):
         found = facts[source].facts.get("sections")
         for place in found if isinstance(found, list) else ():
             if isinstance(place, list) and len(place) == 2 and isinstance(place[0], int):
                 rows[source, place[0], str(place[1])] = []
         if facts[source].facts.get("form") == "json":
             notes.append(f"JSON of MXNet has {_JSON_DIGITS} digits of each figure; its tables have four decimals")
-    for row in printed_rows(trace):
+    for row in printed_rows(index):
         rows.setdefault((row["source"], row["run"], row["section"]), []).append(row)
     tables: list[ReportTable] = []
     runs = {place[:2] for place in rows}

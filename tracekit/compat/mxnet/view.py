@@ -14,8 +14,8 @@ from typing import Any
 from tracekit.compat.mxnet._rows import COLUMNS, Durations, Samples, bounds_of, last_of, rows_of
 from tracekit.compat.mxnet._upstream import printed_rows, tables_of, tables_of_printed
 from tracekit.index import grouping
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -26,21 +26,21 @@ _BYTES = {"kB": 1000, "kb": None}
 """Bytes of the unit that a table states; "kb" was 100 bytes or 1000, and the table does not say which."""
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section: from EVENTS where there are durations, counters or memory, else from printed tables.
 
     Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
     """
-    tabulate.require(trace, NAME, COLUMNS)
+    tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
-        found, said = tables_of(trace, options)
+        found, said = tables_of(index, options)
         if not found:
-            found, more = tables_of_printed(trace, options)
+            found, more = tables_of_printed(index, options)
             said += more
         needs = [] if found else ["needs events with a duration, counters or memory; this trace has none"]
         return Section(NAME, TITLE, tuple(found), notes=(*needs, *said))
     tabulate.check_sort(options, SORTS)
-    of = rows_of(trace)
+    of = rows_of(index)
     tables = [table for table in _from_events(of.durations, of.counters, of.memory, options) if table]
     notes = list(of.notes)
     if of.durations.groups.count:
@@ -49,7 +49,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if of.counters.groups.count or of.memory.groups.count:
         notes.append("the mean of a counter and of memory is that of its samples, however long each one stood")
     if not tables:
-        tables, notes = _from_printed(trace, options)
+        tables, notes = _from_printed(index, options)
     if not tables:
         return tabulate.nothing(NAME, TITLE, "timed, counter or memory", options)
     return Section(NAME, TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[0])))
@@ -110,9 +110,9 @@ def _bytes(value: float) -> int | None:
     return round(value) if abs(value) < grouping.INT64_MAX else None
 
 
-def _from_printed(trace: Trace, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
+def _from_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables of what MXNet printed: its averages of counters and memory are none, and are left out."""
-    rows = printed_rows(trace)
+    rows = printed_rows(index)
     notes = ["from a printed table: there are no percentiles"]
     timed = [row for row in rows if row["total_ns"] is not None]
     counters = [row for row in rows if row["kind"] == "counter"]

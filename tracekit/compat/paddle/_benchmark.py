@@ -20,9 +20,9 @@ import orjson
 from tracekit.analysis.intervals import I64
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, Columns
 from tracekit.index.grouping import kind_mask, plural
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
@@ -93,26 +93,26 @@ class _Timer:
         return _Perf(rows, reader / batch * 100 if batch else None)
 
 
-def benchmark(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
+def benchmark(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Perf Summary of each process: table `perf`, and `facts` with the ratio and the unit of each."""
-    require(trace, "benchmark", BENCHMARK_COLUMNS)
-    columns = Columns(trace)
+    require(index, "benchmark", BENCHMARK_COLUMNS)
+    columns = Columns(index)
     notes: list[str] = []
-    found = [*_printed(trace), *_timed(trace, columns, notes)]
+    found = [*_printed(index), *_timed(index, columns, notes)]
     if not found:
         what = f"no {_TITLE}: it needs more than {SKIPPED} steps in a recorder's log, or a printed one"
         return Section("benchmark", _TITLE, notes=(what, *notes))
     return Section("benchmark", _TITLE, (_rows(found), _facts(found)), notes=tuple(notes))
 
 
-def _timed(trace: Trace, columns: Columns, notes: list[str]) -> Iterable[_Perf]:
+def _timed(index: TraceIndex, columns: Columns, notes: list[str]) -> Iterable[_Perf]:
     """Yield the figures of each process that has steps."""
     pid, known = columns.numbers("pid")
     usable = columns.timed & ~columns.of_format(*PADDLE_FORMATS)
-    step = kind_mask(trace.events, {Kind.STEP})
+    step = kind_mask(index.events, {Kind.STEP})
     if (step & columns.of_format(*PADDLE_FORMATS)).any():
         notes.append("Paddle's traces do not hold its timer, which counts from marks of its own")
-    reads = kind_mask(trace.events, {Kind.DATALOADER}) & usable
+    reads = kind_mask(index.events, {Kind.DATALOADER}) & usable
     step &= usable
     process = np.stack((columns.source, np.where(known, pid, -1)), axis=1)
     for key in np.unique(process[step], axis=0):
@@ -143,9 +143,9 @@ def _filled(columns: Columns, steps: I64, reads: I64) -> _Timer:
     return timer
 
 
-def _printed(trace: Trace) -> Iterable[_Perf]:
+def _printed(index: TraceIndex) -> Iterable[_Perf]:
     """Yield the figures of each printed summary among the totals."""
-    totals = trace.totals
+    totals = index.totals
     keys = ("source", "run", "section", "name", "avg_ns", "max_ns", "min_ns", "value_avg", "value_max", "value_min")
     runs: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in totals.select([*keys, "unit", "args"]).to_pylist() if totals.num_rows else ():

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -58,20 +59,20 @@ def matching(texts: pa.Array, pattern: str) -> Mask:
 class Columns:
     """Columns as arrays of shape (rows of EVENTS,)."""
 
-    def __init__(self, trace: Trace) -> None:
-        events = trace.events
-        self.trace = trace
+    def __init__(self, index: TraceIndex) -> None:
+        events = index.events
+        self.index = index
         self.start: I64 = events.column("ts_ns").to_numpy()
         dur = events.column("dur_ns")
         self.timed: Mask = dur.is_valid().to_numpy()
         self.end: I64 = self.start + np.maximum(dur.fill_null(0).to_numpy(), 0)
         self.event_id: I64 = events.column("event_id").to_numpy()
         self.source: I64 = events.column("source").to_numpy().astype(np.int64)
-        self._facts = facts_by_source(trace)
+        self._facts = facts_by_source(index)
 
     def numbers(self, column: str) -> tuple[I64, Mask]:
         """Return a column's values, 0 for null, and where it has one."""
-        values = self.trace.events.column(column)
+        values = self.index.events.column(column)
         known: Mask = values.is_valid().to_numpy()
         return values.fill_null(0).to_numpy().astype(np.int64), known
 
@@ -83,7 +84,7 @@ class Columns:
 
     def in_order_of_file(self) -> Mask:
         """Return which rows come from Paddle's files, with nothing filtered away: their order tells who holds whom."""
-        cut = [ledger.source for ledger in self.trace.ledgers if ledger.filtered]
+        cut = [ledger.source for ledger in self.index.ledgers if ledger.filtered]
         found: Mask = self.of_format(*PADDLE_FORMATS) & ~np.isin(self.source, cut)
         return found
 
@@ -102,8 +103,8 @@ class Columns:
 
     def names(self) -> tuple[I64, list[str]]:
         """Return the code of each row's name, and the names."""
-        plain, texts = text_codes(self.trace.events.column("name"))
-        raw, raws = text_codes(self.trace.events.column("raw_name"))
+        plain, texts = text_codes(self.index.events.column("name"))
+        raw, raws = text_codes(self.index.events.column("raw_name"))
         number: dict[str, int] = {}
         of_plain = np.array([number.setdefault(text or "", len(number)) for text in (*texts, "")], np.int64)
         of_raw = np.array([number.setdefault(text or "", len(number)) for text in (*raws, "")], np.int64)
@@ -112,7 +113,7 @@ class Columns:
     def args(self, rows: I64) -> pa.Array:
         """Return the column `args` of these rows."""
         return pa.concat_arrays(
-            self.trace.events.column("args").take(pa.array(rows)).chunks or [pa.array([], pa.string())]
+            self.index.events.column("args").take(pa.array(rows)).chunks or [pa.array([], pa.string())]
         )
 
     def kinds(self, *, launches: bool) -> I64:
@@ -122,7 +123,7 @@ class Columns:
         """
         number = {str(kind): TYPES.index(name) for kind, name in (*_HOST.items(), *_DEVICE.items())}
         number |= {str(Kind.RUNTIME): CALL, str(Kind.DRIVER): CALL}
-        codes, texts = text_codes(self.trace.events.column("kind"))
+        codes, texts = text_codes(self.index.events.column("kind"))
         kind: I64 = np.array([number.get(text, -1) for text in texts] + [-1], np.int64)[codes]
         # Types that a newer Paddle adds are nodes of its trees; `other` of other tools is anything.
         kind[(kind == TYPES.index("Other")) & ~self.of_format(*PADDLE_FORMATS)] = -1

@@ -18,8 +18,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, TREE_COLUMNS, Mask
 from tracekit.compat.paddle._items import group
 from tracekit.compat.paddle._tree import Forest, forest
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
@@ -42,10 +43,10 @@ class _Records:
     size: I64
 
 
-def memory(trace: Trace, options: ViewOptions) -> Section:
+def memory(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the Memory Summary: tables `peaks` and `memory`, which has a column `place`."""
-    require(trace, "memory", MEMORY_COLUMNS)
-    trees = forest(trace, launches=True, memory=True)
+    require(index, "memory", MEMORY_COLUMNS)
+    trees = forest(index, launches=True, memory=True)
     records = _records(trees)
     place, places = _places(trees)
     allocated = records.type < 2
@@ -84,7 +85,7 @@ def memory(trace: Trace, options: ViewOptions) -> Section:
 
 def _records(trees: Forest) -> _Records:
     hosts, memory = trees.hosts, trees.memory
-    names, texts = text_codes(trees.columns.trace.events.column("name"))
+    names, texts = text_codes(trees.columns.index.events.column("name"))
     size, _ = trees.columns.numbers("bytes")
     size = size[memory.rows]
     number = np.array([_TYPES.index(text) if text in _TYPES else -1 for text in texts] + [-1], np.int64)

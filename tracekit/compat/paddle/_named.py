@@ -19,8 +19,8 @@ from tracekit.compat.paddle._columns import TREE_COLUMNS, TYPES, Mask
 from tracekit.compat.paddle._flops import flops
 from tracekit.compat.paddle._items import Group, Line, Sides, Times, group, line_columns, ranked, sort_key, times
 from tracekit.compat.paddle._tree import Forest, forest
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
@@ -64,10 +64,10 @@ def _step_gpu(trees: Forest, gpu: I64) -> int | None:
     return int(gpu[steps].sum()) if steps.any() else None
 
 
-def model(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
+def model(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Model Summary; no table where there are not two sorts of rows."""
-    require(trace, "model", TREE_COLUMNS)
-    trees = forest(trace)
+    require(index, "model", TREE_COLUMNS)
+    trees = forest(index)
     items = phase_items(trees)
     if len(items) < 2:
         needs = "no Model Summary: it needs steps, and forward, backward, dataloader or optimizer in them"
@@ -115,11 +115,11 @@ def _top(order: list[int], options: ViewOptions) -> list[int]:
     return order[: options.top] if options.top > 0 else order
 
 
-def operator(trace: Trace, options: ViewOptions) -> Section:
+def operator(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the Operator Summary. Raises: UsageError for an unknown key of --sort."""
-    require(trace, "operator", OPERATOR_COLUMNS)
+    require(index, "operator", OPERATOR_COLUMNS)
     key = sort_key(options)
-    trees = forest(trace)
+    trees = forest(index)
     hosts = trees.hosts
     is_op = hosts.is_kind("Operator")
     ops = np.flatnonzero(is_op)
@@ -216,11 +216,11 @@ class _Details:
         return lines
 
 
-def kernel(trace: Trace, options: ViewOptions) -> Section:
+def kernel(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the Kernel Summary, of work outside of all host events too. Raises: UsageError."""
-    require(trace, "kernel", TREE_COLUMNS)
+    require(index, "kernel", TREE_COLUMNS)
     key = sort_key(options)
-    trees = forest(trace)
+    trees = forest(index)
     rows = np.flatnonzero(trees.work_is("Kernel"))
     if not rows.size:
         return Section(
@@ -246,10 +246,10 @@ def _moves(trees: Forest) -> Mask:
     return found
 
 
-def memory_manipulation(trace: Trace, options: ViewOptions) -> Section:
+def memory_manipulation(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the Memory Manipulation Summary: user ranges named as copies or memsets, as they are seen."""
-    require(trace, "memory_manipulation", TREE_COLUMNS)
-    trees = forest(trace)
+    require(index, "memory_manipulation", TREE_COLUMNS)
+    trees = forest(index)
     hosts = trees.hosts
     rows = np.flatnonzero(hosts.is_kind("UserDefined", "PythonUserDefined") & _moves(trees))
     if not rows.size:
@@ -277,11 +277,11 @@ def _ranges(trees: Forest, rows: I64, block: I64) -> tuple[list[Line], list[str]
     return lines, [NO_STEP] if whole is None else []
 
 
-def user_defined(trace: Trace, options: ViewOptions) -> Section:
+def user_defined(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the UserDefined Summary: ranges that Python opened, but for copies. Raises: UsageError."""
-    require(trace, "user_defined", TREE_COLUMNS)
+    require(index, "user_defined", TREE_COLUMNS)
     key = sort_key(options)
-    trees = forest(trace)
+    trees = forest(index)
     hosts = trees.hosts
     rows = np.flatnonzero(hosts.is_kind("PythonUserDefined") & ~_moves(trees))
     if not rows.size:

@@ -20,9 +20,9 @@ from tracekit.compat.paddle._named import PHASES, phase_items
 from tracekit.compat.paddle._tree import Forest, forest
 from tracekit.index.grouping import kind_mask
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
 from tracekit.views.tabulate import require
@@ -37,10 +37,10 @@ _COLLECTIVE = ("nccl", "xccl")
 NO_STEPS = "no time in ProfileStep ranges: ratios to it are unknown, where Paddle stops or divides by zero"
 
 
-def device(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
+def device(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Device Summary; the table `steps` holds T."""
-    require(trace, "device", DEVICE_COLUMNS)
-    trees = forest(trace)
+    require(index, "device", DEVICE_COLUMNS)
+    trees = forest(index)
     shares = _processors(trees)
     names: list[Cell] = [name for name, _ in _CPU]
     cells: list[Cell] = [shares.get(key) for _, key in _CPU]
@@ -59,7 +59,7 @@ def device(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as 
 def _processors(trees: Forest) -> dict[str, float]:
     """Return the recorder's figures: of Paddle's extra information, else the mean of the counters that ours writes."""
     found: dict[str, float] = {}
-    for facts in facts_by_source(trees.columns.trace).values():
+    for facts in facts_by_source(trees.columns.index).values():
         for place in ("extra_info", "ExtraInfo"):
             known = facts.facts.get(place)
             for _, key in _CPU:
@@ -78,7 +78,7 @@ def _counted(trees: Forest, name: str) -> float | None:
     columns = trees.columns
     if name not in trees.names:
         return None
-    events = columns.trace.events
+    events = columns.index.events
     value = events.column("value")
     is_counter = kind_mask(events, {Kind.COUNTER}) & value.is_valid().to_numpy()
     rows = np.flatnonzero(is_counter & (trees.name == trees.names.index(name)))
@@ -121,10 +121,10 @@ def _places(trees: Forest, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return trees.columns.source[rows], np.where(known, ordinal, -1)[rows]
 
 
-def overview(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
+def overview(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Overview Summary, of host events and of device work."""
-    require(trace, "overview", OVERVIEW_COLUMNS)
-    trees = forest(trace, launches=True)
+    require(index, "overview", OVERVIEW_COLUMNS)
+    trees = forest(index, launches=True)
     total = trees.step_ns
     talk = _Communication(trees)
     host = _host_types(trees)
@@ -232,10 +232,10 @@ def _distinct(start: np.ndarray, end: np.ndarray) -> int:
     return int(np.count_nonzero((start[1:] != start[:-1]) | (end[1:] != end[:-1]))) + int(start.size > 0)
 
 
-def distributed(trace: Trace, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
+def distributed(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 - as all views
     """Return the Distribution Summary; no table where nothing is communication."""
-    require(trace, "distributed", TREE_COLUMNS)
-    trees = forest(trace)
+    require(index, "distributed", TREE_COLUMNS)
+    trees = forest(index)
     total = trees.step_ns
     talk = _Communication(trees)
     both = union(talk.host, talk.device)

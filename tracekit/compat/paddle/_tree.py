@@ -26,8 +26,8 @@ from tracekit.analysis.nesting import nest
 from tracekit.compat.paddle import _order
 from tracekit.compat.paddle._columns import CALL, HOST_TYPES, JSON, Columns, Mask, code_of
 from tracekit.index.grouping import kind_mask, plural
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,16 +121,16 @@ class Forest:
         return self.columns.end[self.work.rows] - self.columns.start[self.work.rows]
 
 
-def forest(trace: Trace, *, launches: bool = False, memory: bool = False) -> Forest:
+def forest(index: TraceIndex, *, launches: bool = False, memory: bool = False) -> Forest:
     """Return the trees of a trace, of allocations too where wanted.
 
     launches: tell launches of kernels from OperatorInner, which needs the column `args`.
     """
-    columns = Columns(trace)
+    columns = Columns(index)
     kind = columns.kinds(launches=launches)
     name, names = columns.names()
     is_host, is_call = (kind >= 0) & (kind < HOST_TYPES), kind == CALL
-    is_memory = kind_mask(trace.events, {Kind.MEMORY}) if memory else np.zeros(kind.size, np.bool_)
+    is_memory = kind_mask(index.events, {Kind.MEMORY}) if memory else np.zeros(kind.size, np.bool_)
     lane, threads = _lanes(columns, ((is_host | is_call) & columns.timed) | is_memory)
     notes = []
     if lost := int(np.count_nonzero((is_host | is_call) & (lane < 0))):

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
 from tracekit.index.grouping import Picked, group_by, pick
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "rank", "pid", "tid", "device", "stream", "step"})
 NEVER_TIMED = "Waiting"
@@ -57,9 +57,9 @@ class Graph:
     outside: int
 
 
-def graphs(trace: Trace) -> list[Graph]:
+def graphs(index: TraceIndex) -> list[Graph]:
     """Return the graph of each process that has events."""
-    picked = _operators(trace)
+    picked = _operators(index)
     if not picked.rows.size:
         return []
     processes = group_by(picked.key("source"), picked.key("rank"))
@@ -67,13 +67,13 @@ def graphs(trace: Trace) -> list[Graph]:
     for number, (source, rank) in enumerate(zip(*processes.labels, strict=True)):
         mine = np.flatnonzero(processes.codes == number)
         if isinstance(source, int):
-            made.append(_graph(trace, _part(picked, mine), source, rank if isinstance(rank, int) else None))
+            made.append(_graph(index, _part(picked, mine), source, rank if isinstance(rank, int) else None))
     return made
 
 
-def _operators(trace: Trace) -> Picked:
+def _operators(index: TraceIndex) -> Picked:
     for kinds in (_OPERATORS, DEVICE_WORK, _RANGES):
-        picked = pick(trace, kinds)
+        picked = pick(index, kinds)
         if picked.rows.size:
             return _roots(picked)
     return picked
@@ -88,21 +88,21 @@ def _roots(picked: Picked) -> Picked:
 
 def _part(picked: Picked, which: npt.NDArray[np.int64]) -> Picked:
     return Picked(
-        picked.trace, picked.rows[which], picked.starts[which], picked.durations[which], picked.untimed, picked.negative
+        picked.index, picked.rows[which], picked.starts[which], picked.durations[which], picked.untimed, picked.negative
     )  # fmt: skip
 
 
-def _of_process(trace: Trace, kinds: Collection[Kind], source: int, rank: int | None) -> Picked:
-    picked = pick(trace, kinds)
-    mine = trace.events.column("source").to_numpy()[picked.rows] == source
+def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> Picked:
+    picked = pick(index, kinds)
+    mine = index.events.column("source").to_numpy()[picked.rows] == source
     if rank is not None:
-        mine &= trace.events.column("rank").fill_null(-1).to_numpy()[picked.rows] == rank
+        mine &= index.events.column("rank").fill_null(-1).to_numpy()[picked.rows] == rank
     return _part(picked, np.flatnonzero(mine))
 
 
-def _graph(trace: Trace, picked: Picked, source: int, rank: int | None) -> Graph:
-    steps = _of_process(trace, [Kind.STEP], source, rank)
-    iterations, place = _iterations(trace, picked, steps)
+def _graph(index: TraceIndex, picked: Picked, source: int, rank: int | None) -> Graph:
+    steps = _of_process(index, [Kind.STEP], source, rank)
+    iterations, place = _iterations(index, picked, steps)
     inside = np.flatnonzero(place >= 0)
     outside = int(place.size - inside.size)
     picked, place = _part(picked, inside), place[inside]
@@ -112,9 +112,9 @@ def _graph(trace: Trace, picked: Picked, source: int, rank: int | None) -> Graph
     names = ["(no name)" if (name := ops.labels[1][o]) is None else str(name) for o in op]
     phases = {}
     for kind in PHASES:
-        found = _roots(_of_process(trace, [kind], source, rank))
+        found = _roots(_of_process(index, [kind], source, rank))
         if found.rows.size:
-            at = _place(trace, found, iterations, steps)
+            at = _place(index, found, iterations, steps)
             times = np.zeros(iterations.numbers.size, np.int64)
             np.add.at(times, at[at >= 0], found.durations[at >= 0])
             phases[str(kind)] = times
@@ -124,9 +124,9 @@ def _graph(trace: Trace, picked: Picked, source: int, rank: int | None) -> Graph
     )  # fmt: skip
 
 
-def _iterations(trace: Trace, picked: Picked, steps: Picked) -> tuple[Iterations, I64]:
+def _iterations(index: TraceIndex, picked: Picked, steps: Picked) -> tuple[Iterations, I64]:
     """Return the iterations, and of each event which one it is in, -1 for none."""
-    own = _steps_of(trace, picked)
+    own = _steps_of(index, picked)
     if (own >= 0).any():
         numbers = np.unique(own[own >= 0])
     elif steps.rows.size:
@@ -136,9 +136,9 @@ def _iterations(trace: Trace, picked: Picked, steps: Picked) -> tuple[Iterations
     if steps.rows.size == numbers.size:
         order = np.argsort(steps.starts, kind="stable")
         ranges = Iterations(numbers, steps.starts[order], (steps.starts + steps.durations)[order])
-        return ranges, _place(trace, picked, ranges, steps)
+        return ranges, _place(index, picked, ranges, steps)
     bare = Iterations(numbers, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    place = _place(trace, picked, bare, steps)
+    place = _place(index, picked, bare, steps)
     inside = place >= 0
     starts, ends = np.full(numbers.size, np.iinfo(np.int64).max), np.full(numbers.size, np.iinfo(np.int64).min)
     np.minimum.at(starts, place[inside], picked.starts[inside])
@@ -146,13 +146,13 @@ def _iterations(trace: Trace, picked: Picked, steps: Picked) -> tuple[Iterations
     return Iterations(numbers, starts, ends), place
 
 
-def _steps_of(trace: Trace, picked: Picked) -> I64:
-    found: I64 = trace.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
+def _steps_of(index: TraceIndex, picked: Picked) -> I64:
+    found: I64 = index.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
     return found
 
 
-def _place(trace: Trace, picked: Picked, iterations: Iterations, steps: Picked) -> I64:
-    own = _steps_of(trace, picked)
+def _place(index: TraceIndex, picked: Picked, iterations: Iterations, steps: Picked) -> I64:
+    own = _steps_of(index, picked)
     if (own >= 0).any():
         at = np.minimum(np.searchsorted(iterations.numbers, own), iterations.numbers.size - 1)
         return np.where(iterations.numbers[at] == own, at, -1)

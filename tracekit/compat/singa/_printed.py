@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.trace import Trace
+from tracekit.index.trace_index import TraceIndex
 
 
 @dataclass(slots=True)
@@ -23,9 +23,9 @@ class Printed:
     operators: list[dict[str, Any]] = field(default_factory=list)
 
 
-def printed_profiles(trace: Trace) -> list[Printed]:
+def printed_profiles(index: TraceIndex) -> list[Printed]:
     """Return the profiles in the order of the files."""
-    table = trace.totals
+    table = index.totals
     if not table.num_rows:
         return []
     made: dict[tuple[int, int], Printed] = {}

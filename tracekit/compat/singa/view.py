@@ -26,9 +26,9 @@ from tracekit.errors import UsageError
 from tracekit.index import grouping
 from tracekit.index.grouping import plural
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -67,17 +67,17 @@ class _Profile:
     all_ns: float | None = None
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables. Raises: UsageError for an unknown key of --sort, a lacking column or a verbosity beyond 3."""
     tabulate.check_sort(options, _NAMES)
-    tabulate.require(trace, "singa", COLUMNS)
+    tabulate.require(index, "singa", COLUMNS)
     if options.verbosity is not None and not 1 <= options.verbosity <= 3:
         raise UsageError(f"--option verbosity={options.verbosity}: no such verbosity", hint="1, 2 or 3")
     notes: list[str] = []
-    labels = source_labels(trace)
-    printed = printed_profiles(trace)
+    labels = source_labels(index)
+    printed = printed_profiles(index)
     profiles = [_from_print(p, labels, options, notes) for p in printed]
-    for graph in graphs(trace):
+    for graph in graphs(index):
         profiles.append(_from_events(graph, labels, options, notes))
     notes = list(dict.fromkeys(notes))
     if not profiles:

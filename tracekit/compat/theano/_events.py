@@ -19,9 +19,9 @@ from tracekit.compat.theano._rows import APPLY, CLASS, OPS, WHAT, Block, Row, ro
 from tracekit.index import grouping
 from tracekit.index.grouping import Key, group_by, key_of, pick, plural, statistics, too_long
 from tracekit.index.sources import source_label, source_labels, spans
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 
 NO_NODES = frozenset({Kind.STEP, Kind.COUNTER, Kind.MARK, Kind.FLOW, Kind.MEMORY})
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "rank", "pid", "tid", "device", "stream", "step"})
@@ -47,45 +47,45 @@ class _Work:
     ids: I64
 
 
-def event_blocks(trace: Trace, *, thread_sep: bool, n_ops: int, n_apply: int) -> tuple[list[Block], list[str]]:
+def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: int) -> tuple[list[Block], list[str]]:
     """Return one block for all events, or one for each thread and stream and their sum; and notes.
 
     Raises: TracekitError where the times add up to more than int64 holds.
     """
     nodes = [k for k in Kind if k not in NO_NODES]
-    picked = pick(trace, [k for k in nodes if k != Kind.OTHER])
+    picked = pick(index, [k for k in nodes if k != Kind.OTHER])
     notes = []
     if picked.rows.size:
-        if others := int(pick(trace, [Kind.OTHER]).rows.size):
+        if others := int(pick(index, [Kind.OTHER]).rows.size):
             notes.append(f"{plural('event', others)} of kind other (spans of the profiler itself, say) left out")
     else:
-        picked = pick(trace, nodes)
+        picked = pick(index, nodes)
     notes += picked.notes("event")
     if not picked.rows.size:
         return [], notes
-    work, crossing = _work(trace, picked)
+    work, crossing = _work(index, picked)
     if crossing:
         notes.append(f"{plural('event', crossing)} overlap in part with one before on the same thread or stream")
     everything = np.ones(work.rows.size, np.bool_)
     if not thread_sep or len(work.lanes) < 2:
-        label = work.lanes[0] if thread_sep else next(iter(source_labels(trace).values()), "trace")
-        return [_block(trace, work, everything, label, "function", n_ops, n_apply)], notes
+        label = work.lanes[0] if thread_sep else next(iter(source_labels(index).values()), "trace")
+        return [_block(index, work, everything, label, "function", n_ops, n_apply)], notes
     busy = np.zeros(len(work.lanes), np.int64)
     np.add.at(busy, work.lane, work.own)
     order = np.argsort(-busy, kind="stable").tolist()
     blocks = [
-        _block(trace, work, work.lane == lane, work.lanes[lane], "function", n_ops, n_apply)
+        _block(index, work, work.lane == lane, work.lanes[lane], "function", n_ops, n_apply)
         for lane in order[:MOST_BLOCKS]
     ]
     if len(order) > MOST_BLOCKS:
         notes.append(f"of {len(order):,} threads and streams the {MOST_BLOCKS:,} that were at work longest are shown")
-    blocks.append(_block(trace, work, everything, f"Sum of all({len(order)})", "sum", n_ops, n_apply))
+    blocks.append(_block(index, work, everything, f"Sum of all({len(order)})", "sum", n_ops, n_apply))
     return blocks, notes
 
 
-def _work(trace: Trace, picked: grouping.Picked) -> tuple[_Work, int]:
+def _work(index: TraceIndex, picked: grouping.Picked) -> tuple[_Work, int]:
     """Return the nodes, and how many cross one before them. On a device the threads that launched do not matter."""
-    events, rows = trace.events, picked.rows
+    events, rows = index.events, picked.rows
     on_device = grouping.kind_mask(events, DEVICE_WORK)[rows]
     keys = []
     for column in _LANE:
@@ -97,7 +97,7 @@ def _work(trace: Trace, picked: grouping.Picked) -> tuple[_Work, int]:
     kinds = group_by(picked.key("kind"))
     ops = group_by(picked.key("kind"), picked.key("name"))
     apply, ids = _apply(picked, lanes.codes, ops.codes)
-    labels = _lane_labels(trace, list(zip(*lanes.labels, strict=True)))
+    labels = _lane_labels(index, list(zip(*lanes.labels, strict=True)))
     made = _Work(
         rows, picked.starts, tree.self_ns, lanes.codes, labels, kinds.codes, kinds.labels[0], ops.codes,
         list(zip(*ops.labels, strict=True)), apply, ids,
@@ -105,16 +105,16 @@ def _work(trace: Trace, picked: grouping.Picked) -> tuple[_Work, int]:
     return made, int(np.count_nonzero(tree.crosses >= 0))
 
 
-def _lane_labels(trace: Trace, lanes: list[tuple[Cell, ...]]) -> list[str]:
-    sources = source_labels(trace)
+def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
+    sources = source_labels(index)
     several = len({lane[0] for lane in lanes}) > 1
     made = []
     for source, pid, tid, device, stream, on_device in lanes:
         if on_device:
-            name = trace.run.streams.get((source, device, stream)) or f"stream {'?' if stream is None else stream}"
+            name = index.run.streams.get((source, device, stream)) or f"stream {'?' if stream is None else stream}"
             name = name if device is None else f"device {device} {name}"
         else:
-            name = trace.run.threads.get((source, pid, tid)) or ("no thread known" if tid is None else f"thread {tid}")
+            name = index.run.threads.get((source, pid, tid)) or ("no thread known" if tid is None else f"thread {tid}")
         label = source_label(sources, source) if isinstance(source, int) else "input"
         made.append(f"{label}: {name}" if several else name)
     return [f"{n} ({i})" if made.count(n) > 1 else n for i, n in enumerate(made)] if len(made) <= MOST_BLOCKS else made
@@ -122,7 +122,7 @@ def _lane_labels(trace: Trace, lanes: list[tuple[Cell, ...]]) -> list[str]:
 
 def _apply(picked: grouping.Picked, lane: I64, op: I64) -> tuple[I64, I64]:
     """Return the apply node of each row, and the id of each node."""
-    step = picked.trace.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
+    step = picked.index.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
     order = np.lexsort((picked.starts, step, op, lane))
     new_op = _changes(lane[order], op[order])
     new_step = new_op | _changes(step[order])
@@ -157,7 +157,7 @@ def _changes(*columns: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _block(
-    trace: Trace, work: _Work, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], label: str, kind: str, n_ops: int,
+    index: TraceIndex, work: _Work, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], label: str, kind: str, n_ops: int,
     n_apply: int,
 ) -> Block:  # fmt: skip
     chosen = np.flatnonzero(mask)
@@ -165,7 +165,7 @@ def _block(
     seen = np.flatnonzero(np.bincount(work.apply[chosen], minlength=work.ids.size))
     block = Block(0, 0, kind=kind, label=label)
     thunks = _sum(own)
-    block.rows += _facts(trace, work, label, thunks, seen.size)
+    block.rows += _facts(index, work, label, thunks, seen.size)
     op_of_node = np.zeros(work.ids.size, np.int64)
     op_of_node[work.apply] = work.op
     kind_of_op = np.zeros(len(work.ops), np.int64)
@@ -180,15 +180,15 @@ def _block(
     return block
 
 
-def _facts(trace: Trace, work: _Work, label: str, thunks: int, nodes: int) -> list[Row]:
+def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) -> list[Row]:
     """Return the head: the calls are steps, or the whole trace."""
-    steps = pick(trace, [Kind.STEP])
+    steps = pick(index, [Kind.STEP])
     if steps.rows.size:
         calls, time = int(steps.rows.size), _sum(steps.durations)
     else:
-        known = trace.events.column("step").drop_null()
+        known = index.events.column("step").drop_null()
         calls = len(known.unique()) or 1
-        first, last = spans(np.zeros(work.rows.size, np.int64), 1, work.starts, work.starts + _lengths(trace, work))
+        first, last = spans(np.zeros(work.rows.size, np.int64), 1, work.starts, work.starts + _lengths(index, work))
         time = int(last[0]) - int(first[0])  # may be more than int64 holds
     share = {"percent": 100 * thunks / time} if time else {}
     unknown = (
@@ -211,8 +211,8 @@ def _facts(trace: Trace, work: _Work, label: str, thunks: int, nodes: int) -> li
     ]
 
 
-def _lengths(trace: Trace, work: _Work) -> I64:
-    found: I64 = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[work.rows], 0)
+def _lengths(index: TraceIndex, work: _Work) -> I64:
+    found: I64 = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[work.rows], 0)
     return found
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tracekit.compat.theano._rows import CLASS, OPS, WHAT, Block, Row, cut, number, remaining, row, total
 from tracekit.compat.theano._upstream import only_large
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views.totals import summed
 
@@ -101,13 +101,13 @@ def _steps(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def summed_block(trace: Trace, most: int | None) -> Block | None:
+def summed_block(index: TraceIndex, most: int | None) -> Block | None:
     """Return class = kind and op = name of rows that another profiler had summed; None where there are none.
 
     Rows of different runs, tables and ranges may hold the same time, so for each input and kind only one set of them
     counts: that with the most time.
     """
-    rows = summed(trace, list(Kind), ("name", "kind"))
+    rows = summed(index, list(Kind), ("name", "kind"))
     if not len(rows):
         return None
     sets: dict[tuple[Cell, ...], list[Row]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.trace import Trace
+from tracekit.index.trace_index import TraceIndex
 
 Row = dict[str, Any]
 """section, name, raw_name, calls, total_ns, avg_ns, bytes, value_avg, value_text as in TOTALS; args: a dict.
@@ -64,9 +64,9 @@ def row(section: str, name: str, args: Row | None = None, **more: Any) -> Row:
     return {**empty, "section": section, "name": name, "args": args or {}, **more}
 
 
-def printed_blocks(trace: Trace) -> list[Block]:
+def printed_blocks(index: TraceIndex) -> list[Block]:
     """Return what profiles of Theano, Aesara or PyTensor say, in the order of the files."""
-    table = trace.totals
+    table = index.totals
     if not table.num_rows:
         return []
     blocks: dict[tuple[int, int], Block] = {}

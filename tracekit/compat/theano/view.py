@@ -20,9 +20,9 @@ from tracekit.compat.theano import _upstream
 from tracekit.compat.theano._events import COLUMNS, NO_NODES, event_blocks
 from tracekit.compat.theano._other import printed_tables, summed_block
 from tracekit.compat.theano._rows import APPLY, CLASS, OPS, Block, Row, cut, printed_blocks, remaining, total
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -39,19 +39,19 @@ _SPREAD = (
 )  # fmt: skip
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables. Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError."""
     tabulate.check_sort(options, _NAMES)
-    tabulate.require(trace, "theano", COLUMNS)
-    blocks = printed_blocks(trace)
+    tabulate.require(index, "theano", COLUMNS)
+    blocks = printed_blocks(index)
     printed = bool(blocks)
     most = _limits(options)
     made, notes = event_blocks(
-        trace, thread_sep=options.thread_sep, n_ops=_or(most[OPS], _SHOWN), n_apply=_or(most[APPLY], _SHOWN)
+        index, thread_sep=options.thread_sep, n_ops=_or(most[OPS], _SHOWN), n_apply=_or(most[APPLY], _SHOWN)
     )  # fmt: skip
     blocks += made
     if not blocks:
-        other = summed_block(trace, most[OPS])
+        other = summed_block(index, most[OPS])
         if other is None:
             return tabulate.nothing("theano", _TITLE, "any", options, notes)
         blocks, notes = [other], [TOTALS_NOTE, "totals of another profiler: no functions, and no nodes"]

@@ -31,9 +31,9 @@ from tracekit.index import grouping, launches, step_windows
 from tracekit.index.clocks import by_clock
 from tracekit.index.devices import Device, Devices
 from tracekit.index.kernel_classes import communicates
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import Quantity, View, ViewOptions
@@ -92,13 +92,13 @@ class _Work:
         return Parts(span, compute, kernels - compute, busy - kernels, span - busy, communication)
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of devices and steps, and a bar for each device. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    devices = _devices.find(trace)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    devices = _devices.find(index)
     if not devices.devices:
-        if totals.count_totals(trace, DEVICE_WORK):
+        if totals.count_totals(index, DEVICE_WORK):
             why = "needs events; this trace has totals alone, which say how long work took and not when"
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
@@ -112,7 +112,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     tables = (table, *([steps] if steps else []))
     said = [
         "parts add up to the span: first start to last end of the input, host rows included",
-        *devices.notes, *notes, *totals.both_note(trace, DEVICE_WORK, "device"),
+        *devices.notes, *notes, *totals.both_note(index, DEVICE_WORK, "device"),
     ]  # fmt: skip
     if not any(p.communication.any() for p in parts):
         said.append("no collective took time: communication is 0")
@@ -121,13 +121,13 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
 
 
 def _work(devices: Devices) -> list[_Work]:
-    kernel = grouping.kind_mask(devices.trace.events, {Kind.KERNEL})[devices.rows]
+    kernel = grouping.kind_mask(devices.index.events, {Kind.KERNEL})[devices.rows]
     collective = np.zeros(kernel.size, np.bool_)
-    collective[kernel] = communicates(devices.trace, devices.rows[kernel])
+    collective[kernel] = communicates(devices.index, devices.rows[kernel])
     found = []
     for device in devices.devices:
-        starts, ends = devices.starts[device.index], devices.ends[device.index]
-        computes, talks = (kernel & ~collective)[device.index], collective[device.index]
+        starts, ends = devices.starts[device.positions], devices.ends[device.positions]
+        computes, talks = (kernel & ~collective)[device.positions], collective[device.positions]
         done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
         kernels = union(done, talk) if talks.any() else done
         found.append(_Work(done, kernels, merge(starts, ends), talk))
@@ -179,13 +179,13 @@ def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], optio
 
 
 def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
-    steps, inside = step_windows.host_steps(devices.trace, devices.places)
+    steps, inside = step_windows.host_steps(devices.index, devices.places)
     if not steps:
         return None, ["no steps in the trace: the whole span only"]
     notes = []
     if inside:
         notes.append(f"{grouping.plural('step', inside)} within another step: not counted apart")
-    launched = launches.launches_of(devices.trace, devices.rows)
+    launched = launches.launches_of(devices.index, devices.rows)
     chosen: list[Device] = []
     processes: list[Cell] = []
     numbers: list[Cell] = []
@@ -242,11 +242,11 @@ _WORDS = {
 }
 
 
-def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define the cells of the table of devices; those of the steps have none."""
     if "step" in row or (row and row.get(column) is None):
         return None
-    devices = _devices.find(trace)
+    devices = _devices.find(index)
     identity = devices.identity(list(devices.devices))
     mine = [
         i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
@@ -259,8 +259,8 @@ def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) 
         number = np.repeat(np.array(mine, np.int64), [of[0].size for of in pieces])
         at = [_running(devices, devices.devices[i], of[0]) for i, of in zip(mine, pieces, strict=True)]
         rows = np.concatenate([np.zeros(0, np.int64), *at]) if name not in _NO_ROW else np.full(starts.size, -1)
-        first = np.array([devices.rows[device.index[0]] for device in devices.devices])
-        return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(trace).codes[first[number]])
+        first = np.array([devices.rows[device.positions[0]] for device in devices.devices])
+        return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(index).codes[first[number]])
 
     if column in _WORDS:
         return part(column)
@@ -291,11 +291,11 @@ def _pieces(name: str, device: Device, work: _Work) -> Ranges:
 
 def _running(devices: Devices, device: Device, at: I64) -> I64:
     """Return for each time a row of the device's work that runs then; there is one."""
-    starts, ends = devices.starts[device.index], devices.ends[device.index]
+    starts, ends = devices.starts[device.positions], devices.ends[device.positions]
     order = np.argsort(starts, kind="stable")
     last = np.maximum.accumulate(ends[order])
     longest = np.maximum.accumulate(np.where(ends[order] == last, np.arange(order.size), 0))
-    found: I64 = devices.rows[device.index[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
+    found: I64 = devices.rows[device.positions[order[longest[np.searchsorted(starts[order], at, "right") - 1]]]]
     return found
 
 

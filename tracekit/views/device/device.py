@@ -14,9 +14,9 @@ from tracekit.analysis.intervals import union_length_by
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import View, ViewOptions
@@ -28,36 +28,36 @@ _SORTABLE = ("name", "device", "utilization", "kernel_time", "busy", "busy_time"
 _NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: first start to last end of the input"
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    picked = grouping.pick(trace, DEVICE_WORK)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    picked = grouping.pick(index, DEVICE_WORK)
     if not picked.rows.size:
-        if totals.count_totals(trace, DEVICE_WORK):
+        if totals.count_totals(index, DEVICE_WORK):
             why = "needs events; this trace has totals alone, which say how long work took and not when"
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, picked.notes("row"))
-    inputs = by_input(trace)
+    inputs = by_input(index)
     place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
     groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
     sources, ranks, devices, places = groups.labels
     pids = [inputs.labels[1][p] for p in places if isinstance(p, int)]
-    kernel = grouping.kind_mask(trace.events, {Kind.KERNEL})[picked.rows]
+    kernel = grouping.kind_mask(index.events, {Kind.KERNEL})[picked.rows]
     ends = picked.starts + picked.durations
     in_kernels = union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist()
     in_all = union_length_by(groups.codes, groups.count, picked.starts, ends).tolist()
     kernels = np.bincount(groups.codes[kernel], minlength=groups.count).tolist()
     copies = np.bincount(groups.codes[~kernel], minlength=groups.count).tolist()
 
-    made_up = set(synthetic_sources(trace))
-    start = trace.events.column("ts_ns").to_numpy()
-    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    made_up = set(synthetic_sources(index))
+    start = index.events.column("ts_ns").to_numpy()
+    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
     first, last = spans(inputs.codes, inputs.count, start, start + length)
     of_place = (last - first).tolist()
     span = [None if s in made_up else of_place[p] for s, p in zip(sources, places, strict=True)]
     columns = [
-        Column("name", "Device", Unit.TEXT, _names(trace, sources, devices), 0),
+        Column("name", "Device", Unit.TEXT, _names(index, sources, devices), 0),
         Column("device", "Number", Unit.ID, devices, 5),
         Column("utilization", "Utilization", Unit.RATIO, _shares(in_kernels, span), 0),
         Column("kernel_time", "Kernel time", Unit.NS, _known(in_kernels, span), 2),
@@ -71,28 +71,28 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1))
     if len(set(ranks)) > 1:
         columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1))
-    labels = source_labels(trace)
+    labels = source_labels(index)
     if len(set(sources)) > 1:
         texts: list[Cell] = [source_label(labels, s) for s in sources if isinstance(s, int)]
         columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1))
     blocks = list(zip(sources, ranks, pids, strict=True))
     table = tabulate.finish("devices", _TITLE, columns, options, own_order="device", blocks=blocks, top_each=False)
     notes = [_NOTE, *picked.notes("row")]
-    if sources_of_several_runs(trace):
+    if sources_of_several_runs(index):
         notes.append("each run of a file has a clock of its own: a row and a span for each process")
     if None in devices:
         notes.append("rows that name no device are taken as those of one device")
     for number in sorted(made_up & set(sources)):
         notes.append(f"{source_label(labels, number)}: its file has no starts, so how busy the device was is unknown")
-    notes += [*totals.both_note(trace, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
+    notes += [*totals.both_note(index, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-def _names(trace: Trace, sources: list[Cell], devices: list[Cell]) -> list[Cell]:
+def _names(index: TraceIndex, sources: list[Cell], devices: list[Cell]) -> list[Cell]:
     """Return what each device is called: number and name, as far as the files say."""
     out: list[Cell] = []
     for source, device in zip(sources, devices, strict=True):
-        name = trace.run.devices.get((source, device), "")
+        name = index.run.devices.get((source, device), "")
         number = "device not named" if device is None else f"GPU {device}"
         out.append(f"{number} {name}".rstrip())
     return out

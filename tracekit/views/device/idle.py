@@ -33,9 +33,10 @@ from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches
 from tracekit.index.devices import Devices
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import View, ViewOptions
@@ -59,27 +60,27 @@ _SORTABLE = (
 )  # fmt: skip
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of causes and of the largest gaps. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    devices = _devices.find(trace)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    devices = _devices.find(index)
     if not devices.devices:
-        if totals.count_totals(trace, DEVICE_WORK):
+        if totals.count_totals(index, DEVICE_WORK):
             why = "needs events; this trace has totals alone, which say how long work took and not when"
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
-    launched = launches.launches_of(trace, devices.rows)
+    launched = launches.launches_of(index, devices.rows)
     found = find_gaps(devices, launched, by_stream=options.thread_sep)
     said = [
-        *devices.notes, *launched.notes(), *totals.both_note(trace, DEVICE_WORK, "device"),
+        *devices.notes, *launched.notes(), *totals.both_note(index, DEVICE_WORK, "device"),
         *tabulate.option_notes(options),
     ]  # fmt: skip
     if not found.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *said))
-    host = _running(trace, found, _HOST)
+    host = _running(index, found, _HOST)
     largest, cut = _gap_table(devices, found, host, options)
-    tables = (_cause_table(devices, found, options), _range_table(trace, found, host, options), largest)
+    tables = (_cause_table(devices, found, options), _range_table(index, found, host, options), largest)
     notes = [
         "of a stream: between its first start and last end"
         if options.thread_sep
@@ -90,15 +91,15 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, figures=_bars(found), notes=tuple(notes))
 
 
-def _running(trace: Trace, found: Gaps, kinds: frozenset[Kind]) -> I64:
+def _running(index: TraceIndex, found: Gaps, kinds: frozenset[Kind]) -> I64:
     """Return for each gap the row of the innermost range of these kinds on the launching thread; -1 for none."""
-    timed = trace.events.column("dur_ns").is_valid().to_numpy()
-    ranges = np.flatnonzero(grouping.kind_mask(trace.events, kinds) & timed)
+    timed = index.events.column("dur_ns").is_valid().to_numpy()
+    ranges = np.flatnonzero(grouping.kind_mask(index.events, kinds) & timed)
     asked = np.flatnonzero(found.launch >= 0)
     result = np.full(found.starts.size, -1, np.int64)
     if ranges.size and asked.size:
-        lanes = keys_of(trace, np.concatenate((ranges, found.launch[asked])), THREAD)
-        at = innermost(lanes[: ranges.size], *times_of(trace, ranges), lanes[ranges.size :], found.middle[asked])
+        lanes = keys_of(index, np.concatenate((ranges, found.launch[asked])), THREAD)
+        at = innermost(lanes[: ranges.size], *times_of(index, ranges), lanes[ranges.size :], found.middle[asked])
         result[asked] = np.append(ranges, -1)[at]
     return result
 
@@ -118,9 +119,9 @@ def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportT
     return tabulate.finish("causes", "Idle time by cause", columns, options, blocks=blocks)
 
 
-def _range_table(trace: Trace, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
+def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
     """Return the idle time of all devices by cause and by what the launching thread was in."""
-    names = grouping.key_of(trace.events, "name", np.maximum(host, 0))
+    names = grouping.key_of(index.events, "name", np.maximum(host, 0))
     names = grouping.Key(np.where(host >= 0, names.codes, 0), names.labels)
     groups = grouping.group_by(grouping.Key(found.cause, CAUSES), names)
     of = grouping.statistics(groups, found.ends - found.starts)
@@ -143,25 +144,25 @@ def _owner_columns(devices: Devices, found: Gaps, lanes: list[int], options: Vie
 
 def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -> tuple[ReportTable, str]:
     """Return the largest gaps, and the sentence that says of how many."""
-    trace, length = devices.trace, found.ends - found.starts
+    index, length = devices.index, found.ends - found.starts
     count = max(options.top, MOST_GAPS)
     chosen = np.lexsort((found.starts, found.lane, -length))[:count]
     lanes = found.lane[chosen].tolist()
     work = np.append(devices.rows, -1)
     after, before, launch = work[found.after[chosen]], work[found.before[chosen]], found.launch[chosen]
     begins = np.array([found.owners[lane][0].begin for lane in lanes], np.int64)
-    user = _running(trace, found, _USER)[chosen]
+    user = _running(index, found, _USER)[chosen]
     columns = [
         Column("gap", "Gap", Unit.NS, length[chosen].tolist(), 0),
         Column("at", "At", Unit.NS, (found.starts[chosen] - begins).tolist(), 1),
         Column("cause", "Cause", Unit.TEXT, [CAUSES[c] for c in found.cause[chosen].tolist()], 0),
         *_owner_columns(devices, found, lanes, options),
-        Column("host_range", "Host was in", Unit.TEXT, _names(trace, host[chosen]), 1),
-        Column("user_range", "Range", Unit.TEXT, _names(trace, user), 2),
-        Column("next", "Next", Unit.TEXT, _names(trace, after), 3),
-        Column("next_event", "Next event", Unit.ID, _event_ids(trace, after), 4),
-        Column("launch_event", "Launch event", Unit.ID, _event_ids(trace, launch), 4),
-        Column("before_event", "Event before", Unit.ID, _event_ids(trace, before), 5),
+        Column("host_range", "Host was in", Unit.TEXT, _names(index, host[chosen]), 1),
+        Column("user_range", "Range", Unit.TEXT, _names(index, user), 2),
+        Column("next", "Next", Unit.TEXT, _names(index, after), 3),
+        Column("next_event", "Next event", Unit.ID, _event_ids(index, after), 4),
+        Column("launch_event", "Launch event", Unit.ID, _event_ids(index, launch), 4),
+        Column("before_event", "Event before", Unit.ID, _event_ids(index, before), 5),
     ]
     table = tabulate.finish("gaps", "Largest gaps", columns, options, own_order="gap")
     left = length.size - chosen.size
@@ -169,13 +170,13 @@ def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -
     return replace(table, omitted=table.omitted + left), words
 
 
-def _names(trace: Trace, rows: I64) -> list[Cell]:
-    codes, names = text_codes(trace.events.column("name"))
+def _names(index: TraceIndex, rows: I64) -> list[Cell]:
+    codes, names = text_codes(index.events.column("name"))
     return [names[code] if row >= 0 and code >= 0 else None for row, code in zip(rows, codes[rows], strict=True)]
 
 
-def _event_ids(trace: Trace, rows: I64) -> list[Cell]:
-    ids = trace.events.column("event_id").to_numpy()[rows].tolist()
+def _event_ids(index: TraceIndex, rows: I64) -> list[Cell]:
+    ids = index.events.column("event_id").to_numpy()[rows].tolist()
     return [number if row >= 0 else None for row, number in zip(rows.tolist(), ids, strict=True)]
 
 

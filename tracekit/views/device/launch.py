@@ -32,9 +32,9 @@ from tracekit.index import grouping
 from tracekit.index import launches as _launches
 from tracekit.index.devices import Device, Devices
 from tracekit.index.launches import Launched
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import View, ViewOptions
@@ -63,7 +63,7 @@ class Times:
     begun: start of the call. early: work that began before its call.
     """
 
-    index: I64
+    positions: I64
     first: Mask
     begun: I64
     call: I64
@@ -74,31 +74,33 @@ class Times:
 
 def launch_times(devices: Devices, launched: Launched) -> Times:
     """Return the times of all device work whose launch is known; a call without a duration counts 0."""
-    index = np.flatnonzero(launched.launch >= 0)
-    launch = launched.launch[index]
-    begun = devices.trace.events.column("ts_ns").to_numpy()[launch]
-    call = np.maximum(devices.trace.events.column("dur_ns").fill_null(0).to_numpy()[launch], 0)
-    starts = devices.starts[index]
+    positions = np.flatnonzero(launched.launch >= 0)
+    launch = launched.launch[positions]
+    begun = devices.index.events.column("ts_ns").to_numpy()[launch]
+    call = np.maximum(devices.index.events.column("dur_ns").fill_null(0).to_numpy()[launch], 0)
+    starts = devices.starts[positions]
     queue = np.maximum(starts - (begun + call), 0)
-    return Times(index, launched.first[index], begun, call, queue, devices.ends[index] - starts, starts < begun)
+    return Times(
+        positions, launched.first[positions], begun, call, queue, devices.ends[positions] - starts, starts < begun
+    )
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of launches by name and of the queues of streams. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    devices = _devices.find(trace)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    devices = _devices.find(index)
     if not devices.devices:
-        if totals.count_totals(trace, DEVICE_WORK):
+        if totals.count_totals(index, DEVICE_WORK):
             why = "needs events; this trace has totals alone, which say how long work took and not when"
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
-    launched = _launches.launches_of(trace, devices.rows)
+    launched = _launches.launches_of(index, devices.rows)
     times = launch_times(devices, launched)
     rest = [*devices.notes, *launched.notes()]
     if options.thread_sep:
         rest.append("launches are shown by the name of their work: one block for all threads")
-    if not times.index.size:
+    if not times.positions.size:
         needs = "needs calls of the runtime or driver that launched the device work; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *rest, *tabulate.option_notes(options)))
     table = _by_name(devices, times, options)
@@ -111,12 +113,12 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     ]
     if early := int(np.count_nonzero(times.early)):
         notes.append(f"{grouping.plural('row', early)} of device work began before the launch call: queued for 0 ns")
-    notes += [*rest, *totals.both_note(trace, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
+    notes += [*rest, *totals.both_note(index, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table, queues), notes=tuple(notes))
 
 
 def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
-    events, rows = devices.trace.events, devices.rows[times.index]
+    events, rows = devices.index.events, devices.rows[times.positions]
     groups = grouping.group_by(grouping.key_of(events, "name", rows), grouping.key_of(events, "kind", rows))
     whole = grouping.statistics(groups, times.work)
     first = times.first
@@ -171,9 +173,9 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
     """Return the table of streams: launches, rate, and how long the queue was."""
     owner = np.zeros(devices.rows.size, np.int64)
     for number, device in enumerate(devices.devices):
-        owner[device.index] = number
-    mine = times.index[times.first]
-    events, rows = devices.trace.events, devices.rows[mine]
+        owner[device.positions] = number
+    mine = times.positions[times.first]
+    events, rows = devices.index.events, devices.rows[mine]
     keys = (grouping.key_of(events, column, rows) for column in ("context", "stream"))
     groups = grouping.group_by(grouping.Key(owner[mine], range(len(devices.devices))), *keys)
     starts = np.maximum(devices.starts[mine], times.begun[times.first])

@@ -60,7 +60,7 @@ def tiny_copies(facts: Facts) -> Found:
     if not copies.size:
         return Found(why_not="no copies are in the trace")
     tiny = copies[_tiny(facts, copies)]
-    if not facts.trace.events.column("bytes").take(copies).is_valid().to_numpy(zero_copy_only=False).any():
+    if not facts.index.events.column("bytes").take(copies).is_valid().to_numpy(zero_copy_only=False).any():
         return Found(why_not="no copy tells its size")
     found = []
     for owner in facts.looked_at():
@@ -137,7 +137,7 @@ def _pageable(facts: Facts, copies: I64) -> Mask | None:
     """Tell which copies are from or to pageable memory; None where no copy tells its memory."""
     codes, names = facts.names
     used = np.unique(codes[copies])
-    args = facts.trace.events.column("args").take(copies)
+    args = facts.index.events.column("args").take(copies)
 
     def told(name: re.Pattern[str], in_args: str) -> Mask:
         fits = [c for c in used.tolist() if c >= 0 and name.search(names[c][:LONGEST_NAME])]
@@ -151,13 +151,13 @@ def _pageable(facts: Facts, copies: I64) -> Mask | None:
 
 
 def _tiny(facts: Facts, copies: I64) -> Any:
-    column = facts.trace.events.column("bytes").take(copies)
+    column = facts.index.events.column("bytes").take(copies)
     large = int(min(facts.thresholds["tiny_copy_bytes"], 2**62))
     return column.fill_null(1 << 62).to_numpy() < large
 
 
 def _bytes(facts: Facts, copies: I64) -> str:
-    column = facts.trace.events.column("bytes").take(copies)
+    column = facts.index.events.column("bytes").take(copies)
     total = pc.sum(column).as_py()
     return "" if total is None else f" for {total:,} bytes"
 

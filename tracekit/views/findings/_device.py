@@ -35,13 +35,13 @@ def little_parallelism(facts: Facts) -> Found:
         return Found(why_not="the trace does not tell how many multiprocessors its devices have")
     blocks = np.ones(kernels.size, np.float64)
     for axis in "xyz":
-        column = facts.trace.events.column(f"grid_{axis}").take(kernels)
+        column = facts.index.events.column(f"grid_{axis}").take(kernels)
         blocks *= column.to_numpy(zero_copy_only=False).astype(np.float64)
     blocks[blocks <= 0] = np.nan
     if np.isnan(blocks).all():
         return Found(why_not="no kernel tells its grid")
-    source = facts.trace.events.column("source").to_numpy()[kernels]
-    device = facts.trace.events.column("device").fill_null(-1).to_numpy()[kernels]
+    source = facts.index.events.column("source").to_numpy()[kernels]
+    device = facts.index.events.column("device").fill_null(-1).to_numpy()[kernels]
     have = np.full(kernels.size, np.nan)
     for (src, number), count in sizes.items():
         have[(source == src) & (device == number)] = count
@@ -93,7 +93,7 @@ def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
 
 def _properties(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
     out = []
-    for number, source in enumerate(facts.trace.run.sources):
+    for number, source in enumerate(facts.index.run.sources):
         told = source.facts.get("deviceProperties")
         out += [(number, each) for each in (told if isinstance(told, list) else []) if isinstance(each, dict)]
     return out
@@ -132,7 +132,7 @@ def _computing(facts: Facts) -> I64:
     """Return the kernels, with a known start, that do not communicate."""
     work = facts.work.rows
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
-    return kernels[~communicates(facts.trace, kernels)] if kernels.size else kernels
+    return kernels[~communicates(facts.index, kernels)] if kernels.size else kernels
 
 
 def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Bound]]:
@@ -187,13 +187,13 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
 
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
     """Tell for each kernel whether its device may have tensor cores: not where its model or capability says no."""
-    lacking = {key for key, name in facts.trace.run.devices.items() if _NO_TENSOR_CORES.search(name)}
+    lacking = {key for key, name in facts.index.run.devices.items() if _NO_TENSOR_CORES.search(name)}
     for number, each in _properties(facts):
         major, ident = each.get("computeMajor"), each.get("id")
         if isinstance(major, int) and isinstance(ident, int) and 0 < major < 7:
             lacking.add((number, ident))
-    source = facts.trace.events.column("source").to_numpy()[rows].tolist()
-    device = facts.trace.events.column("device").take(rows).to_pylist()
+    source = facts.index.events.column("source").to_numpy()[rows].tolist()
+    device = facts.index.events.column("device").take(rows).to_pylist()
     return np.array([key not in lacking for key in zip(source, device, strict=True)], np.bool_)
 
 
@@ -201,7 +201,7 @@ def exposed_communication(facts: Facts) -> Found:
     """Return the time in which a device did nothing but communicate."""
     work = facts.work.rows
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
-    talk = kernels[communicates(facts.trace, kernels)] if kernels.size else kernels
+    talk = kernels[communicates(facts.index, kernels)] if kernels.size else kernels
     if not talk.size:
         return Found(why_not="no collective kernels are in the trace")
     found = []

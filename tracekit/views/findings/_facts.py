@@ -23,9 +23,10 @@ from tracekit.index import grouping, launches
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Evidence, Finding, Section
 from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
@@ -73,24 +74,24 @@ class Found:
 class Facts:
     """All that the rules ask of one trace, each computed once. sections: other views' answers, made where asked for."""
 
-    trace: Trace
+    index: TraceIndex
     thresholds: Mapping[str, float]
     view: Callable[[str], Section]
     sections: dict[str, Section] = field(default_factory=dict)
 
     @cached_property
     def owners(self) -> _owners.Owners:
-        return _owners.find(self.trace)
+        return _owners.find(self.index)
 
     @cached_property
     def steps(self) -> _steps.Steps:
-        return _steps.find(self.trace, self.owners)
+        return _steps.find(self.index, self.owners)
 
     @cached_property
     def graphs(self) -> dict[int, OwnGraph]:
         """The graph of each owner with host rows, of the first OWNERS; none where times cannot be true."""
         try:
-            found = _path_graph.graphs(self.trace, self.owners, most=OWNERS)
+            found = _path_graph.graphs(self.index, self.owners, most=OWNERS)
             return {each.owner: each for each in found if each.graph.span}
         except OverflowError:
             return {}
@@ -102,22 +103,22 @@ class Facts:
     @cached_property
     def work(self) -> grouping.Picked:
         """Device work with a duration and a known start."""
-        picked = grouping.pick(self.trace, DEVICE_WORK)
-        made_up = synthetic_sources(self.trace)
+        picked = grouping.pick(self.index, DEVICE_WORK)
+        made_up = synthetic_sources(self.index)
         if not made_up:
             return picked
-        keep = ~np.isin(self.trace.events.column("source").to_numpy()[picked.rows], made_up)
+        keep = ~np.isin(self.index.events.column("source").to_numpy()[picked.rows], made_up)
         return grouping.Picked(
-            self.trace, picked.rows[keep], picked.starts[keep], picked.durations[keep], picked.untimed, picked.negative
+            self.index, picked.rows[keep], picked.starts[keep], picked.durations[keep], picked.untimed, picked.negative
         )
 
     @cached_property
     def devices(self) -> _devices.Devices:
-        return _devices.find(self.trace)
+        return _devices.find(self.index)
 
     @cached_property
     def launched(self) -> launches.Launched:
-        return launches.launches_of(self.trace, self.devices.rows)
+        return launches.launches_of(self.index, self.devices.rows)
 
     @cached_property
     def gaps(self) -> _gaps.Gaps:
@@ -125,20 +126,20 @@ class Facts:
 
     @cached_property
     def starts(self) -> I64:
-        found: I64 = self.trace.events.column("ts_ns").to_numpy()
+        found: I64 = self.index.events.column("ts_ns").to_numpy()
         return found
 
     @cached_property
     def lengths(self) -> I64:
-        found: I64 = np.maximum(self.trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+        found: I64 = np.maximum(self.index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
         return found
 
     @cached_property
     def names(self) -> tuple[I64, list[str]]:
-        return text_codes(self.trace.events.column("name"))
+        return text_codes(self.index.events.column("name"))
 
     def kinds(self, *kinds: str) -> Mask:
-        return grouping.kind_mask(self.trace.events, frozenset(kinds))
+        return grouping.kind_mask(self.index.events, frozenset(kinds))
 
     def looked_at(self) -> Iterator[int]:
         """Give the owners that have a graph; where none has, those with device work worth a word. OWNERS at most."""
@@ -202,7 +203,7 @@ class Facts:
         host = each.graph.nodes.devices_from
         found = np.zeros(each.rows.size, np.bool_)
         if ranges.size and host:
-            lanes = _gaps.keys_of(self.trace, np.concatenate((ranges, each.rows[:host])), _gaps.THREAD)
+            lanes = _gaps.keys_of(self.index, np.concatenate((ranges, each.rows[:host])), _gaps.THREAD)
             held = innermost(
                 lanes[: ranges.size], self.starts[ranges], self.starts[ranges] + self.lengths[ranges],
                 lanes[ranges.size :], each.graph.nodes.starts[:host],
@@ -228,7 +229,7 @@ class Facts:
     def ids(self, rows: I64) -> tuple[int, ...]:
         """Return the event ids of the first of these rows."""
         first = np.sort(rows)[:EVENTS]
-        ids: list[int] = self.trace.events.column("event_id").to_numpy()[first].tolist()
+        ids: list[int] = self.index.events.column("event_id").to_numpy()[first].tolist()
         return tuple(ids)
 
     def label(self, owner: int) -> str:
@@ -237,14 +238,14 @@ class Facts:
     def devices_of(self, owner: int) -> list[_devices.Device]:
         """Return the devices whose work is the owner's."""
         codes = self.owners.codes[self.devices.rows]
-        return [d for d in self.devices.devices if d.index.size and codes[d.index[0]] == owner]
+        return [d for d in self.devices.devices if d.positions.size and codes[d.positions[0]] == owner]
 
     def bare(self, owner: int, rows: I64, kernels: I64) -> Bare | None:
         """Return the longest time in which a device of the owner did these rows of EVENTS and no other kernel."""
         most = None
         for device in self.devices_of(owner):
-            own = self.devices.rows[device.index]
-            starts, ends = self.devices.starts[device.index], self.devices.ends[device.index]
+            own = self.devices.rows[device.positions]
+            starts, ends = self.devices.starts[device.positions], self.devices.ends[device.positions]
             mine = np.isin(own, rows)
             others = np.isin(own, kernels) & ~mine
             hidden = merge(starts[others], ends[others])

@@ -88,10 +88,10 @@ def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
         by = calls[facts.owners.codes[calls] == owner]
     if not mine.size or not by.size:
         return mine[:0], 0
-    lanes = _gaps.keys_of(facts.trace, np.concatenate((mine, by)), _gaps.THREAD)
-    threaded = facts.trace.events.column("tid").is_valid().to_numpy()[mine]
+    lanes = _gaps.keys_of(facts.index, np.concatenate((mine, by)), _gaps.THREAD)
+    threaded = facts.index.events.column("tid").is_valid().to_numpy()[mine]
     mine = mine[np.isin(lanes[: mine.size], lanes[mine.size :]) & threaded]
-    lanes = _gaps.keys_of(facts.trace, mine, _gaps.THREAD) if mine.size else mine
+    lanes = _gaps.keys_of(facts.index, mine, _gaps.THREAD) if mine.size else mine
     starts, ends = facts.starts[mine], facts.starts[mine] + facts.lengths[mine]
     order = np.lexsort((-ends, starts, lanes))
     outer = np.ones(mine.size, np.bool_)
@@ -158,7 +158,7 @@ def _under(facts: Facts, calls: I64) -> tuple[str, int]:
     ranges = np.flatnonzero(facts.kinds(*_RANGES) & _timed(facts))
     if not ranges.size or not calls.size:
         return "", 0
-    lanes = _gaps.keys_of(facts.trace, np.concatenate((ranges, calls)), _gaps.THREAD)
+    lanes = _gaps.keys_of(facts.index, np.concatenate((ranges, calls)), _gaps.THREAD)
     at = innermost(
         lanes[: ranges.size], facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges],
         lanes[ranges.size :], facts.starts[calls],
@@ -286,12 +286,12 @@ def start_up(facts: Facts) -> Found:
         return Found(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
         return Found(why_not="no device work is in the trace")
-    if any(ledger.filtered for ledger in facts.trace.ledgers):
+    if any(ledger.filtered for ledger in facts.index.ledgers):
         return Found(why_not="the filters left out rows, perhaps the first device work")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & _timed(facts))
     calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
     # Where a trace begins in the middle of a run, the host may wait for work that was launched before it.
-    calls = calls[~named_so(facts.trace, calls, _SYNCHRONIZE)]
+    calls = calls[~named_so(facts.index, calls, _SYNCHRONIZE)]
     of_work = facts.owners.codes[facts.work.rows]
     found = []
     for owner in facts.graphs:
@@ -323,7 +323,7 @@ def start_up(facts: Facts) -> Found:
 
 
 def _timed(facts: Facts) -> Mask:
-    found: Mask = facts.trace.events.column("dur_ns").is_valid().to_numpy()
+    found: Mask = facts.index.events.column("dur_ns").is_valid().to_numpy()
     return found
 
 

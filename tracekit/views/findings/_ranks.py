@@ -13,7 +13,7 @@ from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, s
 def straggler(facts: Facts) -> Found:
     """Return ranks that come last to collectives more often than chance. facts: of owners that are ranks."""
     owners = facts.owners
-    every = meetings.find(facts.trace, owners)
+    every = meetings.find(facts.index, owners)
     if not every.count:
         return Found(why_not="no collective was found in two ranks")
     clocks = clocks_of(owners, every)

@@ -21,8 +21,8 @@ from dataclasses import replace
 from tracekit.index import grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, Finding, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -74,21 +74,21 @@ _TOO_LITTLE = Found(why_not="too little device work to judge, and no host thread
 """Of fewer than LEAST_WORK pieces; no number, so that a summary gathers it with what else has nothing to show."""
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the findings, those of the largest ceiling first. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
+    tabulate.require(index, VIEW.name, _COLUMNS)
     thresholds = chosen(options.thresholds)
-    if not trace.events.column("dur_ns").is_valid().to_numpy().any():
+    if not index.events.column("dur_ns").is_valid().to_numpy().any():
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
 
     def view(name: str) -> Section:
-        return _VIEWS[name].compute(trace, ViewOptions())
+        return _VIEWS[name].compute(index, ViewOptions())
 
-    facts = Facts(trace, thresholds, view)
-    joined = _owners.find(trace, join_ranks=True)
-    over_ranks = facts if joined.labels == facts.owners.labels else Facts(trace, thresholds, view, facts.sections)
+    facts = Facts(index, thresholds, view)
+    joined = _owners.find(index, join_ranks=True)
+    over_ranks = facts if joined.labels == facts.owners.labels else Facts(index, thresholds, view, facts.sections)
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # the cached value: collectives meet by rank, whatever the inputs
     said = {name: rule(over_ranks if name == "straggler" else facts) for name, rule in RULES.items()}

@@ -7,25 +7,25 @@ from typing import Any
 
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ViewOptions
 
 
-def count(trace: Trace) -> int:
+def count(index: TraceIndex) -> int:
     """Return how many rows of TOTALS are of memory."""
-    return int(grouping.kind_mask(trace.totals, {Kind.MEMORY}).sum()) if trace.totals.num_rows else 0
+    return int(grouping.kind_mask(index.totals, {Kind.MEMORY}).sum()) if index.totals.num_rows else 0
 
 
-def section(trace: Trace, options: ViewOptions, view: str, title: str) -> Section:
+def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> Section:
     """Return the rows of TOTALS of kind memory in the order of the file, or a section that says what is needed."""
-    rows = _rows(trace)
+    rows = _rows(index)
     if not rows:
         return tabulate.nothing(view, title, "memory", options)
-    labels = source_labels(trace)
+    labels = source_labels(index)
     sources: list[Cell] = [source_label(labels, row["source"]) for row in rows]
     optional = [
         Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1),
@@ -57,10 +57,10 @@ def section(trace: Trace, options: ViewOptions, view: str, title: str) -> Sectio
     return Section(view, title, (table,), notes=(note, *tabulate.option_notes(options, table)))
 
 
-def _rows(trace: Trace) -> list[dict[str, Any]]:
-    if not trace.totals.num_rows:
+def _rows(index: TraceIndex) -> list[dict[str, Any]]:
+    if not index.totals.num_rows:
         return []
-    rows = trace.totals.filter(grouping.kind_mask(trace.totals, {Kind.MEMORY})).to_pylist()
+    rows = index.totals.filter(grouping.kind_mask(index.totals, {Kind.MEMORY})).to_pylist()
     for row in rows:
         row["args"] = _members(row["args"])
     return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))

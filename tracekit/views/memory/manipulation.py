@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index import grouping
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views import totals as _totals
@@ -30,13 +30,13 @@ _SORTABLE = (
 )  # fmt: skip
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    picked = grouping.pick(trace, _KINDS)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    picked = grouping.pick(index, _KINDS)
     if not picked.rows.size:
-        return _from_totals(trace, options, picked)
+        return _from_totals(index, options, picked)
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), picked.key("copy_kind"))
     of = grouping.statistics(groups, picked.durations)
     size, rate, parts = _sizes(picked, groups)
@@ -54,13 +54,13 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         notes.append(f"{parts:,} of {picked.rows.size:,} rows are without a size: bandwidth is that of the others")
     if options.thread_sep:
         notes.append("copies run on streams, not on threads: one block for all")
-    notes += [*_totals.both_note(trace, _KINDS, "memory"), *tabulate.option_notes(options, table)]
+    notes += [*_totals.both_note(index, _KINDS, "memory"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
 def _sizes(picked: grouping.Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
     """Return bytes and bandwidth by group, and how many rows have no size while others have one."""
-    column = picked.trace.events.column("bytes")
+    column = picked.index.events.column("bytes")
     known = column.is_valid().to_numpy()[picked.rows]
     codes = groups.codes[known]
     sizes = column.fill_null(0).to_numpy()[picked.rows][known]
@@ -72,9 +72,9 @@ def _sizes(picked: grouping.Picked, groups: grouping.Groups) -> tuple[list[Cell]
     return size, rate, unknown if unknown < known.size else 0
 
 
-def _from_totals(trace: Trace, options: ViewOptions, picked: grouping.Picked) -> Section:
-    timed = _totals.summed(trace, _KINDS, ("name", "kind"))
-    sized = _totals.sized(trace, _KINDS, ("name", "kind"))
+def _from_totals(index: TraceIndex, options: ViewOptions, picked: grouping.Picked) -> Section:
+    timed = _totals.summed(index, _KINDS, ("name", "kind"))
+    sized = _totals.sized(index, _KINDS, ("name", "kind"))
     tables = []
     if len(timed):
         columns = [*_placed(timed), *_totals.statistic_columns(timed)]

@@ -24,9 +24,10 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -62,21 +63,21 @@ class _Rows:
     unsized: int
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of memory. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    found = _rows(trace)
-    counters = _counters(trace, found, options)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    found = _rows(index)
+    counters = _counters(index, found, options)
     if not found.rows.size and counters is None:
-        return _totals.section(trace, options, VIEW.name, _TITLE)
+        return _totals.section(index, options, VIEW.name, _TITLE)
     tables, notes = [], []
     if found.rows.size:
         table, computed = _places(found, options)
         tables.append(table)
         if computed:
             notes.append("peak: counted from the first row on, since the file gives no running values")
-        holders = _holders(trace, found, options)
+        holders = _holders(index, found, options)
         if holders is not None:
             tables.append(holders)
             notes.append("holders: the innermost operator around the row on its thread, else the innermost range")
@@ -86,7 +87,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         verb = "has" if found.unsized == 1 else "have"
         notes.append(f"{grouping.plural('row', found.unsized)} {verb} no size and counts for nothing")
     tables += [counters] if counters is not None else []
-    beside = _totals.count(trace)
+    beside = _totals.count(index)
     if beside:
         notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
     if any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
@@ -98,22 +99,22 @@ def _names(table: ReportTable) -> list[str]:
     return [c.name for c in table.columns]
 
 
-def _rows(trace: Trace) -> _Rows:
-    events = trace.events
+def _rows(index: TraceIndex) -> _Rows:
+    events = index.events
     mask = grouping.kind_mask(events, {Kind.MEMORY})
     sized = events.column("bytes").is_valid().to_numpy()
     rows = np.flatnonzero(mask & sized)
     codes, names = text_codes(events.column("name"))
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
     args = events.column("args").take(pa.array(rows))
-    place, labels = _place(trace, rows, args)
+    place, labels = _place(index, rows, args)
     return _Rows(
         rows, events.column("ts_ns").to_numpy()[rows], events.column("bytes").fill_null(0).to_numpy()[rows],
         reserved[codes[rows]].astype(np.int64), place, labels, args, int(np.count_nonzero(mask & ~sized)),
     )  # fmt: skip
 
 
-def _place(trace: Trace, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[str]]:
+def _place(index: TraceIndex, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[str]]:
     """Return the place of each row and what places are called."""
     if not rows.size:
         return np.zeros(0, np.int64), []
@@ -122,10 +123,10 @@ def _place(trace: Trace, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[st
     own = grouping.Key(
         texts.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1, [None, *texts.dictionary.to_pylist()]
     )
-    keys = [grouping.key_of(trace.events, column, rows) for column in ("source", "rank", "device")]
+    keys = [grouping.key_of(index.events, column, rows) for column in ("source", "rank", "device")]
     groups = grouping.group_by(*keys, own)
     sources, ranks, devices, places = groups.labels
-    owners = owner_labels(trace, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
+    owners = owner_labels(index, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
     labels = []
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
         where = str(place) if place else "host" if device is None else device_label(device)
@@ -203,23 +204,23 @@ def _replace(column: Column, values: Sequence[Cell]) -> Column:
     return Column(column.name, column.title, column.unit, values, column.priority)
 
 
-def _holders(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable | None:
+def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
     """Return the table of what allocated; None where that is known of no row."""
-    host = _host.host(trace)
-    on_thread = np.flatnonzero(trace.events.column("tid").is_valid().to_numpy()[found.rows])
+    host = _host.host(index)
+    on_thread = np.flatnonzero(index.events.column("tid").is_valid().to_numpy()[found.rows])
     holder = np.full(found.rows.size, -1, np.int64)
     ranges = np.flatnonzero(~host.is_call)
     if ranges.size and on_thread.size:
         mine = found.rows[on_thread]
-        lanes = _host.lanes_of(trace, np.concatenate((host.rows[ranges], mine)))
+        lanes = _host.lanes_of(index, np.concatenate((host.rows[ranges], mine)))
         at = innermost(
             lanes[: ranges.size], host.starts[ranges], host.ends[ranges], lanes[ranges.size :], found.times[on_thread]
         )
         place = np.append(ranges, -1)[at]
-        operator = np.append(host.nearest(grouping.kind_mask(trace.events, {Kind.OPERATOR})[host.rows]), -1)[place]
+        operator = np.append(host.nearest(grouping.kind_mask(index.events, {Kind.OPERATOR})[host.rows]), -1)[place]
         place = np.where(operator >= 0, operator, place)
         holder[on_thread] = np.append(host.rows, -1)[place]
-    names = grouping.key_of(trace.events, "name", np.maximum(holder, 0)) if trace.events.num_rows else None
+    names = grouping.key_of(index.events, "name", np.maximum(holder, 0)) if index.events.num_rows else None
     labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
     codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
     said = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
@@ -243,9 +244,9 @@ def _holders(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable | 
     return tabulate.finish("holders", "Memory by operator", columns, options, own_order="increased")
 
 
-def _counters(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable | None:
+def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
     """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
-    events = trace.events
+    events = index.events
     codes, names = text_codes(events.column("name"))
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
     mask = grouping.kind_mask(events, {Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
@@ -262,7 +263,7 @@ def _counters(trace: Trace, found: _Rows, options: ViewOptions) -> ReportTable |
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     of = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]
     owners = owner_labels(
-        trace, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
+        index, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
     )
     places: list[Cell] = [
         " · ".join(filter(None, (owners[s if isinstance(s, int) else 0, r], "" if d is None else device_label(d))))

@@ -13,7 +13,7 @@ from tracekit.analysis.critical_path import Device, Host, Part, Waits
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.links import link
 from tracekit.index import grouping
-from tracekit.trace import Trace
+from tracekit.index.trace_index import TraceIndex
 
 Mask = npt.NDArray[np.bool_]
 
@@ -32,7 +32,7 @@ _ON_STREAM = r'"wait_on_stream"\s*:\s*(?P<n>[0-9]{1,18})\s*[,}]'
 class Rows:
     """What all owners share: columns of EVENTS as arrays of shape (n,), and what each row is."""
 
-    trace: Trace
+    index: TraceIndex
     start: I64
     end: I64
     name: I64
@@ -87,7 +87,7 @@ def _named(rows: Rows, at: I64, pattern: re.Pattern[str]) -> Mask:
 
 def linked(rows: Rows, calls: I64, others: I64) -> I64:
     """Return for each of the other rows the place of the call with its correlation id, in its input and process."""
-    source = rows.trace.events.column("source").to_numpy()
+    source = rows.index.events.column("source").to_numpy()
     named = bool((rows.pids.codes[others] > 0).all() and (rows.pids.codes[calls] > 0).all())
     pid = rows.pids.codes if named else np.zeros(rows.start.size, np.int64)
 
@@ -151,9 +151,9 @@ def _told(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _Told:
     if not sync.size or not calls.size:
         return _Told(none, none, none, none)
     caller = linked(rows, host[calls], sync)
-    args = rows.trace.events.column("args").take(sync)
+    args = rows.index.events.column("args").take(sync)
     on_stream, record = (_number(args, pattern) for pattern in (_ON_STREAM, _RECORD))
-    events = rows.trace.events
+    events = rows.index.events
     device = events.column("device").take(sync).to_pylist()
     stream = events.column("stream").take(sync).to_pylist()
     codes: dict[tuple[object, object], int] = {}

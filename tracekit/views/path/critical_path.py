@@ -24,8 +24,8 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -65,25 +65,25 @@ class _Found:
     path: Path
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the time on the path by class, by name and by step. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    owners = _owners.find(trace)
-    every = _path_graph.count(trace, owners)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    owners = _owners.find(index)
+    every = _path_graph.count(index, owners)
     if not every:
         needs = "needs operators, API calls or steps on host threads; this trace has none with a duration"
-        more = ["what ran on a device alone does not tell what it waited for"] if trace.events.num_rows else []
+        more = ["what ran on a device alone does not tell what it waited for"] if index.events.num_rows else []
         return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
     try:
-        found = [_Found(of, walk(of.graph)) for of in _path_graph.graphs(trace, owners, most=OWNERS)]
+        found = [_Found(of, walk(of.graph)) for of in _path_graph.graphs(index, owners, most=OWNERS)]
     except OverflowError:
         far = "the rows lie more than nine years apart; --time A:B leaves out what cannot be true"
         return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))
-    steps = _steps.find(trace, owners)
+    steps = _steps.find(index, owners)
     tables = [_by_part(owners, found, options), _by_name(owners, found, options)]
     if any(each.of.steps for each in found):
-        tables.append(_by_step(trace, owners, found, steps, options))
+        tables.append(_by_step(index, owners, found, steps, options))
     notes = [_MODEL, *_notes(owners, found)]
     if every > len(found):
         notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
@@ -186,7 +186,7 @@ def _share(time: int, span: int) -> float | None:
 
 
 def _by_step(
-    trace: Trace, owners: _owners.Owners, found: list[_Found], steps: Steps, options: ViewOptions
+    index: TraceIndex, owners: _owners.Owners, found: list[_Found], steps: Steps, options: ViewOptions
 ) -> ReportTable:
     """Return the parts of each step; what lies between steps, and what ends after the last, have rows of their own."""
     rows: list[tuple[int, Cell, I64]] = []
@@ -194,7 +194,7 @@ def _by_step(
         mine = np.flatnonzero(steps.owner == each.of.owner)
         if not mine.size:
             continue
-        numbers = trace.events.column("step").take(steps.rows[mine]).to_pylist()
+        numbers = index.events.column("step").take(steps.rows[mine]).to_pylist()
         starts, ends = steps.starts[mine], steps.starts[mine] + steps.durations[mine]
         # Steps of several threads may overlap: each instant counts for the one that began last.
         ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))

@@ -23,8 +23,9 @@ from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.views.path import _waits
 from tracekit.views.path._waits import IN_STEP, UNNAMED, Mask, Rows
 
@@ -66,10 +67,10 @@ class OwnGraph:
         return ceiling(self.graph, codes, without=calls)
 
 
-def graphs(trace: Trace, owners: _owners.Owners, *, most: int = 0) -> Iterator[OwnGraph]:
+def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> Iterator[OwnGraph]:
     """Give the graph of each owner that has host rows to hang on, of the first `most` of them (0: of all)."""
-    rows = _rows(trace)
-    steps = _steps.find(trace, owners)
+    rows = _rows(index)
+    steps = _steps.find(index, owners)
     hosts = np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))
     able = np.flatnonzero(hosts > 0).tolist()
     for owner in able[:most] if most else able:
@@ -81,17 +82,17 @@ def graphs(trace: Trace, owners: _owners.Owners, *, most: int = 0) -> Iterator[O
         yield _graph(rows, owner, own, window)
 
 
-def count(trace: Trace, owners: _owners.Owners) -> int:
+def count(index: TraceIndex, owners: _owners.Owners) -> int:
     """Return how many owners `graphs` gives without a limit."""
-    rows = _rows(trace)
+    rows = _rows(index)
     return int(np.count_nonzero(np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))))
 
 
-def _rows(trace: Trace) -> Rows:
-    events = trace.events
+def _rows(index: TraceIndex) -> Rows:
+    events = index.events
     start = events.column("ts_ns").to_numpy()
     dur = events.column("dur_ns")
-    timed = dur.is_valid().to_numpy() & ~np.isin(events.column("source").to_numpy(), synthetic_sources(trace))
+    timed = dur.is_valid().to_numpy() & ~np.isin(events.column("source").to_numpy(), synthetic_sources(index))
     name, names = text_codes(events.column("name"))
     steps = grouping.kind_mask(events, {Kind.STEP})
     name = np.where(steps, len(names) + 1, np.where(name < 0, len(names), name))
@@ -103,7 +104,7 @@ def _rows(trace: Trace) -> Rows:
     every = np.arange(events.num_rows)
     correlation = events.column("correlation")
     return Rows(
-        trace, start, start + np.maximum(dur.fill_null(0).to_numpy(), 0), name, [*names, UNNAMED, IN_STEP],
+        index, start, start + np.maximum(dur.fill_null(0).to_numpy(), 0), name, [*names, UNNAMED, IN_STEP],
         timed & threaded & ~placed & grouping.kind_mask(events, RANGES),
         timed & threaded & ~placed & steps,
         timed & ~placed & ~device & grouping.kind_mask(events, ACTIVE),
@@ -134,7 +135,7 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
         lanes // width,
     )  # fmt: skip
     streams = _streams(rows, device)
-    kernel = np.isin(device, np.flatnonzero(grouping.kind_mask(rows.trace.events, {Kind.MEMCPY, Kind.MEMSET})))
+    kernel = np.isin(device, np.flatnonzero(grouping.kind_mask(rows.index.events, {Kind.MEMCPY, Kind.MEMSET})))
     on_device = Device(
         streams.codes, rows.start[device], rows.end[device], rows.name[device],
         np.where(kernel, int(Part.COPY), int(Part.KERNEL)), launch,
@@ -155,7 +156,7 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
 
 
 def _streams(rows: Rows, device: I64) -> grouping.Groups:
-    events = rows.trace.events
+    events = rows.index.events
     pid = grouping.Key(rows.pids.codes[device], rows.pids.labels)
     if not device.size:
         return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))

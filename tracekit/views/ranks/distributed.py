@@ -18,9 +18,9 @@ from tracekit.analysis.intervals import I64, Ranges, difference, intersection, l
 from tracekit.index import collectives, grouping, host
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -47,32 +47,32 @@ _NOTE = (
 _HOST_NOTE = "with the host: its ranges of communication count too, also those that only enqueue work"
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of communication. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    ranges = collectives.host_ranges(trace)
-    comm, other = collectives.kernels(trace)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    ranges = collectives.host_ranges(index)
+    comm, other = collectives.kernels(index)
     if not ranges.size and not comm.size:
         return from_totals(
-            trace, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
+            index, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
         )
     tables: list[ReportTable] = []
     notes: list[str] = []
     if comm.size:
-        devices = _devices.find(trace)
+        devices = _devices.find(index)
         if devices.devices:
-            tables.append(_overlap(trace, devices, comm, options))
+            tables.append(_overlap(index, devices, comm, options))
             notes.append(_NOTE)
         notes += devices.notes
     if ranges.size:
-        tables.append(_with_host(trace, ranges, comm, other, options))
+        tables.append(_with_host(index, ranges, comm, other, options))
         notes.append(_HOST_NOTE if comm.size else "no kernel communicates: the figures are of the host alone")
-    tables.append(_each(trace, _collective_rows(trace, ranges, comm), options))
-    negative = int(np.count_nonzero(_times(trace, np.concatenate((ranges, comm)))[2]))
+    tables.append(_each(index, _collective_rows(index, ranges, comm), options))
+    negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
     if negative:
         notes.append(f"{negative:,} durations of communication are below zero, counted as 0")
-    notes += [tabulate.PERCENTILE_NOTE, *both_note(trace, {Kind.COMMUNICATION}, "communication")]
+    notes += [tabulate.PERCENTILE_NOTE, *both_note(index, {Kind.COMMUNICATION}, "communication")]
     if options.sorted_by and not any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
         notes += tabulate.option_notes(options, tables[0])
     elif options.compat:
@@ -80,9 +80,9 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _collective_rows(trace: Trace, ranges: I64, comm: I64) -> I64:
+def _collective_rows(index: TraceIndex, ranges: I64, comm: I64) -> I64:
     """Return the rows that are one collective each: kernels, else ranges of kind communication, else all ranges."""
-    own = ranges[grouping.kind_mask(trace.events, {Kind.COMMUNICATION})[ranges]]
+    own = ranges[grouping.kind_mask(index.events, {Kind.COMMUNICATION})[ranges]]
     return comm if comm.size else own if own.size else ranges
 
 
@@ -90,15 +90,15 @@ def _names(table: ReportTable) -> list[str]:
     return [c.name for c in table.columns]
 
 
-def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64]:
+def _times(index: TraceIndex, rows: I64) -> tuple[I64, I64, I64]:
     """Return starts, ends, and which durations are below zero (counted as 0)."""
-    starts: I64 = trace.events.column("ts_ns").to_numpy()[rows]
-    durations = trace.events.column("dur_ns").fill_null(0).to_numpy()[rows]
+    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    durations = index.events.column("dur_ns").fill_null(0).to_numpy()[rows]
     return starts, host.ends_of(starts, np.maximum(durations, 0)), durations < 0
 
 
-def _merged(trace: Trace, rows: I64) -> Ranges:
-    starts, ends, _ = _times(trace, rows)
+def _merged(index: TraceIndex, rows: I64) -> Ranges:
+    starts, ends, _ = _times(index, rows)
     return merge(starts, ends)
 
 
@@ -121,14 +121,14 @@ def _part_columns(rows: Sequence[Sequence[Cell]]) -> list[Column]:
     return columns
 
 
-def _overlap(trace: Trace, devices: _devices.Devices, comm: I64, options: ViewOptions) -> ReportTable:
-    talks = np.zeros(trace.events.num_rows, np.bool_)
+def _overlap(index: TraceIndex, devices: _devices.Devices, comm: I64, options: ViewOptions) -> ReportTable:
+    talks = np.zeros(index.events.num_rows, np.bool_)
     talks[comm] = True
-    is_kernel = grouping.kind_mask(trace.events, {Kind.KERNEL})
+    is_kernel = grouping.kind_mask(index.events, {Kind.KERNEL})
     rows = []
     for device in devices.devices:
-        mine = devices.rows[device.index]
-        parts = [_merged(trace, mine[talks[mine]]), _merged(trace, mine[is_kernel[mine] & ~talks[mine]])]
+        mine = devices.rows[device.positions]
+        parts = [_merged(index, mine[talks[mine]]), _merged(index, mine[is_kernel[mine] & ~talks[mine]])]
         rows.append(_parts(parts[0], parts[1], device.end - device.begin))
     columns = [*devices.identity(list(devices.devices)), *_part_columns(rows)]
     order: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
@@ -137,14 +137,14 @@ def _overlap(trace: Trace, devices: _devices.Devices, comm: I64, options: ViewOp
     )
 
 
-def _with_host(trace: Trace, ranges: I64, comm: I64, other: I64, options: ViewOptions) -> ReportTable:
-    owners = _owners.find(trace)
+def _with_host(index: TraceIndex, ranges: I64, comm: I64, other: I64, options: ViewOptions) -> ReportTable:
+    owners = _owners.find(index)
     found = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
-    every = np.arange(trace.events.num_rows)
+    every = np.arange(index.events.num_rows)
     rows = []
     for o in found:
-        mine = [_merged(trace, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
-        starts, ends, _ = _times(trace, every[owners.codes == o])
+        mine = [_merged(index, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
+        starts, ends, _ = _times(index, every[owners.codes == o])
         rows.append(_parts(union(mine[0], mine[1]), mine[2], int(ends.max()) - int(starts.min())))
     labels: list[Cell] = [owners.labels[o] for o in found]
     columns = [Column("name", "Process", Unit.TEXT, labels, 0), *_part_columns(rows)]
@@ -154,11 +154,11 @@ def _with_host(trace: Trace, ranges: I64, comm: I64, other: I64, options: ViewOp
     )
 
 
-def _each(trace: Trace, rows: I64, options: ViewOptions) -> ReportTable:
-    found = collectives.described(trace, rows)
+def _each(index: TraceIndex, rows: I64, options: ViewOptions) -> ReportTable:
+    found = collectives.described(index, rows)
     operations, processes = collectives.group_cells(found)
     groups = grouping.group_by(operations, processes)
-    starts, ends, _ = _times(trace, rows)
+    starts, ends, _ = _times(index, rows)
     durations = ends - starts
     of = grouping.statistics(groups, durations)
     sized = np.array([one.size is not None for one in found], np.bool_)

@@ -25,9 +25,9 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.meetings import Mask, Meetings
 from tracekit.index.sources import synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK
-from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -45,23 +45,23 @@ _SORTABLE = (
 )  # fmt: skip
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return skew, stragglers, clocks and imbalance of the ranks. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    owners = _owners.find(trace, join_ranks=True)
-    steps = _steps.find(trace, owners)
-    work = grouping.pick(trace, DEVICE_WORK)
-    communication, _ = meetings.communication(trace, owners)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    owners = _owners.find(index, join_ranks=True)
+    steps = _steps.find(index, owners)
+    work = grouping.pick(index, DEVICE_WORK)
+    communication, _ = meetings.communication(index, owners)
     present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
     if present.size < 2:
         what = "one" if present.size else "none with device work, steps or collectives"
         needs = f"needs several ranks (inputs or processes); this trace has {what}"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
-    every = meetings.find(trace, owners)
+    every = meetings.find(index, owners)
     clocks = clocks_of(owners, every)
     met = meetings.only(every, on_one_clock(owners, every, clocks))
-    tables = [_balance(trace, owners, present, steps, work, options)]
+    tables = [_balance(index, owners, present, steps, work, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
         notes.append(f"{grouping.plural('collective', strangers)} left out: the clocks could not be brought in line")
@@ -76,7 +76,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     else:
         notes.append("no collective was found in two ranks: there is no skew to tell")
     notes += _left_out(met)
-    if synthetic_sources(trace):
+    if synthetic_sources(index):
         notes.append("inputs that hold durations without starts tell no skew")
     notes += [*steps.notes, *work.notes("row"), *tabulate.option_notes(options, tables[0])]
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
@@ -162,12 +162,17 @@ def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: V
 
 
 def _balance(
-    trace: Trace, owners: _owners.Owners, present: I64, steps: _steps.Steps, work: grouping.Picked, options: ViewOptions
+    index: TraceIndex,
+    owners: _owners.Owners,
+    present: I64,
+    steps: _steps.Steps,
+    work: grouping.Picked,
+    options: ViewOptions,
 ) -> ReportTable:
     """Return mean, least and most over ranks of step time and device time, and how uneven they are."""
     owner = owners.codes[work.rows]
     ends = work.starts + work.durations
-    talk = np.isin(work.rows, collectives.kernels(trace)[0])
+    talk = np.isin(work.rows, collectives.kernels(index)[0])
     measures: list[tuple[str, I64, Mask]] = []
     times = grouped(steps.owner, len(owners), steps.durations)
     measures.append(("mean step time", times.mean, times.present))

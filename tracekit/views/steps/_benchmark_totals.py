@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ViewOptions
@@ -21,10 +21,10 @@ _NOTE = (
 )
 
 
-def section(trace: Trace, options: ViewOptions, view: str, title: str, notes: Sequence[str]) -> Section:
+def section(index: TraceIndex, options: ViewOptions, view: str, title: str, notes: Sequence[str]) -> Section:
     """Return the tables as printed, or a section that says what is needed."""
-    rows = _rows(trace)
-    tables = [table for make in (_costs, _speeds, _lines) if (table := make(trace, rows, options)) is not None]
+    rows = _rows(index)
+    tables = [table for make in (_costs, _speeds, _lines) if (table := make(index, rows, options)) is not None]
     if not tables:
         return tabulate.nothing(view, title, "step", options, notes)
     printed = [_NOTE] if any(row["section"] == PERF for row in rows) else []
@@ -33,15 +33,15 @@ def section(trace: Trace, options: ViewOptions, view: str, title: str, notes: Se
     return Section(view, title, tuple(tables), notes=(*printed, *notes, *tabulate.option_notes(options, tables[0])))
 
 
-def _rows(trace: Trace) -> list[dict[str, Any]]:
-    if not trace.totals.num_rows:
+def _rows(index: TraceIndex) -> list[dict[str, Any]]:
+    if not index.totals.num_rows:
         return []
-    rows = [row for row in trace.totals.to_pylist() if row["section"] in (PERF, STEPS)]
+    rows = [row for row in index.totals.to_pylist() if row["section"] in (PERF, STEPS)]
     return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))
 
 
-def _which(trace: Trace, rows: list[dict[str, Any]]) -> list[Column]:
-    labels = source_labels(trace)
+def _which(index: TraceIndex, rows: list[dict[str, Any]]) -> list[Column]:
+    labels = source_labels(index)
     columns = [
         Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
         Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
@@ -54,7 +54,7 @@ def _table(name: str, title: str, columns: list[Column], options: ViewOptions) -
     return tabulate.finish(name, title, columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _costs(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+def _costs(index: TraceIndex, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
     mine = [row for row in rows if row["section"] == PERF and row["name"] in ("reader_cost", "batch_cost")]
     if not mine:
         return None
@@ -65,7 +65,7 @@ def _costs(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
         ratio.append(None if percent is None else percent / 100)
     columns = [
         Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
-        *_which(trace, mine),
+        *_which(index, mine),
         Column("avg", "Avg", Unit.NS, [_ns(row) for row in mine], 0),
         Column("max", "Max", Unit.NS, [row["max_ns"] for row in mine], 1),
         Column("min", "Min", Unit.NS, [row["min_ns"] for row in mine], 1),
@@ -74,13 +74,13 @@ def _costs(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
     return _table("costs", "Costs", columns, options)
 
 
-def _speeds(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+def _speeds(index: TraceIndex, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
     mine = [row for row in rows if row["section"] == PERF and row["name"] == "ips"]
     if not mine:
         return None
     columns = [
         Column("name", "Name", Unit.TEXT, [row["name"] for row in mine], 0),
-        *_which(trace, mine),
+        *_which(index, mine),
         Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in mine], 0),
         Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in mine], 0),
         Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in mine], 1),
@@ -89,7 +89,7 @@ def _speeds(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> R
     return _table("ips", "Speed", columns, options)
 
 
-def _lines(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
+def _lines(index: TraceIndex, rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable | None:
     """Return the lines of step_info, a row each."""
     lines: dict[tuple[int, int, int], dict[str, Any]] = {}
     for row in rows:
@@ -109,7 +109,7 @@ def _lines(trace: Trace, rows: list[dict[str, Any]], options: ViewOptions) -> Re
     speeds = [line["costs"].get("ips", {}) for line in mine]
     columns = [
         Column("line", "Line", Unit.ID, [line["line"] for line in mine], 0),
-        *_which(trace, mine),
+        *_which(index, mine),
         Column("reader_cost", "Reader cost", Unit.NS, cost("reader_cost"), 0),
         Column("batch_cost", "Batch cost", Unit.NS, cost("batch_cost"), 0),
         Column("ips", "Ips", Unit.NUMBER, [row.get("value_avg") for row in speeds], 0),

@@ -26,9 +26,9 @@ from tracekit.analysis.statistics import nearest_rank
 from tracekit.index import grouping, host
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -54,17 +54,17 @@ class _Perf:
     skipped: int
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the costs of iterations. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    owners = _owners.find(trace)
-    steps = _steps.find(trace, owners)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    owners = _owners.find(index)
+    steps = _steps.find(index, owners)
     if not steps.rows.size:
-        return _benchmark_totals.section(trace, options, VIEW.name, _TITLE, steps.notes)
-    loading, aside = _loading(trace, owners)
+        return _benchmark_totals.section(index, options, VIEW.name, _TITLE, steps.notes)
+    loading, aside = _loading(index, owners)
     order = sorted(np.unique(steps.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    found = [_perf(trace, steps, loading, o) for o in order]
+    found = [_perf(index, steps, loading, o) for o in order]
     tables = [_costs(owners, found, options), _speeds(owners, found, options)]
     notes = list(dict.fromkeys(_skipping(owners, perf) for perf in found))
     if aside:
@@ -77,17 +77,17 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _loading(trace: Trace, owners: _owners.Owners) -> tuple[tuple[I64, I64, I64], int]:
+def _loading(index: TraceIndex, owners: _owners.Owners) -> tuple[tuple[I64, I64, I64], int]:
     """Return owner, start and end of the outermost dataloader ranges on threads, and how many are on none."""
-    picked = grouping.pick(trace, {Kind.DATALOADER})
-    placed = trace.events.column("tid").is_valid().to_numpy()[picked.rows]
+    picked = grouping.pick(index, {Kind.DATALOADER})
+    placed = index.events.column("tid").is_valid().to_numpy()[picked.rows]
     rows, starts = picked.rows[placed], picked.starts[placed]
     ends = host.ends_of(starts, picked.durations[placed])
-    outer = nest(host.lanes_of(trace, rows), starts, ends).depth == 0 if rows.size else np.zeros(0, np.bool_)
+    outer = nest(host.lanes_of(index, rows), starts, ends).depth == 0 if rows.size else np.zeros(0, np.bool_)
     return (owners.codes[rows][outer], starts[outer], ends[outer]), int(np.count_nonzero(~placed))
 
 
-def _perf(trace: Trace, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _Perf:
+def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64], owner: int) -> _Perf:
     mine = np.flatnonzero(steps.owner == owner)
     ends = host.ends_of(steps.starts[mine], steps.durations[mine])
     order = np.argsort(ends, kind="stable")
@@ -102,30 +102,30 @@ def _perf(trace: Trace, steps: _steps.Steps, loading: tuple[I64, I64, I64], owne
     begin = starts.copy()
     np.minimum.at(begin, number[inside], read_from[inside])
     begin[1:] = np.maximum(begin[1:], ends[:-1])
-    follows = _follows(trace, rows)
+    follows = _follows(index, rows)
     begin[1:] = np.where(follows, ends[:-1], begin[1:])
     reader = np.zeros(ends.size, np.int64)
     spent = read_to[inside] - np.maximum(read_from[inside], begin[number[inside]])
     np.add.at(reader, number[inside], spent.clip(min=0))
     batch = ends - begin
     skipped = SKIPPED if ends.size > SKIPPED else 0
-    amounts = _amounts(trace, rows[skipped:])
+    amounts = _amounts(index, rows[skipped:])
     unit = "steps/s" if amounts is None else "samples/s"
     return _Perf(owner, batch[skipped:], reader[skipped:], amounts or [1.0] * (ends.size - skipped), unit, skipped)
 
 
-def _follows(trace: Trace, rows: I64) -> Any:
+def _follows(index: TraceIndex, rows: I64) -> Any:
     """Return for each step but the first whether its number follows the one before; true where numbers are unknown."""
-    column = trace.events.column("step").take(pa.array(rows))
+    column = index.events.column("step").take(pa.array(rows))
     known = column.is_valid().to_numpy()
     numbers = column.fill_null(0).to_numpy().astype(np.int64)
     return ~(known[1:] & known[:-1]) | (numbers[1:] == numbers[:-1] + 1)
 
 
-def _amounts(trace: Trace, rows: I64) -> list[float] | None:
+def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
     """Return how many samples went through each step; None unless each says it."""
     found = []
-    for text in trace.events.column("args").take(pa.array(rows)).to_pylist():
+    for text in index.events.column("args").take(pa.array(rows)).to_pylist():
         try:
             args = orjson.loads(text) if text else {}
         except ValueError:

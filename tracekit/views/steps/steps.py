@@ -27,9 +27,9 @@ from tracekit.index import steps as _steps
 from tracekit.index.clocks import by_clock
 from tracekit.index.sources import spans, synthetic_sources
 from tracekit.index.steps import HINT, Steps
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section, Series
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import tabulate
 from tracekit.views.base import Quantity, View, ViewOptions
@@ -65,38 +65,38 @@ class StepTimes:
     warm_up: npt.NDArray[np.bool_]
 
 
-def step_times(trace: Trace) -> StepTimes:
+def step_times(index: TraceIndex) -> StepTimes:
     """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a lacking column."""
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    owners = _owners.find(trace)
-    steps = _steps.find(trace, owners)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    owners = _owners.find(index)
+    steps = _steps.find(index, owners)
     judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
     warm_up = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
-    busy = tuple(_steps.busy_inside(trace, steps))
+    busy = tuple(_steps.busy_inside(index, steps))
     return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the statistics of the steps, each step, and their series. Raises: UsageError."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    owners = _owners.find(trace)
-    steps = _steps.find(trace, owners)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    owners = _owners.find(index)
+    steps = _steps.find(index, owners)
     if not steps.rows.size:
         nothing = tabulate.nothing(VIEW.name, _TITLE, "step", options, steps.notes)
         return Section(VIEW.name, _TITLE, notes=(nothing.notes[0], HINT, *nothing.notes[1:]))
-    busy = _steps.busy_inside(trace, steps)
+    busy = _steps.busy_inside(index, steps)
     judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
     said = _said(steps, judged)
     statistics = _statistics(steps, said, busy, options)
-    every = _every(trace, steps, said, busy, options)
-    figures = tuple(_series(trace, steps, o, judged[o], said) for o in list(judged)[:FIGURES])
-    notes = [note for o in judged for note in _judgement(trace, steps, o, judged[o])]
+    every = _every(index, steps, said, busy, options)
+    figures = tuple(_series(index, steps, o, judged[o], said) for o in list(judged)[:FIGURES])
+    notes = [note for o in judged for note in _judgement(index, steps, o, judged[o])]
     if len(judged) > FIGURES:
         notes.append(f"drawn are the first {FIGURES} of {len(judged):,}")
     if steps.inner:
         notes.append(f"{grouping.plural('step', steps.inner)} inside another step left out: the outer one counts them")
-    made_up = np.isin(trace.events.column("source").to_numpy()[steps.rows], synthetic_sources(trace))
+    made_up = np.isin(index.events.column("source").to_numpy()[steps.rows], synthetic_sources(index))
     if made_up.any():
         notes.append("some inputs hold durations without starts: gaps and busy times of their steps mean nothing")
     notes += [*steps.notes, tabulate.PERCENTILE_NOTE, *tabulate.option_notes(options, every)]
@@ -155,11 +155,13 @@ def _share(busy: list[int | None], total: int) -> float | None:
     return sum(known) / int(total) if known and total else None
 
 
-def _every(trace: Trace, steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions) -> ReportTable:
-    events = trace.events
+def _every(
+    index: TraceIndex, steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions
+) -> ReportTable:
+    events = index.events
     names = events.column("name").take(steps.rows).to_pylist()
-    numbers = _numbers(trace, steps)
-    first, _ = _spans(trace, steps.owners)
+    numbers = _numbers(index, steps)
+    first, _ = _spans(index, steps.owners)
     ends = steps.starts + steps.durations
     follows = np.flatnonzero(steps.owner[1:] == steps.owner[:-1]) + 1
     gap: list[Cell] = [None] * ends.size
@@ -186,26 +188,26 @@ def _every(trace: Trace, steps: Steps, said: list[str], busy: list[int | None], 
     return tabulate.finish("steps", "Each step", columns, options, blocks=blocks, top_each=False)
 
 
-def _spans(trace: Trace, owners: _owners.Owners) -> tuple[I64, I64]:
+def _spans(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, I64]:
     """Return first start and last end of all rows of each owner."""
-    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    start = trace.events.column("ts_ns").to_numpy()
+    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start = index.events.column("ts_ns").to_numpy()
     return spans(owners.codes, len(owners), start, start + length)
 
 
-def _numbers(trace: Trace, steps: Steps) -> list[Cell]:
-    numbers: list[Cell] = trace.events.column("step").take(steps.rows).to_pylist()
+def _numbers(index: TraceIndex, steps: Steps) -> list[Cell]:
+    numbers: list[Cell] = index.events.column("step").take(steps.rows).to_pylist()
     return numbers
 
 
-def _label(trace: Trace, steps: Steps, place: int) -> str:
-    number = trace.events.column("step")[int(steps.rows[place])].as_py()
+def _label(index: TraceIndex, steps: Steps, place: int) -> str:
+    number = index.events.column("step")[int(steps.rows[place])].as_py()
     return f"step {number}" if number is not None else f"step at place {place}"
 
 
-def _series(trace: Trace, steps: Steps, owner: int, of: Judged, said: list[str]) -> Series:
+def _series(index: TraceIndex, steps: Steps, owner: int, of: Judged, said: list[str]) -> Series:
     at = np.flatnonzero(steps.owner == owner)
-    numbers = trace.events.column("step").take(steps.rows[at]).to_pylist()
+    numbers = index.events.column("step").take(steps.rows[at]).to_pylist()
     return Series(
         f"Step time{f', {steps.owners.labels[owner]}' if len(steps.owners) > 1 else ''}",
         Unit.NS,
@@ -216,7 +218,7 @@ def _series(trace: Trace, steps: Steps, owner: int, of: Judged, said: list[str])
     )
 
 
-def _judgement(trace: Trace, steps: Steps, owner: int, of: Judged) -> list[str]:
+def _judgement(index: TraceIndex, steps: Steps, owner: int, of: Judged) -> list[str]:
     at = np.flatnonzero(steps.owner == owner)
     who = steps.owners.said(owner)
     if not of.known:
@@ -232,19 +234,19 @@ def _judgement(trace: Trace, steps: Steps, owner: int, of: Judged) -> list[str]:
     found = at[of.outliers].tolist()
     if found:
         most = sorted(found, key=lambda place: -abs(int(steps.durations[place]) - of.median))[:NAMED]
-        words = [f"{_label(trace, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
+        words = [f"{_label(index, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
         more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
         limits = f"beyond {format_span(of.low)} to {format_span(of.high)}"
         notes.append(f"{who}{grouping.plural('outlier', len(found))}, {limits}: {', '.join(words)}{more}")
     return notes
 
 
-def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define the cells of both tables."""
     if row and row.get(column) is None:
         return None
-    owners = _owners.find(trace)
-    steps = _steps.find(trace, owners)
+    owners = _owners.find(index)
+    steps = _steps.find(index, owners)
     mine = np.ones(steps.rows.size, np.bool_)
     if "owner" in row:
         mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
@@ -253,30 +255,30 @@ def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) 
         warm = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
         mine &= warm == (row["which"] == "warm-up")
     if "start" in row:  # the table of each step
-        first = _spans(trace, owners)[0]
+        first = _spans(index, owners)[0]
         mine &= (steps.starts - first[steps.owner] == row["start"]) & (steps.durations == row.get("time"))
-        mine &= np.array([cell == row.get("step") for cell in _numbers(trace, steps)], np.bool_)
+        mine &= np.array([cell == row.get("step") for cell in _numbers(index, steps)], np.bool_)
         mine &= np.arange(mine.size) == np.argmax(mine)
     which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
     one = f"step {row['step']}" if row.get("step") is not None else "the step" if "start" in row else f"the {which}"
-    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask = np.zeros(index.events.num_rows, np.bool_)
     mask[steps.rows[mine]] = True
-    times = quantity(trace, mask, "sum", f"sum of the durations of {one}")
+    times = quantity(index, mask, "sum", f"sum of the durations of {one}")
     if column in ("total", "time"):
         return times
     if column == "steps":
-        return quantity(trace, mask, "count", f"number of {which}")
+        return quantity(index, mask, "count", f"number of {which}")
     if column in STATISTICS:
         measure = "mean" if column == "avg" else column
-        return quantity(trace, mask, measure, f"{measure} of the durations of {one}")
+        return quantity(index, mask, measure, f"{measure} of the durations of {one}")
     if column in ("busy", "busy_time"):
-        return _busy_quantity(trace, steps, np.flatnonzero(mine), times, column, one)
+        return _busy_quantity(index, steps, np.flatnonzero(mine), times, column, one)
     return None
 
 
-def _busy_quantity(trace: Trace, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
+def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
     """at: places of the steps. A lane is a step: what runs on in the next one counts in both."""
-    work = grouping.pick(trace, DEVICE_WORK)
+    work = grouping.pick(index, DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     if not np.isin(steps.owner[at], owner).all():
         return None
@@ -293,7 +295,7 @@ def _busy_quantity(trace: Trace, steps: Steps, at: I64, times: Quantity, column:
     none = (np.zeros(0, np.int64),) * 4
     found, starts, ends, lanes = (np.concatenate(of) for of in zip(none, *pieces, strict=True))
     words = f"time with at least one kernel, copy or memset within {one}"
-    busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(trace).codes[found])
+    busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(index).codes[found])
     return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
 
 

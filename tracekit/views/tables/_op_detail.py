@@ -102,7 +102,7 @@ def _table(charged: Charged, things: _Things) -> _Table:
     """Return the things by operator, row above, name and kind."""
     if not things.rows.size:
         return _Table(things.group, [], [], [])
-    events = charged.host.trace.events
+    events = charged.host.index.events
     groups = grouping.group_by(
         grouping.Key(things.group, range(int(things.group.max()) + 1)),
         grouping.Key(things.above, range(int(things.above.max()) + 1)),

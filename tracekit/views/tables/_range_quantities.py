@@ -10,31 +10,31 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.clocks import by_clock
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.views.base import Define, Quantity, ViewOptions
 from tracekit.views.quantities import Mask, named, ratio, where
 
 
-def of_ranges(kinds_of: Callable[[Trace], Collection[Kind]], what: str, keys: Collection[str]) -> Define:
+def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, keys: Collection[str]) -> Define:
     """Return the definitions of such a table. kinds_of: the kinds of its rows; what: one of them in words.
 
     Rows of what an operator called (level 1 and 2) have none, nor have the statistics of device times.
     """
 
-    def define(trace: Trace, options: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+    def define(index: TraceIndex, options: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
         if row.get("level") or (row and row.get(column) is None):
             return None
-        kinds = kinds_of(trace)
+        kinds = kinds_of(index)
         if column not in ("self", "self_ratio", "device_total", "device_self", "device_ratio"):
-            return named(kinds, what, keys)(trace, options, row, column)
-        every = grouping.kind_mask(trace.events, kinds) & trace.events.column("dur_ns").is_valid().to_numpy()
+            return named(kinds, what, keys)(index, options, row, column)
+        every = grouping.kind_mask(index.events, kinds) & index.events.column("dur_ns").is_valid().to_numpy()
         if not every.any():
             return None  # totals: nobody knows what lay within
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
-        mine = every & where(trace, **{key: row[key] for key in keys if key in row})
-        host = _host.host(trace)
+        mine = every & where(index, **{key: row[key] for key in keys if key in row})
+        host = _host.host(index)
         if column in ("self", "self_ratio"):
             part = _self(host, mine, f"time of {who} less what ranges and calls within them took")
             if column == "self":
@@ -42,10 +42,10 @@ def of_ranges(kinds_of: Callable[[Trace], Collection[Kind]], what: str, keys: Co
             whole = _self(host, every, f"time of all {what}s less what ranges and calls within them took")
             return ratio(part, whole, f"{part.words} / {whole.words}")
         loose = bool(row) and row.get("calls") is None
-        part = _launched(trace, host, (mine, every), (column == "device_total", not row or loose, not loose), what, who)
+        part = _launched(index, host, (mine, every), (column == "device_total", not row or loose, not loose), what, who)
         if column != "device_ratio":
             return part
-        whole = _work(trace, host, np.arange(host.work.size), "sum of the durations of all device work")
+        whole = _work(index, host, np.arange(host.work.size), "sum of the durations of all device work")
         return ratio(part, whole, f"{part.words} / {whole.words}")
 
     return define
@@ -76,12 +76,12 @@ def _self(host: _host.Host, mask: Mask, words: str) -> Quantity:
     starts, ends = np.concatenate((before, free_from[of])), np.concatenate((host.starts[child], host.ends[of]))
     some = ends > starts
     rows = host.rows[place[some]]
-    clocks = by_clock(host.trace).codes[rows]
+    clocks = by_clock(host.index).codes[rows]
     return Quantity(words, "sum", rows, starts[some], ends[some], clocks, clocks)
 
 
 def _launched(
-    trace: Trace, host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], what: str, who: str
+    index: TraceIndex, host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], what: str, who: str
 ) -> Quantity:
     """Return the device work that is charged to the ranges of masks[0], of all that the table has, masks[1].
 
@@ -107,11 +107,11 @@ def _launched(
         words = f"sum of the durations of the device work that no {what} launched"
     elif loose:
         words += f"; and of that which no {what} launched"
-    return _work(trace, host, np.repeat(np.arange(host.work.size), count), words)
+    return _work(index, host, np.repeat(np.arange(host.work.size), count), words)
 
 
-def _work(trace: Trace, host: _host.Host, at: I64, words: str) -> Quantity:
+def _work(index: TraceIndex, host: _host.Host, at: I64, words: str) -> Quantity:
     rows = host.work[at]
-    starts: I64 = trace.events.column("ts_ns").to_numpy()[rows]
-    clocks = by_clock(trace).codes[rows]
+    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    clocks = by_clock(index).codes[rows]
     return Quantity(words, "sum", rows, starts, starts + host.work_ns[at], clocks, clocks)

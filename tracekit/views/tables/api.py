@@ -5,9 +5,9 @@ Columns as in the view kernel; ratio is of the sum over all rows, or of those of
 
 from __future__ import annotations
 
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
 from tracekit.schema import API_CALLS, Kind
-from tracekit.trace import Trace
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import by_name
 from tracekit.views.quantities import named
@@ -16,10 +16,10 @@ _KINDS = API_CALLS | {Kind.SYNC}
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "pid", "tid"})
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of API calls. Raises: UsageError for an unknown key of --sort."""
     return by_name(
-        trace, options, view="api", title="API calls", kinds=_KINDS, what="API call", columns=_COLUMNS, show_kind=True
+        index, options, view="api", title="API calls", kinds=_KINDS, what="API call", columns=_COLUMNS, show_kind=True
     )
 
 

@@ -7,9 +7,9 @@ percentiles, and several runs in one file stay apart.
 
 from __future__ import annotations
 
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import by_name
 from tracekit.views.quantities import named
@@ -18,10 +18,10 @@ _KINDS = frozenset({Kind.KERNEL})
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name"})
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of kernels. Raises: UsageError for an unknown key of --sort."""
     return by_name(
-        trace, options, view="kernel", title="Kernels", kinds=_KINDS, what="kernel", columns=_COLUMNS
+        index, options, view="kernel", title="Kernels", kinds=_KINDS, what="kernel", columns=_COLUMNS
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -25,14 +25,14 @@ _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit"
 Row = dict[str, Any]
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of metrics, in the order of the file. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
-    rows = _counted(trace)
+    rows = _counted(index)
     if not rows:
         needs = "needs metrics, as nvprof --metrics writes them; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
-    labels = source_labels(trace)
+    labels = source_labels(index)
     optional = [
         Column("text", "As printed", Unit.TEXT, [row["value_text"] for row in rows], 1),
         Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 5),
@@ -57,10 +57,10 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(tabulate.option_notes(options, table)))
 
 
-def _counted(trace: Trace) -> list[Row]:
+def _counted(index: TraceIndex) -> list[Row]:
     """Return the counted rows, those that agree in all that names them merged, in the order of the file."""
     merged: dict[tuple[Cell, ...], list[Row]] = {}
-    found = trace.totals.to_pylist() if trace.totals.num_rows else []
+    found = index.totals.to_pylist() if index.totals.num_rows else []
     for row in sorted(found, key=lambda row: (row["source"], row["run"], row["order"])):
         row["metric"] = _metric(row)
         if row["total_ns"] is None and row["metric"] is not None:

@@ -24,9 +24,9 @@ from tracekit.analysis.intervals import I64, Ranges, difference, length, merge
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index import owners as _owners
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import tabulate
 from tracekit.views.base import Quantity, View, ViewOptions
@@ -63,16 +63,16 @@ class _Counted:
     work: I64
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of phases. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    picked = grouping.pick(trace, _KINDS)
-    phases = grouping.kind_mask(trace.events, PHASES)[picked.rows]
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    picked = grouping.pick(index, _KINDS)
+    phases = grouping.kind_mask(index.events, PHASES)[picked.rows]
     notes = picked.notes("step or phase")
     if not picked.rows.size:
         return from_totals(
-            trace,
+            index,
             options,
             view=VIEW.name,
             title=_TITLE,
@@ -85,12 +85,12 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         steps = grouping.plural("step", picked.rows.size)
         needs = f"needs dataloader, forward, backward or optimizer events; this trace has {steps} and no phases in them"
         return Section(VIEW.name, _TITLE, notes=(needs, *notes, *tabulate.option_notes(options)))
-    host = _host.host(trace)
-    owners = _owners.find(trace)
-    found = _outermost(trace, host, owners, picked)
-    in_steps = _with_work(trace, host, owners, found)
+    host = _host.host(index)
+    owners = _owners.find(index)
+    found = _outermost(index, host, owners, picked)
+    in_steps = _with_work(index, host, owners, found)
     order = sorted(np.unique(found.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    blocks = [_Block(trace, owners, found, in_steps, o) for o in order]
+    blocks = [_Block(index, owners, found, in_steps, o) for o in order]
     columns = _columns(host, owners, found, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
@@ -101,15 +101,15 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     lost = int(np.count_nonzero(host.launch < 0))
     if lost:
         notes.append(f"{lost:,} of {grouping.plural('piece', host.work.size)} of device work have no launch call here")
-    notes += [tabulate.PERCENTILE_NOTE, *both_note(trace, _KINDS, "phase"), *tabulate.option_notes(options, table)]
+    notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 
 
-def _outermost(trace: Trace, host: _host.Host, owners: _owners.Owners, picked: grouping.Picked) -> _Counted:
+def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, picked: grouping.Picked) -> _Counted:
     place = host.places()[picked.rows]
     kind = np.zeros(picked.rows.size, np.int64)
     for number, phase in enumerate(PHASES, 1):
-        kind[grouping.kind_mask(trace.events, {phase})[picked.rows]] = number
+        kind[grouping.kind_mask(index.events, {phase})[picked.rows]] = number
     kind += np.where((kind > 0) & (place < 0), _ASIDE, 0)
     outer = np.ones(picked.rows.size, np.bool_)
     for mine in (kind == 0, kind > 0):
@@ -126,11 +126,11 @@ def _outermost(trace: Trace, host: _host.Host, owners: _owners.Owners, picked: g
     )
 
 
-def _with_work(trace: Trace, host: _host.Host, owners: _owners.Owners, found: _Counted) -> dict[int, int]:
+def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, found: _Counted) -> dict[int, int]:
     """Fill in the device work of each step and phase; return that of all steps of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
-    begun: I64 = trace.events.column("ts_ns").to_numpy()[launch]
+    begun: I64 = index.events.column("ts_ns").to_numpy()[launch]
     owner, ns = owners.codes[launch], host.work_ns[linked]
     phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
     if phase.size and host.rows.size:
@@ -140,7 +140,7 @@ def _with_work(trace: Trace, host: _host.Host, owners: _owners.Owners, found: _C
         number[found.place[phase]] = phase
         to = number[np.append(host.nearest(wanted), -1)[host.owner[linked]]]
         # A thread that has phases of its own launched the rest outside of them.
-        lane = np.full(trace.events.num_rows, -1, np.int64)
+        lane = np.full(index.events.num_rows, -1, np.int64)
         lane[host.rows] = host.lanes
         own = np.isin(lane[launch], host.lanes[found.place[phase]])
         free = np.flatnonzero((to < 0) & ~own)
@@ -167,7 +167,7 @@ class _Block:
     """The rows of one owner: its kinds in order, its time in steps, what is left of it."""
 
     def __init__(
-        self, trace: Trace, owners: _owners.Owners, found: _Counted, in_steps: dict[int, int], owner: int
+        self, index: TraceIndex, owners: _owners.Owners, found: _Counted, in_steps: dict[int, int], owner: int
     ) -> None:
         mine = found.owner == owner
         self.owner = owner
@@ -178,7 +178,7 @@ class _Block:
         said = owners.said(owner)
         whole: Ranges = merge(found.starts[steps], found.ends[steps])
         if not self.steps:
-            whole = _span(trace, owners.codes == owner)
+            whole = _span(index, owners.codes == owner)
             self.notes.append(f"{said}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
         self.time = length(whole)
         spent = (found.ends - found.starts)[phases]
@@ -195,9 +195,9 @@ class _Block:
             self.notes.append(f"{said}no phase ran in {format_span(free)} of the time {where}")
 
 
-def _span(trace: Trace, mine: _host.Mask) -> Ranges:
-    start: I64 = trace.events.column("ts_ns").to_numpy()[mine]
-    ends = _host.ends_of(start, np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy()[mine], 0))
+def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
+    start: I64 = index.events.column("ts_ns").to_numpy()[mine]
+    ends = _host.ends_of(start, np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[mine], 0))
     return start.min(keepdims=True), ends.max(keepdims=True)
 
 
@@ -246,37 +246,37 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
     ]
 
 
-def _define(trace: Trace, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
+def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define times of steps and phases; Others, which may be below zero, is what is left of them and no time itself."""
     if not row or row.get(column) is None or row["name"] == OTHERS:
         return None
-    host, owners = _host.host(trace), _owners.find(trace)
-    picked = grouping.pick(trace, _KINDS)
-    found = _outermost(trace, host, owners, picked)
+    host, owners = _host.host(index), _owners.find(index)
+    picked = grouping.pick(index, _KINDS)
+    found = _outermost(index, host, owners, picked)
     of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[found.owner]
     mine = of_owner & (found.kind == _NAMES.index(str(row["name"])))
-    mask = np.zeros(trace.events.num_rows, np.bool_)
+    mask = np.zeros(index.events.num_rows, np.bool_)
     mask[found.rows[mine]] = True
     who = "steps" if row["name"] == STEP else f"{row['name']} ranges that no other phase holds"
     if column == "calls":
-        return quantity(trace, mask, "count", f"number of {who}")
+        return quantity(index, mask, "count", f"number of {who}")
     if column in STATISTICS:
         measure = "mean" if column == "avg" else column
-        return quantity(trace, mask, measure, f"{measure} of the durations of {who}")
+        return quantity(index, mask, measure, f"{measure} of the durations of {who}")
     if column not in ("total", "ratio"):
         return None
-    part = quantity(trace, mask, "sum", f"sum of the durations of {who}")
+    part = quantity(index, mask, "sum", f"sum of the durations of {who}")
     if column == "total":
         return part
     steps = of_owner & (found.kind == 0)
     if not steps.any():
         rows = np.flatnonzero(of_owner)
         mask = np.isin(owners.codes, found.owner[rows])
-        whole = span(trace, owners.codes, mask, "first start to last end of all rows")
+        whole = span(index, owners.codes, mask, "first start to last end of all rows")
     else:
-        mask = np.zeros(trace.events.num_rows, np.bool_)
+        mask = np.zeros(index.events.num_rows, np.bool_)
         mask[found.rows[steps]] = True
-        whole = quantity(trace, mask, "union", "time in steps, on any thread", lanes=owners.codes)
+        whole = quantity(index, mask, "union", "time in steps, on any thread", lanes=owners.codes)
     return ratio(part, whole, f"{part.words} / {whole.words}")
 
 

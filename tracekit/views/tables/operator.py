@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.sources import facts_by_source
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -42,23 +42,23 @@ _NUMBER = "#"
 _DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched, with ratios of that operator"
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of operators. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    picked = grouping.pick(trace, _kinds(trace))
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    picked = grouping.pick(index, _kinds(index))
     if not picked.rows.size:
         return from_totals(
-            trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="operator", notes=picked.notes("operator")
+            index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="operator", notes=picked.notes("operator")
         )
-    host = _host.host(trace)
+    host = _host.host(index)
     threads = thread_keys(picked) if options.thread_sep else []
     groups = grouping.group_by(picked.key("name"), *threads)
     charged = _ranges.charge(host, picked, groups)
     blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[1:], strict=True)) if threads else []
     columns = [
         Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
-        *(thread_columns(trace, blocks) if threads else []),
+        *(thread_columns(index, blocks) if threads else []),
         *charged.columns(blocks),
         *_flops(charged),
     ]
@@ -71,19 +71,19 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         notes.append(_DETAIL_NOTE)
     table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
     table = _ranges.with_loose(table, charged)
-    notes += [*charged.notes("operator"), *both_note(trace, _KINDS, "operator")]
+    notes += [*charged.notes("operator"), *both_note(index, _KINDS, "operator")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
-def _kinds(trace: Trace) -> frozenset[Kind]:
-    stacks = any(facts.format in _host.STACKS for facts in facts_by_source(trace).values())
+def _kinds(index: TraceIndex) -> frozenset[Kind]:
+    stacks = any(facts.format in _host.STACKS for facts in facts_by_source(index).values())
     return frozenset({Kind.OPERATOR}) if stacks else _KINDS
 
 
 def _flops(charged: _ranges.Charged) -> list[Column]:
     """Return the sum of the FLOPs that the file itself says; no column where it says none."""
     rows = charged.picked.rows
-    args = charged.picked.trace.events.column("args")
+    args = charged.picked.index.events.column("args")
     if args.null_count == len(args):
         return []
     said = pc.fill_null(pc.match_substring(args, "flops", ignore_case=True), False).to_numpy()[rows]

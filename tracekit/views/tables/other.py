@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.index import grouping
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import View, ViewOptions
@@ -31,26 +31,26 @@ _KINDS = frozenset({Kind.OTHER, Kind.OVERHEAD})
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "pid", "tid"})
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
-    trace = replace(trace, totals=trace.totals.filter(_calls(trace)))
+    index = TraceIndex(replace(index.trace, totals=index.totals.filter(_calls(index))))
     section = by_name(
-        trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what=_WHAT, columns=_COLUMNS, show_kind=True
+        index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what=_WHAT, columns=_COLUMNS, show_kind=True
     )
-    if trace.events.num_rows:
+    if index.events.num_rows:
         section = replace(section, tables=tuple(_without_ratio(table) for table in section.tables))
-    counted = _from_events(trace, options) or _from_totals(trace, options)
+    counted = _from_events(index, options) or _from_totals(index, options)
     if counted is None:
         return section
     notes = section.notes if section.tables else tabulate.option_notes(options, counted)
     return replace(section, tables=(*section.tables, counted), notes=tuple(notes))
 
 
-def _calls(trace: Trace) -> pa.ChunkedArray:
+def _calls(index: TraceIndex) -> pa.ChunkedArray:
     """Tell which rows of TOTALS are calls or overhead: a reader's remainder has no calls, a part is told elsewhere."""
-    is_other = pc.equal(pc.cast(trace.totals.column("kind"), pa.string()), str(Kind.OTHER))
-    is_part = pc.ends_with(pc.cast(trace.totals.column("section"), pa.string()), ", parts")
-    none = pc.or_(pc.is_null(trace.totals.column("calls")), pc.fill_null(is_part, False))
+    is_other = pc.equal(pc.cast(index.totals.column("kind"), pa.string()), str(Kind.OTHER))
+    is_part = pc.ends_with(pc.cast(index.totals.column("section"), pa.string()), ", parts")
+    none = pc.or_(pc.is_null(index.totals.column("calls")), pc.fill_null(is_part, False))
     return pc.invert(pc.and_(pc.fill_null(is_other, False), none))
 
 
@@ -58,18 +58,18 @@ def _without_ratio(table: ReportTable) -> ReportTable:
     return replace(table, columns=tuple(column for column in table.columns if column.name != "ratio"))
 
 
-def _from_events(trace: Trace, options: ViewOptions) -> ReportTable | None:
-    wanted = grouping.kind_mask(trace.events, _KINDS) & ~trace.events.column("dur_ns").is_valid().to_numpy()
+def _from_events(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
+    wanted = grouping.kind_mask(index.events, _KINDS) & ~index.events.column("dur_ns").is_valid().to_numpy()
     rows = np.flatnonzero(wanted)
     if not rows.size:
         return None
-    groups = grouping.group_by(*(grouping.key_of(trace.events, column, rows) for column in ("name", "kind")))
+    groups = grouping.group_by(*(grouping.key_of(index.events, column, rows) for column in ("name", "kind")))
     calls: list[Cell] = np.bincount(groups.codes, minlength=groups.count).tolist()
     return _counted(groups.labels[0], groups.labels[1], [], calls, [], options)
 
 
-def _from_totals(trace: Trace, options: ViewOptions) -> ReportTable | None:
-    of = totals.counted(trace, _KINDS, ("name", "kind"))
+def _from_totals(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
+    of = totals.counted(index, _KINDS, ("name", "kind"))
     if not len(of):
         return None
     sizes = of.values("bytes")

@@ -15,8 +15,8 @@ from tracekit.analysis.intervals import I64, union_length_by
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.trace import Trace
 from tracekit.units import Unit, format_span
 from tracekit.views import tabulate
 from tracekit.views import totals as _totals
@@ -30,16 +30,16 @@ _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid"})
 _SORTABLE = ("kind", "calls", "total", "union", "share", "untimed")
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of kinds. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    if not trace.events.num_rows:
-        return _from_totals(trace, options)
-    every = np.arange(trace.events.num_rows)
-    kinds = grouping.group_by(grouping.key_of(trace.events, "kind", every))
-    start = trace.events.column("ts_ns").to_numpy()
-    dur = trace.events.column("dur_ns")
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    if not index.events.num_rows:
+        return _from_totals(index, options)
+    every = np.arange(index.events.num_rows)
+    kinds = grouping.group_by(grouping.key_of(index.events, "kind", every))
+    start = index.events.column("ts_ns").to_numpy()
+    dur = index.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
     length = dur.fill_null(0).to_numpy()
     negative = int(np.count_nonzero(length < 0))
@@ -47,11 +47,11 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
 
     calls = np.bincount(kinds.codes, minlength=kinds.count)
     having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], "durations")
-    made_up = synthetic_sources(trace)
+    made_up = synthetic_sources(index)
     placed = np.ones(every.size, np.bool_)
     if made_up:
-        placed = ~np.isin(trace.events.column("source").to_numpy(), made_up)
-    clock = by_clock(trace)
+        placed = ~np.isin(index.events.column("source").to_numpy(), made_up)
+    clock = by_clock(index)
     union, span = _unions(kinds, clock, start, start + length, placed, timed)
     told = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
     unions: list[Cell] = [u if t else None for u, t in zip(union, told.tolist(), strict=True)]
@@ -70,14 +70,14 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
     if clock.count > 1:
         notes.append("inputs or runs that share no clock: unions and spans of each are added")
     if made_up:
-        labels = source_labels(trace)
+        labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
         notes.append(f"{who}: durations without starts, which count for calls and totals alone")
     if negative:
         verb = "has" if negative == 1 else "have"
         notes.append(f"{grouping.plural('row', negative)} {verb} a duration below zero, counted as 0")
-    if trace.totals.num_rows:
-        beside = grouping.plural("row", trace.totals.num_rows)
+    if index.totals.num_rows:
+        beside = grouping.plural("row", index.totals.num_rows)
         notes.append(f"counted from events, not from the {beside} of totals beside them")
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
@@ -94,9 +94,9 @@ def _unions(
     return [sum(row) for row in unions.reshape(kinds.count, clock.count).tolist()], span
 
 
-def _from_totals(trace: Trace, options: ViewOptions) -> Section:
-    of = _totals.summed(trace, _every_kind(trace), ("kind",))
-    whole = _of_the_whole(trace, options)
+def _from_totals(index: TraceIndex, options: ViewOptions) -> Section:
+    of = _totals.summed(index, _every_kind(index), ("kind",))
+    whole = _of_the_whole(index, options)
     if not len(of) and whole:
         return Section(VIEW.name, _TITLE, whole, notes=(_WHOLE_NOTE, *tabulate.option_notes(options, whole[0])))
     if not len(of):
@@ -117,8 +117,8 @@ def _from_totals(trace: Trace, options: ViewOptions) -> Section:
 _WHOLE_NOTE = "times of the whole may lie within one another: they do not add up"
 
 
-def _of_the_whole(trace: Trace, options: ViewOptions) -> tuple[ReportTable, ...]:
-    of = _totals.of_header(trace)
+def _of_the_whole(index: TraceIndex, options: ViewOptions) -> tuple[ReportTable, ...]:
+    of = _totals.of_header(index)
     if not len(of):
         return ()
     columns = [
@@ -130,8 +130,8 @@ def _of_the_whole(trace: Trace, options: ViewOptions) -> tuple[ReportTable, ...]
     return (tabulate.finish("whole", "Of the whole, as the report itself says", columns, options, blocks=of.blocks),)
 
 
-def _every_kind(trace: Trace) -> list[str]:
-    return [text for text in trace.totals.column("kind").unique().to_pylist() if text is not None]
+def _every_kind(index: TraceIndex) -> list[str]:
+    return [text for text in index.totals.column("kind").unique().to_pylist() if text is not None]
 
 
 VIEW = View(

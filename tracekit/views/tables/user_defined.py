@@ -8,9 +8,9 @@ each thread has a block. From TOTALS without percentiles.
 from __future__ import annotations
 
 from tracekit.index import grouping, host
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -25,29 +25,29 @@ _NESTING = "ranges may lie within one another: totals do not add up, and a ratio
 _COLUMNS = host.COLUMNS | {"name"}
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of user ranges. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, (*_ranges.SORTABLE, "kind"))
-    tabulate.require(trace, VIEW.name, _COLUMNS)
-    picked = grouping.pick(trace, _KINDS)
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    picked = grouping.pick(index, _KINDS)
     if not picked.rows.size:
         return from_totals(
-            trace, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="user range", show_kind=True,
-            notes=(*[_NESTING] * bool(count_totals(trace, _KINDS)), *picked.notes("user range")),
+            index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="user range", show_kind=True,
+            notes=(*[_NESTING] * bool(count_totals(index, _KINDS)), *picked.notes("user range")),
         )  # fmt: skip
     threads = thread_keys(picked) if options.thread_sep else []
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), *threads)
-    charged = _ranges.charge(host.host(trace), picked, groups)
+    charged = _ranges.charge(host.host(index), picked, groups)
     blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[2:], strict=True)) if threads else []
     columns = [
         Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
         Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
-        *(thread_columns(trace, blocks) if threads else []),
+        *(thread_columns(index, blocks) if threads else []),
         *charged.columns(blocks),
     ]
     table = _ranges.with_loose(tabulate.finish("user_ranges", _TITLE, columns, options, blocks=blocks), charged)
     notes = [_ranges.SELF_NOTE] if charged.host.work.size else []
-    notes += [tabulate.PERCENTILE_NOTE, *charged.notes("user range"), *both_note(trace, _KINDS, "user range")]
+    notes += [tabulate.PERCENTILE_NOTE, *charged.notes("user range"), *both_note(index, _KINDS, "user range")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 

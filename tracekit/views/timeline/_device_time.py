@@ -19,9 +19,9 @@ from tracekit.index import grouping
 from tracekit.index.clocks import by_input
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell
 from tracekit.schema import DEVICE_WORK, Kind
-from tracekit.trace import Trace
 from tracekit.units import Unit
 
 BINS = 500
@@ -40,42 +40,42 @@ class DeviceTime:
     notes: tuple[str, ...] = ()
 
 
-def device_time(trace: Trace, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTime:
+def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int) -> DeviceTime:
     """Return the time of each device that worked.
 
     clocks: the clock of each row of EVENTS. shift: for each clock what is taken off its starts in the picture; begin,
     end: the picture's span, so shifted.
     """
-    picked = grouping.pick(trace, DEVICE_WORK)
-    made_up = synthetic_sources(trace)
+    picked = grouping.pick(index, DEVICE_WORK)
+    made_up = synthetic_sources(index)
     source = picked.key("source")
     known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
     if not known.any():
         return DeviceTime()
     rows = picked.rows[known]
-    inputs = by_input(trace)
+    inputs = by_input(index)
     place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
     keys = (source, picked.key("rank"), picked.key("device"), place)
     groups = grouping.group_by(*(grouping.Key(key.codes[known], key.labels) for key in keys))
     devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    kernel, memcpy = (grouping.kind_mask(trace.events, {kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
+    kernel, memcpy = (grouping.kind_mask(index.events, {kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
 
     def union(of: Mask) -> list[int]:
         lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
         return lengths
 
     kernels, copies, busy = union(kernel), union(kernel | memcpy), union(np.ones(starts.size, np.bool_))
-    whole = _spans(trace, inputs)
-    names = _names(trace, groups, inputs)
+    whole = _spans(index, inputs)
+    names = _names(index, groups, inputs)
     bars = []
     totals = [0, 0, 0, 0]
     for g in devices:
         span = whole[_number(groups.labels[3][g])]
         parts = (kernels[g], copies[g] - kernels[g], busy[g] - copies[g], span - busy[g])
         totals = [total + part for total, part in zip(totals, parts, strict=True)]
-        model = trace.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
+        model = index.run.devices.get((groups.labels[0][g], groups.labels[2][g]), "")
         bars.append(_bar(f"Time of {names[g]} {model}".rstrip(), parts))
     if not sum(totals):
         return DeviceTime(notes=("all device work took no time at all: there is no share to show",))
@@ -111,9 +111,9 @@ def _busy_shares(starts: I64, ends: I64, begin: int, end: int) -> list[float]:
     return shares
 
 
-def _spans(trace: Trace, inputs: grouping.Groups) -> list[int]:
-    start: I64 = trace.events.column("ts_ns").to_numpy()
-    length = np.maximum(trace.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+def _spans(index: TraceIndex, inputs: grouping.Groups) -> list[int]:
+    start: I64 = index.events.column("ts_ns").to_numpy()
+    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
     first, last = spans(inputs.codes, inputs.count, start, start + length)
     lengths: list[int] = (last - first).tolist()
     return lengths
@@ -129,10 +129,10 @@ def _number(cell: Cell) -> int:
     return cell if isinstance(cell, int) else 0
 
 
-def _names(trace: Trace, groups: grouping.Groups, inputs: grouping.Groups) -> list[str]:
+def _names(index: TraceIndex, groups: grouping.Groups, inputs: grouping.Groups) -> list[str]:
     """Return what each device is called, with its rank, input or run where there are several."""
     sources, ranks, devices, places = groups.labels
-    owners = owner_labels(trace, zip(map(_number, sources), ranks, strict=True))
+    owners = owner_labels(index, zip(map(_number, sources), ranks, strict=True))
     out = []
     for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
         pid = inputs.labels[1][_number(place)]

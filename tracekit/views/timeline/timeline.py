@@ -19,8 +19,9 @@ from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
 from tracekit.index.clocks import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Lane, Section, Timeline
-from tracekit.trace import Trace, text_codes
+from tracekit.trace import text_codes
 from tracekit.units import MAX_NS
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -59,20 +60,20 @@ class _Drawn:
         )
 
 
-def compute(trace: Trace, options: ViewOptions) -> Section:
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the timeline, with the time of the devices as bars where devices worked. Raises: UsageError."""
-    tabulate.require(trace, VIEW.name, _COLUMNS)
+    tabulate.require(index, VIEW.name, _COLUMNS)
     notes = _option_notes(options)
-    dur = trace.events.column("dur_ns")
+    dur = index.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
-    untimed_note = _untimed(trace, np.flatnonzero(~timed))
+    untimed_note = _untimed(index, np.flatnonzero(~timed))
     rows = np.flatnonzero(timed)
     if not rows.size:
-        if trace.totals.num_rows:
+        if index.totals.num_rows:
             untimed_note.append("totals say how long things took, not when: there is no timeline of them")
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *untimed_note, *notes))
-    starts = trace.events.column("ts_ns").to_numpy()[rows]
+    starts = index.events.column("ts_ns").to_numpy()[rows]
     durations = dur.fill_null(0).to_numpy()[rows]
     negative = int(np.count_nonzero(durations < 0))
     if negative:
@@ -84,7 +85,7 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
 
     durations = np.minimum(durations, grouping.INT64_MAX - np.maximum(starts, 0))  # an end beyond int64 is its last ns
-    clock = by_clock(trace)
+    clock = by_clock(index)
     clocks = clock.codes[rows]
     first, last = spans(clocks, clock.count, starts, starts + durations)
     # What shares no clock is laid so that each begins at 0; else nothing moves.
@@ -96,14 +97,14 @@ def compute(trace: Trace, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
     starts = starts - (shift + begin)[clocks]
 
-    drawn, left_out = _laid_out(trace, rows, starts, durations)
+    drawn, left_out = _laid_out(index, rows, starts, durations)
     drawn, thinned = thin(drawn, end - begin)
     said = [thinned.format(total=rows.size)] if thinned else []
     if left_out and not thinned:
         said.append(f"{drawn.rows.size:,} of {rows.size:,} rectangles are drawn")
-    work = device_time(trace, clock.codes, shift, begin, end)
-    figure = _figure(trace, drawn, begin, end, rows.size, "; ".join([*said, *left_out]), work.utilization)
-    notes = [*untimed_note, *work.notes, *_clock_notes(trace, rows, present.size), *notes]
+    work = device_time(index, clock.codes, shift, begin, end)
+    figure = _figure(index, drawn, begin, end, rows.size, "; ".join([*said, *left_out]), work.utilization)
+    notes = [*untimed_note, *work.notes, *_clock_notes(index, rows, present.size), *notes]
     return Section(VIEW.name, _TITLE, figures=(*work.bars, figure), notes=tuple(notes))
 
 
@@ -114,23 +115,23 @@ def _option_notes(options: ViewOptions) -> list[str]:
     return notes
 
 
-def _untimed(trace: Trace, rows: I64) -> list[str]:
+def _untimed(index: TraceIndex, rows: I64) -> list[str]:
     """Return a sentence that counts the rows without a duration by kind."""
     if not rows.size:
         return []
-    codes, kinds = text_codes(trace.events.column("kind"))
+    codes, kinds = text_codes(index.events.column("kind"))
     counts = np.bincount(codes[rows], minlength=len(kinds)).tolist()
     found = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
     words = ", ".join(f"{-count:,} {kind}" for count, kind in found)
     return [f"not drawn, for they have no duration: {words}"]
 
 
-def _laid_out(trace: Trace, rows: I64, starts: I64, durations: I64) -> tuple[_Drawn, list[str]]:
+def _laid_out(index: TraceIndex, rows: I64, starts: I64, durations: I64) -> tuple[_Drawn, list[str]]:
     """Return the rows on the lanes that are shown, each with its level, and sentences on what is not shown."""
     if (starts[1:] < starts[:-1]).any():  # clocks were shifted
         order = np.lexsort((-durations, starts))
         rows, starts, durations = rows[order], starts[order], durations[order]
-    lanes = _lanes.find(trace, rows)
+    lanes = _lanes.find(index, rows)
     kept, words = _busiest(lanes, starts, durations)
     if words:
         lanes, positions = _lanes.keep(lanes, kept)
@@ -210,11 +211,11 @@ def thin(drawn: _Drawn, span: int) -> tuple[_Drawn, str]:
 
 
 def _figure(
-    trace: Trace, drawn: _Drawn, begin: int, end: int, total: int, words: str,
+    index: TraceIndex, drawn: _Drawn, begin: int, end: int, total: int, words: str,
     utilization: tuple[tuple[str, list[float]], ...],
 ) -> Timeline:  # fmt: skip
-    names, name = _texts(trace, "name", drawn.rows)
-    kinds, kind = _texts(trace, "kind", drawn.rows)
+    names, name = _texts(index, "name", drawn.rows)
+    kinds, kind = _texts(index, "kind", drawn.rows)
     depth = np.ones(len(drawn.lanes), np.int64)
     np.maximum.at(depth, drawn.lanes.codes, drawn.levels + 1)
     lanes = zip(drawn.lanes.labels, drawn.lanes.groups, depth.tolist(), strict=True)
@@ -236,22 +237,22 @@ def _figure(
     )
 
 
-def _texts(trace: Trace, column: str, rows: I64) -> tuple[tuple[str, ...], list[int]]:
+def _texts(index: TraceIndex, column: str, rows: I64) -> tuple[tuple[str, ...], list[int]]:
     """Return the texts that occur in these rows, in order of the dictionary, and the number of each row's text."""
-    codes, texts = text_codes(trace.events.column(column))
+    codes, texts = text_codes(index.events.column(column))
     found, numbers = np.unique(codes[rows], return_inverse=True)
     return tuple(texts[i] if i >= 0 else UNNAMED for i in found.tolist()), numbers.tolist()
 
 
-def _clock_notes(trace: Trace, rows: I64, clocks: int) -> list[str]:
+def _clock_notes(index: TraceIndex, rows: I64, clocks: int) -> list[str]:
     notes = []
     if clocks > 1:
         notes.append(
             "inputs or runs that share no clock: each begins at 0; nothing follows from what stands above what"
         )
-    sources = trace.events.column("source").to_numpy()[rows]
-    if made_up := [number for number in synthetic_sources(trace) if (sources == number).any()]:
-        labels = source_labels(trace)
+    sources = index.events.column("source").to_numpy()[rows]
+    if made_up := [number for number in synthetic_sources(index) if (sources == number).any()]:
+        labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
         notes.append(
             f"{who}: the file has durations alone; they are laid end to end, so gaps and overlaps mean nothing"
