@@ -140,7 +140,7 @@ def _plain(text: str) -> str:
 def cell(value: object) -> str:
     """Return a value as the text of a table's cell."""
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "yes" if value else "no"
     if isinstance(value, (frozenset, set, tuple, list)):
         return ", ".join(cell(x) for x in (sorted(value, key=str) if isinstance(value, (frozenset, set)) else value))
     value = value.value if isinstance(value, Enum) else value.__name__ if isinstance(value, type) else value
@@ -195,6 +195,8 @@ def format_pages() -> Iterator[tuple[str, str]]:
         text = entry.head + "\n".join([*facts, entry.source]) + "\n\n## What is read\n\n"
         text += entry.body + "\n\n"
         text += table((vars_of(x) for x in given.get("options", ())), "Options (`--option KEY=VALUE`)")
+        if getattr(given.get("marks"), "in_logs", False):
+            text += "This format is also found in longer logs, between other output.\n\n"
         folder = SAMPLES / entry.name
         if entry.name in variants:
             text += (

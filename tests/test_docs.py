@@ -173,6 +173,9 @@ def test_paths_that_pages_name_exist() -> None:
 
 def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     """Each command, view, format and target has a page; a broken link or anchor is a warning, and fails the build."""
+    from tracekit.readers import READERS
+    from tracekit.views import VIEWS
+
     if importlib.util.find_spec("zensical") is None:
         missing("zensical is not installed (make docs installs it)")
     shutil.copy(ROOT / "zensical.toml", tmp_path)  # its folder is where the site is built
@@ -191,5 +194,11 @@ def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     for path in made.rglob("[!.]*.md"):
         page = path.relative_to(made).with_suffix("")
         assert ("index.html" if page.name == "index" else f"{page}/index.html") in pages
+    for folder, registry in {"views": VIEWS, "formats": READERS}.items():
+        for name, declared in registry.items():
+            text = (made / folder / f"{name}.md").read_text(encoding="utf-8")
+            specs = (*getattr(declared, "shows", ()), *getattr(declared, "options", ()))
+            keys = [getattr(spec, "key", spec[0] if isinstance(spec, tuple) else spec) for spec in specs]
+            assert [key for key in keys if f"| `{key}` |" not in text] == [], f"{folder}/{name}"
     outside = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^\"' >]+")
     assert {name: outside.findall(text) for name, text in pages.items() if outside.search(text)} == {}
