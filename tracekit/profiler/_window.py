@@ -115,22 +115,21 @@ def _joined(trace: Trace) -> Trace:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit.trace import Trace as Made
-
     names = {ledger.source: Path(ledger.path).name for ledger in trace.ledgers}
     source = trace.events.column("source").to_numpy().copy()
     pid = trace.events.column("pid").fill_null(-1).to_numpy()
-    owners = {int(n): set(pid[source == n].tolist()) for n in np.unique(source).tolist()}
+    pids = {int(number): set(pid[source == number].tolist()) for number in np.unique(source).tolist()}
     devices = dict(trace.run.devices)
-    for gpu in [n for n in owners if names.get(n, "").endswith(GPU_SUFFIX)]:
+    for gpu in [number for number in pids if names.get(number, "").endswith(GPU_SUFFIX)]:
         stem = names[gpu].removesuffix(GPU_SUFFIX)
-        mine = [n for n in owners if n != gpu and names.get(n, "").startswith(f"{stem}.") and owners[gpu] <= owners[n]]
-        if mine:
-            source[source == gpu] = mine[0]
-            devices |= {(mine[0], *key[1:]): name for key, name in devices.items() if key[0] == gpu}
+        for log in pids:
+            if log != gpu and names.get(log, "").startswith(f"{stem}.") and pids[gpu] <= pids[log]:
+                source[source == gpu] = log
+                devices |= {(log, *key[1:]): name for key, name in devices.items() if key[0] == gpu}
+                break
     at = trace.events.schema.get_field_index("source")
     events = trace.events.set_column(at, trace.events.schema.field(at), pa.array(source, pa.int32()))
-    return Made(events, trace.totals, replace(trace.run, devices=devices), trace.ledgers)
+    return replace(trace, events=events, run=replace(trace.run, devices=devices))
 
 
 class _Failure(Protocol):

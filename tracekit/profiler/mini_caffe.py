@@ -93,9 +93,9 @@ class _State:
             return
         self._check_thread()
         path = f"{self.stack[-1].path}:{name}" if self.stack else name
-        made = recorder.range(path)
-        self.stack.append(_Scope(name, path, made))
-        made.__enter__()
+        range_ = recorder.range(path)
+        self.stack.append(_Scope(name, path, range_))
+        range_.__enter__()
         self.edges.append(_Edge("B", path, time.perf_counter_ns() - self.origin_ns))
 
     def close(self, name: str | None) -> None:

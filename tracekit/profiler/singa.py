@@ -57,15 +57,15 @@ class _Timed(ContextDecorator):
         return self
 
     def __enter__(self) -> _Timed:
-        made = recorder.range(self._name, self._kind)
-        made.__enter__()
-        self._open.append((made, self._device._begin(self._name, is_graph=self._kind == "step")))
+        range_ = recorder.range(self._name, self._kind)
+        range_.__enter__()
+        self._open.append((range_, self._device._begin(self._name, is_graph=self._kind == "step")))
         return self
 
     def __exit__(self, error: object, value: object, traceback: object) -> None:
-        made, node = self._open.pop()
+        range_, node = self._open.pop()
         self._device._end(node)
-        made.__exit__(error, value, traceback)
+        range_.__exit__(error, value, traceback)
 
 
 class Device:

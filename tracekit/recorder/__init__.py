@@ -52,7 +52,7 @@ from tracekit.recorder._api import (
 from tracekit.recorder._loader import on_batch, watch_loader
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._ranges import Range, end_range
-from tracekit.recorder._ranges import range_ as range
+from tracekit.recorder._ranges import get_range as range
 
 __all__ = [
     "CrossedRangeError",

@@ -33,7 +33,7 @@ def start_range(
     """
     if _ranges.is_off():
         return None
-    return _ranges.range_(name, kind, category, color).begin_apart(payload)
+    return _ranges.get_range(name, kind, category, color).begin_apart(payload)
 
 
 def mark(
@@ -48,12 +48,12 @@ def mark(
     if _ranges.is_off():
         return
     now = _clock.now()
-    made = _ranges.range_(name, kind, category, color)
+    range_ = _ranges.get_range(name, kind, category, color)
     json = None if payload is None else _values.payload_json(payload, SESSION.count)
     if SESSION.logging:
-        SESSION.events.append(MarkItem(made.begin_id, now, made.state.index, json))
+        SESSION.events.append(MarkItem(range_.begin_id, now, range_.state.index, json))
     if SESSION.nvtx is not None:
-        SESSION.nvtx.mark(made.attributes_with(payload, json))
+        SESSION.nvtx.mark(range_.attributes_with(payload, json))
 
 
 def counter(name: str, value: object, *, category: str | None = None) -> None:
@@ -64,11 +64,11 @@ def counter(name: str, value: object, *, category: str | None = None) -> None:
     number = _values.number_of(value, SESSION.count)
     if number is None:
         return
-    made = _ranges.range_(name, None, category)
+    range_ = _ranges.get_range(name, None, category)
     if SESSION.logging:
-        SESSION.events.append(CounterItem(made.begin_id, now, made.state.index, number))
+        SESSION.events.append(CounterItem(range_.begin_id, now, range_.state.index, number))
     if SESSION.nvtx is not None:
-        SESSION.nvtx.sample(made.name, number)
+        SESSION.nvtx.sample(range_.name, number)
 
 
 def _stack() -> list[PushedRange]:
@@ -90,12 +90,12 @@ def push(
     """Begin a range that the next `pop` ends."""
     if _ranges.is_off():
         return
-    made = _ranges.range_(name, kind, category, color)
+    range_ = _ranges.get_range(name, kind, category, color)
     if payload is None:
-        made.__enter__()
+        range_.__enter__()
     else:
-        _ranges.enter_aside(made, payload)
-    _stack().append(made)
+        _ranges.enter_aside(range_, payload)
+    _stack().append(range_)
 
 
 def pop(name: str | None = None, *, strict: bool = False) -> None:
@@ -136,20 +136,20 @@ class Step:
         if _ranges.is_off():
             return self
         number = _step_number(self._number)
-        made = _ranges.range_(self._name, "step")
+        range_ = _ranges.get_range(self._name, "step")
         now = set_step(number)
         if _ranges.current_task() is None:
-            made.begin_here(now, attributes=made.attributes_with(number, b"%d" % number))
-            self._range = made
+            range_.begin_here(now, attributes=range_.attributes_with(number, b"%d" % number))
+            self._range = range_
         else:
-            self._opened = made.begin_apart(t=now)
+            self._opened = range_.begin_apart(t=now)
         return self
 
     def __exit__(self, error: object, value: object, traceback: object) -> None:
         now = _clock.now()
-        made, self._range = self._range, None
-        if made is not None and made.generation == SESSION.generation:
-            made.end_here(now)
+        range_, self._range = self._range, None
+        if range_ is not None and range_.generation == SESSION.generation:
+            range_.end_here(now)
         _ranges.end_range(self._opened)
         self._opened = None
         if SESSION.logging:

@@ -45,7 +45,7 @@ class WatchedIterator(Wrapper, Generic[T]):
     def __next__(self) -> T:
         watchers = SESSION.batch_watchers
         begin = _clock.now() if watchers else 0
-        with _ranges.range_(self._name, "dataloader"):
+        with _ranges.get_range(self._name, "dataloader"):
             item = next(self._inner)
         if watchers:
             end = _clock.now()
@@ -66,7 +66,7 @@ class WatchedLoader(Wrapper, Generic[T]):
         self._inner, self._name = loader, name
 
     def __iter__(self) -> WatchedIterator[T]:
-        with _ranges.range_(f"{self._name} (start)", "dataloader"):
+        with _ranges.get_range(f"{self._name} (start)", "dataloader"):
             inner = iter(self._inner)
         return WatchedIterator(inner, self._inner, self._name)
 

@@ -49,17 +49,17 @@ class NvtxDomain:
 
     def attributes(self, name: str, category: str | None, color: int | None) -> object:
         """Return a range's attributes, made once for a name; a bare event if NVTX refuses them."""
-        made = self._safely(
+        attributes = self._safely(
             self.domain.get_event_attributes, nvtx_text(name), color, nvtx_text(category) if category else None
         )
-        return made if made is not None else self.domain.get_event_attributes("?")
+        return attributes if attributes is not None else self.domain.get_event_attributes("?")
 
     def with_payload(self, name: str, category: str | None, color: int | None, payload: object, json: bytes) -> object:
         """Return attributes with a payload: numbers as they are, all else as its JSON text in bytes."""
         value = payload if _is_number(payload) else json
         text, group = nvtx_text(name), nvtx_text(category) if category else None
-        made = self._safely(self.domain.get_event_attributes, text, color, group, value)
-        return made if made is not None else self.attributes(name, category, color)
+        attributes = self._safely(self.domain.get_event_attributes, text, color, group, value)
+        return attributes if attributes is not None else self.attributes(name, category, color)
 
     def mark(self, attributes: object) -> None:
         """Send a mark."""

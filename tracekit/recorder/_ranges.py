@@ -207,7 +207,7 @@ def is_off() -> bool:
     return _active_class is Range
 
 
-def range_(
+def get_range(
     name: str,
     kind: str | None = None,
     category: str | None = None,
@@ -223,7 +223,7 @@ def range_(
     except (AttributeError, KeyError, TypeError):
         pass
     if payload is not None:
-        return PayloadRange(range_(name, kind, category, color), payload)
+        return PayloadRange(get_range(name, kind, category, color), payload)
     return _make(name, kind, category, color)
 
 
@@ -234,10 +234,10 @@ def _make(name: object, kind: object, category: object, color: object) -> Range:
     clean_category = None if category is None else _values.text_of(category, count)
     clean_color = _values.color_of(color, count)
     clean_name = _values.text_of(name, count)
-    made = find_range(clean_name, clean_kind, clean_category, clean_color)
+    range_ = find_range(clean_name, clean_kind, clean_category, clean_color)
     if all(isinstance(value, str | int | None) for value in (name, kind, category, color)):
-        _local.ranges[name, kind, category, color] = made  # the spelling that range_ looks up
-    return made
+        _local.ranges[name, kind, category, color] = range_  # the spelling that get_range looks up
+    return range_
 
 
 def find_range(name: str, kind: str | None, category: str | None, color: int | None) -> Range:
@@ -252,26 +252,26 @@ def find_range(name: str, kind: str | None, category: str | None, color: int | N
         for old in ranges.values():
             old.__class__ = StaleRange
         ranges.clear()
-    made = Range(name, kind, category, color)
-    _equip(made, state)
-    _known.add(made)
-    ranges[key] = made
-    return made
+    range_ = Range(name, kind, category, color)
+    _equip(range_, state)
+    _known.add(range_)
+    ranges[key] = range_
+    return range_
 
 
-def _equip(made: Range, state: ThreadState) -> None:
+def _equip(range_: Range, state: ThreadState) -> None:
     """Bind a range to a thread of this recording."""
-    key: Hashable = (made.name, made.kind, made.category, made.color)
-    made.begin_id = SESSION.id_of(key, made.name, made.kind, made.category, made.color)
-    made.end_id = -made.begin_id
-    made.buffer, made.thread, made.state, made.generation = state.buffer, state.ident, state, SESSION.generation
-    made.elsewhere = {}
-    made.attributes, made.pop = None, _nothing
+    key: Hashable = (range_.name, range_.kind, range_.category, range_.color)
+    range_.begin_id = SESSION.id_of(key, range_.name, range_.kind, range_.category, range_.color)
+    range_.end_id = -range_.begin_id
+    range_.buffer, range_.thread, range_.state, range_.generation = state.buffer, state.ident, state, SESSION.generation
+    range_.elsewhere = {}
+    range_.attributes, range_.pop = None, _nothing
     nvtx = SESSION.nvtx
     if nvtx is not None:
-        made.attributes = nvtx.attributes(made.name, made.category or made.kind, made.color)
-        made.push, made.pop = nvtx.push, nvtx.pop
-    made.__class__ = _active_class
+        range_.attributes = nvtx.attributes(range_.name, range_.category or range_.kind, range_.color)
+        range_.push, range_.pop = nvtx.push, nvtx.pop
+    range_.__class__ = _active_class
 
 
 def thread_state() -> ThreadState:
@@ -308,41 +308,41 @@ def timed(
     def begin() -> OpenRange | None:
         return None if is_off() else find_range(name, kind, category, color).begin_apart(payload)
 
-    nested = functools.partial(range_, name, kind, category, color, payload)
+    nested = functools.partial(get_range, name, kind, category, color, payload)
     return wrap(function, Timing(nested, begin, end_range))
 
 
-def enter_aside(made: Range, payload: object = None) -> None:
+def enter_aside(range_: Range, payload: object = None) -> None:
     """Begin a range with a payload, or of another thread's object, or in a task, where others may run meanwhile."""
-    own = find_range(made.name, made.kind, made.category, made.color)
+    own_range = find_range(range_.name, range_.kind, range_.category, range_.color)
     task = None if _running_loop() is None else _running_task()
     if task is not None:
-        made.elsewhere.setdefault(task, []).append(own.begin_apart(payload))
+        range_.elsewhere.setdefault(task, []).append(own_range.begin_apart(payload))
         return
     if payload is None:
-        own.begin_here()
+        own_range.begin_here()
     else:
         json = _values.payload_json(payload, SESSION.count)
-        own.begin_here(json=json, attributes=own.attributes_with(payload, json))
-    if own is not made:
-        made.elsewhere.setdefault(_ident(), []).append(own)
+        own_range.begin_here(json=json, attributes=own_range.attributes_with(payload, json))
+    if own_range is not range_:
+        range_.elsewhere.setdefault(_ident(), []).append(own_range)
 
 
-def exit_aside(made: Range, t: int) -> None:
+def exit_aside(range_: Range, t: int) -> None:
     """End a range of an object through which `enter_aside` began something, here or elsewhere."""
     task = None if _running_loop() is None else _running_task()
     key: Hashable = _ident() if task is None else task
-    opened = made.elsewhere.get(key)
+    opened = range_.elsewhere.get(key)
     if opened:
         last = opened.pop()
         if not opened:
-            made.elsewhere.pop(key, None)
+            range_.elsewhere.pop(key, None)
         if isinstance(last, OpenRange):
             last.finish(t, thread_state().index)
         elif last.generation == SESSION.generation:
             last.end_here(t)
-    elif task is None and _ident() == made.thread:
-        made.end_here(t)
+    elif task is None and _ident() == range_.thread:
+        range_.end_here(t)
     else:
         SESSION.count("end_without_begin")
 
@@ -357,14 +357,14 @@ def set_class(active: type[Range], *, fresh: bool, forked: bool) -> None:
         _running_loop, _running_task = asyncio._get_running_loop, asyncio.current_task
     if fresh:
         _local = _Local()
-    for made in _known_ranges():
+    for range_ in _known_ranges():
         if forked:
-            made.pop = _nothing
-            made.elsewhere = {}
-        if fresh or made.generation != SESSION.generation:
-            made.__class__ = Range if active is Range else ForkedRange if forked else StaleRange
-        elif not isinstance(made, StaleRange) or active is Range:
-            made.__class__ = active
+            range_.pop = _nothing
+            range_.elsewhere = {}
+        if fresh or range_.generation != SESSION.generation:
+            range_.__class__ = Range if active is Range else ForkedRange if forked else StaleRange
+        elif not isinstance(range_, StaleRange) or active is Range:
+            range_.__class__ = active
 
 
 def _known_ranges() -> list[Range]:

@@ -85,7 +85,7 @@ def layout_of(config: Sequence[str]) -> Layout:
     asked = [word for word in words if word in OPTIONS]
     if "gridsize3d" in asked:
         asked = [word for word in asked if word != "gridsize"]
-    columns = tuple(column for option, found in OPTIONS.items() if option in asked for column in found)
+    columns = tuple(column for option, cells in OPTIONS.items() if option in asked for column in cells)
     unknown = tuple(dict.fromkeys(word for word in words if word not in OPTIONS and word not in WITHOUT_COLUMN))
     return Layout(columns, unknown)
 

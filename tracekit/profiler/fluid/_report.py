@@ -31,5 +31,5 @@ def unfinished(trace: Trace) -> int:
     """Return how many ranges have no end."""
     import pyarrow.compute as pc
 
-    found = pc.match_substring(trace.events.column("args"), '"unfinished":true')
-    return int(pc.sum(found).as_py() or 0)
+    unfinished_rows = pc.match_substring(trace.events.column("args"), '"unfinished":true')
+    return int(pc.sum(unfinished_rows).as_py() or 0)

@@ -11,9 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from tracekit.profiler._cpu import CpuReading, CpuUse, use_between
+from tracekit.profiler._window import Window, read_windows
 
 if TYPE_CHECKING:
-    from tracekit.profiler._window import Window
     from tracekit.report import Section
 
 TIME_UNITS: Final = ("s", "ms", "us", "ns")
@@ -91,14 +91,13 @@ class SummaryRequest:
 def summary_text(windows: Sequence[Window], request: SummaryRequest) -> tuple[str, list[str]]:
     """Return the tables of windows, together, and the notes that are not in them. Raises: TracekitError."""
     from tracekit import pipeline
-    from tracekit.profiler._window import read_windows
     from tracekit.render.base import RenderOptions
     from tracekit.views.base import ViewOptions
 
     trace = read_windows(list(windows))
     key = request.sorted_by
     options = ViewOptions(key.name, thread_sep=request.thread_sep, op_detail=request.op_detail, compat=request.compat)
-    made = pipeline.summary(trace, views=[PLACES[SummaryView.OverView][0]], options=replace(options, sorted_by=""))
+    report = pipeline.summary(trace, views=[PLACES[SummaryView.OverView][0]], options=replace(options, sorted_by=""))
     sections: list[Section] = []
     for view in request.views:
         name, title = PLACES[view]
@@ -109,11 +108,11 @@ def summary_text(windows: Sequence[Window], request: SummaryRequest) -> tuple[st
             section = _with_cpu(section, cpu_use(windows)) if view is SummaryView.DeviceView else section
         sections.append(section)
     remarks = [f"window {window.number}: {remark}" for window in windows for remark in window.remarks]
-    made = replace(made, title=_title(windows), sections=tuple(sections), notes=(*made.notes, *remarks))
-    text = pipeline.render(made, "text", RenderOptions(time_unit=request.time_unit), compat=request.compat)
+    report = replace(report, title=_title(windows), sections=tuple(sections), notes=(*report.notes, *remarks))
+    text = pipeline.render(report, "text", RenderOptions(time_unit=request.time_unit), compat=request.compat)
     if not request.compat:
         return text, []
-    notes = (*made.notes, *(note for section in sections for note in section.notes))
+    notes = (*report.notes, *(note for section in sections for note in section.notes))
     return text, list(dict.fromkeys(notes))
 
 

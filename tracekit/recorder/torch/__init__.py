@@ -135,15 +135,15 @@ def watch(
         raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
     optimizers = _optimizers(optimizer)
     watching = Watch()
-    made = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
+    loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
     try:
         if dataloader is not None:
-            _watch_loader(watching, dataloader, made)
-        _watch_model(watching, model, torch, made if dataloader is None and optimizers else None, verbosity)
+            _watch_loader(watching, dataloader, loop_steps)
+        _watch_model(watching, model, torch, loop_steps if dataloader is None and optimizers else None, verbosity)
         for watched in optimizers:
             ends_step = watched is optimizers[-1] and dataloader is None
-            _watch_optimizer(watching, watched, torch.compiler.is_compiling, made if ends_step else None)
-        watching._ends.append(lambda: made.end(_clock.now()))
+            _watch_optimizer(watching, watched, torch.compiler.is_compiling, loop_steps if ends_step else None)
+        watching._ends.append(lambda: loop_steps.end(_clock.now()))
     except BaseException:
         watching.remove()
         raise

@@ -36,10 +36,10 @@ class Steps:
         if not self.wanted or _ranges.is_off() or (opened is not None and opened.generation == SESSION.generation):
             return
         SESSION.last_step += 1
-        made = _ranges.range_("step", "step")
+        range_ = _ranges.get_range("step", "step")
         if SESSION.logging:
-            SESSION.events.append(StepItem(SESSION.last_step, t, made.state.index))
-        self._opened = made.begin_apart(SESSION.last_step, t=t)
+            SESSION.events.append(StepItem(SESSION.last_step, t, range_.state.index))
+        self._opened = range_.begin_apart(SESSION.last_step, t=t)
 
     def end(self, t: int) -> None:
         """End the open step."""
@@ -113,10 +113,10 @@ class Loaders:
         except TypeError:
             return None
         key = id(loader)
-        self._loaders[key] = made = _Loader(_reference(loader), owner, steps)
+        self._loaders[key] = added = _Loader(_reference(loader), owner, steps)
 
         def remove() -> None:
-            if self._loaders.get(key) is made:
+            if self._loaders.get(key) is added:
                 del self._loaders[key]
             end()
 
@@ -133,7 +133,7 @@ class Loaders:
                 return function(loader)
             if isinstance(loader, WatchedLoader):
                 return StepIterator(function(loader), watched.steps)
-            with _ranges.range_(f"{NAME} (start)", "dataloader"):
+            with _ranges.get_range(f"{NAME} (start)", "dataloader"):
                 inner = function(loader)
             return StepIterator(WatchedIterator(inner, loader, NAME), watched.steps)
 

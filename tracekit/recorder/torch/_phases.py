@@ -53,12 +53,12 @@ class OpenPhase:
     calls in it, by the nodes of their results.
     """
 
-    __slots__ = ("again", "call", "code", "end", "inner", "key", "lexical", "made", "owner", "phase", "task")
+    __slots__ = ("again", "call", "code", "end", "inner", "key", "lexical", "owner", "phase", "range_", "task")
 
-    def __init__(self, phase: str, key: object, made: _ranges.Range, call: Call | None, task: int) -> None:
-        made.__enter__()
-        self.phase, self.key, self.made, self.call, self.task = phase, key, made, call, task
-        self.end: Callable[[None, None, None], None] = made.__exit__  # of the class that began it, as `with` has it
+    def __init__(self, phase: str, key: object, range_: _ranges.Range, call: Call | None, task: int) -> None:
+        range_.__enter__()
+        self.phase, self.key, self.range_, self.call, self.task = phase, key, range_, call, task
+        self.end: Callable[[None, None, None], None] = range_.__exit__  # of the class that began it, as `with` has it
         self.code: CodeType | None = None
         self.owner: object = None
         self.again = 0
@@ -84,7 +84,7 @@ class Stack(threading.local):
         task: int = -1,
     ) -> OpenPhase:
         """Begin a range."""
-        opened = OpenPhase(phase, key, _ranges.range_(name, kind, category), call, task)
+        opened = OpenPhase(phase, key, _ranges.get_range(name, kind, category), call, task)
         self.items.append(opened)
         return opened
 
@@ -104,9 +104,9 @@ class Stack(threading.local):
     def cut(self) -> None:
         """End the innermost range; its true end is unknown."""
         opened = self.items.pop()
-        if not _ranges.is_off() and opened.made.generation == SESSION.generation:
+        if not _ranges.is_off() and opened.range_.generation == SESSION.generation:
             SESSION.count("range_crossed")
-            opened.made.cut(_clock.now())
+            opened.range_.cut(_clock.now())
 
     def cut_inside(self, opened: OpenPhase) -> None:
         """Cut the ranges that are still open in one that ends now."""
