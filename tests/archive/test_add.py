@@ -145,6 +145,9 @@ def test_the_day_is_that_of_the_trace_then_that_of_the_file_then_what_is_said(
     os.utime(copy, (1_700_000_000, 1_700_000_000))
     by_file = archive.add(tmp_path / "x", copy, run="file")
     assert (by_file.date, by_file.date_from) == (date(2023, 11, 14), "file")
+    newer = tmp_path / "newer.csv"
+    newer.write_bytes(CSV.read_bytes() + b"\n")
+    assert archive.add(tmp_path / "z", [newer, copy], run="two").date == date(2023, 11, 14)  # that of the oldest file
     with CSV.open("rb") as file:
         monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": file}))
         with pytest.raises(UsageError, match="day of the run is unknown") as caught:

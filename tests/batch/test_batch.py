@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
 from batch_trees import Here, content, put, tree
+from compare_runs import steps, write
 from support import sample
 from viewers import chromium_page
 
 from tracekit import archive, batch
+from tracekit.batch._work import Outcome, work
+from tracekit.batch.local import LostTask
+from tracekit.batch.plan import Task
 from tracekit.errors import InputError, UsageError
 
 Done = tuple[Path, Path, batch.BatchResult]
@@ -88,6 +93,8 @@ def test_the_figures_are_those_of_the_report_and_the_archive_holds_every_run(
     kernels = runs["kineto/2026-01-01"]["figures"]
     assert kernels["kernel_calls"] == 48
     assert kernels["kernel_time"] == 3_050_099  # the sum of the 48 durations in the file
+    assert kernels["busy"] == 3_091_463 / 395_141_681  # kernels, copies and memsets, over the span of the device
+    assert kernels["peak_memory"] == 4_096  # the device allocated more than the host; the reserved 2 MiB do not count
     assert runs["recorder/2026-01-01"]["figures"]["step_p50"] == 443_873
     assert runs["theano/2026-01-01"]["figures"]["span"] is None
 
@@ -316,6 +323,49 @@ def test_a_report_draws_its_timeline_by_the_shared_scripts(done: Done) -> None:
     seen = chromium_page(page, script="[Bokeh.documents.length, document.querySelectorAll('thead button').length > 0]")
     assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
     assert seen.value == [1, True]
+
+
+def test_runs_are_newest_first_and_a_trend_compares_the_last_run_with_the_median_before(tmp_path: Path) -> None:
+    for number, factor in enumerate((1, 2, 3, 4, 5)):
+        data = Path(write(tmp_path / f"nightly{number}.parquet", steps(4, factor=factor))).read_bytes()
+        put(tmp_path / "tree" / f"nightly{number}" / "run.parquet", data, number)
+    for number, factor in enumerate((4, 3)):
+        data = Path(write(tmp_path / f"weekly{number}.parquet", steps(5, factor=factor))).read_bytes()
+        put(tmp_path / "tree" / f"weekly{number}" / "run.parquet", data, 10 + number)
+    put(tmp_path / "tree" / "alone" / "run.parquet", data, 20)
+    batch.run([tmp_path / "tree"], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    names = ["alone", "weekly1", "weekly0", "nightly4", "nightly3", "nightly2", "nightly1", "nightly0"]
+    assert re.findall(r'report\.html">(\w+)<', page) == names
+    assert [run["run"] for run in index(tmp_path / "out")["runs"]] == names[::-1]
+    assert "Kernels, last +150.0 %" in page  # 5 against 2, the lower of the two middle ones
+    assert "Kernels, last -25.0 %" in page
+    assert "alone, " not in page.partition('id="trends"')[2]
+    assert page.count(" runs, 2026-") == 2  # a kind with one run has no trend
+
+
+def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [
+        put(tmp_path / "tree" / "job" / f"rank{rank}.jsonl", sample(f"recorder-log/rank{rank}.jsonl").read_bytes())
+        for rank in (0, 1)
+    ]
+    data = files[1].read_bytes()
+
+    class Late(Here):
+        def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
+            for task in tasks:
+                files[1].unlink()
+                yield work(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "LocalEngine", Late)
+        made = batch.run([tmp_path / "tree"], tmp_path / "out")
+    assert [name for name, _ in made.partial] == ["job"]
+    put(files[1], data)
+    again = batch.run([tmp_path / "tree"], tmp_path / "out")
+    assert (again.done, again.partial) == ({"retry": 1}, ())
 
 
 def test_progress_tells_every_run_and_its_bytes(tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
-"""Owners and claims: what the living have is theirs, what the dead left is removed."""
+"""Owners and claims: living batches keep theirs, and those of dead batches are removed."""
 
 from __future__ import annotations
 
-import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tracekit.batch._claims import DEAD_AFTER_S, Owner
+from tracekit.batch import _claims
+from tracekit.batch._claims import Owner
+from tracekit.errors import OutputError
 
 _LIVES = """
 import sys
@@ -31,7 +34,7 @@ def living(work: Path) -> tuple[subprocess.Popen[str], str]:
     return process, name
 
 
-def test_a_claim_belongs_to_one_owner_until_it_is_given_back(tmp_path: Path) -> None:
+def test_a_claim_belongs_to_one_owner_until_it_is_released(tmp_path: Path) -> None:
     work = tmp_path / ".work"
     with Owner(work) as one, Owner(work) as two:
         assert one.claim("a")
@@ -43,7 +46,7 @@ def test_a_claim_belongs_to_one_owner_until_it_is_given_back(tmp_path: Path) -> 
     assert not work.exists()
 
 
-def test_the_end_of_an_owner_gives_back_its_claims_alone(tmp_path: Path) -> None:
+def test_the_end_of_an_owner_releases_its_claims_alone(tmp_path: Path) -> None:
     work = tmp_path / ".work"
     with Owner(work) as one:
         assert one.claim("a")
@@ -54,11 +57,12 @@ def test_the_end_of_an_owner_gives_back_its_claims_alone(tmp_path: Path) -> None
             assert not three.claim("a")
 
 
-def test_another_process_keeps_what_it_has_while_it_lives_and_not_after_a_kill(tmp_path: Path) -> None:
+def test_another_process_keeps_its_claim_and_folder_until_it_is_killed(tmp_path: Path) -> None:
     work = tmp_path / ".work"
     with Owner(work) as owner:
         process, name = living(work)
         assert owner.clear() == []
+        assert (work / name).is_dir()
         assert not owner.claim("run")
         process.kill()
         process.communicate()
@@ -68,33 +72,77 @@ def test_another_process_keeps_what_it_has_while_it_lives_and_not_after_a_kill(t
     assert not work.exists()
 
 
-@pytest.mark.parametrize("host", ["elsewhere-1", "other"])
-def test_an_owner_of_another_machine_is_dead_when_it_was_silent_for_long(tmp_path: Path, host: str) -> None:
+def test_clearing_removes_the_claims_of_a_killed_process(tmp_path: Path) -> None:
     work = tmp_path / ".work"
-    name = f"{host}.1.12345.0123abcd"
     with Owner(work) as owner:
-        (work / name).mkdir()
-        (work / name / "alive").touch()
-        (work / "run.claim").write_text(name, encoding="ascii")
+        process, name = living(work)
+        process.kill()
+        process.communicate()
+        assert owner.clear() == [name]
+        assert list(work.glob("*.claim")) == []
+
+
+def test_clearing_keeps_our_own_claims_and_folder(tmp_path: Path) -> None:
+    work = tmp_path / ".work"
+    with Owner(work) as owner, Owner(work) as other:
+        assert owner.claim("run")
+        assert owner.clear() == []
+        assert owner.folder.is_dir()
+        assert not other.claim("run")
+
+
+def test_a_batch_of_another_machine_is_dead_after_a_time_without_a_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_claims, "DEAD_AFTER_S", 1.0)
+    monkeypatch.setattr(_claims, "REFRESH_S", 0.3)
+    work = tmp_path / ".work"
+    with Owner(work) as owner:
+        with Owner(work) as far:
+            assert far.claim("run")
+            left = {path.name: path.read_text() for path in (work / f"{far.name}.owner", work / "run.claim")}
+        for name, text in left.items():
+            (work / name).write_text(text.replace(socket.gethostname(), "elsewhere"))
+        (work / far.name).mkdir()
         assert not owner.claim("run")
         assert owner.clear() == []
-        before = (work / name / "alive").stat().st_mtime - DEAD_AFTER_S - 5
-        os.utime(work / name / "alive", (before, before))
+        end = time.monotonic() + 20
+        while not owner.claim("run") and time.monotonic() < end:
+            time.sleep(0.1)
         assert owner.claim("run")
-        assert owner.clear() == [name]
+        assert owner.clear() == [far.name]
+    assert not work.exists()
 
 
-def test_a_process_that_took_over_the_number_of_a_dead_one_is_another(tmp_path: Path) -> None:
-    if not Path("/proc/self/stat").exists():
-        pytest.skip("this system does not tell when a process began")
+def test_a_living_batch_refreshes_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_claims, "DEAD_AFTER_S", 1.0)
+    monkeypatch.setattr(_claims, "REFRESH_S", 0.2)
+    work = tmp_path / ".work"
+    with Owner(work) as one, Owner(work) as two:
+        assert one.claim("run")
+        begin = (work / "run.claim").stat().st_mtime_ns
+        end = time.monotonic() + 20
+        while (work / "run.claim").stat().st_mtime_ns == begin and time.monotonic() < end:
+            time.sleep(0.05)
+        assert (work / "run.claim").stat().st_mtime_ns > begin
+        assert not two.claim("run")
+
+
+def test_holding_waits_until_the_claim_is_released(tmp_path: Path) -> None:
     work = tmp_path / ".work"
     with Owner(work) as owner:
-        host = owner.name.split(".")[0]
-        (work / f"{host}.{os.getpid()}.1.0123abcd").mkdir()
-        assert owner.clear() == [f"{host}.{os.getpid()}.1.0123abcd"]
+        process, _ = living(work)
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        with owner.hold("run"), Owner(work) as other:
+            assert not other.claim("run")
+        process.communicate(timeout=30)
+        with Owner(work) as other:
+            assert other.claim("run")
 
 
-def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_are_kept(tmp_path: Path) -> None:
     work = tmp_path / ".work"
     with Owner(work) as owner:
         (work / "notes").mkdir()
@@ -102,3 +150,9 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         assert owner.clear() == []
         assert (work / "notes").is_dir()
     assert (work / "notes.txt").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(OutputError, match="cannot be written"), Owner(tmp_path / "file" / ".work"):
+        pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_prune_says_what_it_would_do_and_then_does_it(root: Path) -> None:
     assert done.stdout == dry.stdout.replace("would remove", "removed")
     assert [e["run"] for e in listed(root)] == ["r2"]
     assert "1 run," in run("prune", root, "--max-size", "1KiB", "--dry-run").stderr
+
+
+@pytest.mark.parametrize(("age", "days"), [("10d", 10), ("2w", 14), ("1y", 365)])
+def test_the_age_of_prune_is_in_days_weeks_or_years(age: str, days: int, tmp_path: Path) -> None:
+    today = datetime.now(UTC).date()
+    for number, old in enumerate((days, days + 2)):
+        run("add", tmp_path, CSV, "--run", f"r{number}", "--date", (today - timedelta(days=old)).isoformat())
+    done = run("prune", tmp_path, "--older-than", age, "--dry-run")
+    assert [line.split()[4] for line in done.stdout.splitlines()] == ["r1:"]
 
 
 @pytest.mark.parametrize(

@@ -301,6 +301,23 @@ def test_a_history_shows_where_the_level_changed_and_compares_with_the_last_one(
     assert len(last.sides.base) == 8
 
 
+def test_the_base_of_a_history_is_what_came_after_its_last_change(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    fill(root, [1.0] * 8 + [1.3] * 8 + [1.6] * 8)
+    new = repeats(tmp_path / "new", 3, effect=0.6, noise=0.003, count=8)
+    found = compare.compare(str(root), new, history=True)
+    assert found.history is not None
+    assert [number for number, _ in found.history.points] == [8, 16]
+    assert found.history.since == 16
+    assert found.sides is not None
+    assert len(found.sides.base) == 8
+
+
+def test_only_allocated_memory_counts_as_peak() -> None:
+    file = str(sample("kineto/gpu.pt.trace.json"))
+    assert change(compare.compare(file, file), "memory.peak").base == 4_096  # 2 MiB are reserved
+
+
 def test_a_steady_history_has_no_change_point(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 10)

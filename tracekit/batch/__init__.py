@@ -46,7 +46,7 @@ ProgressCall = Callable[["Progress"], None]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a batch is: runs done of the runs to do, and the bytes of their files."""
+    """Progress of a batch: runs done of the runs to do, and the bytes of their files."""
 
     done: int
     total: int

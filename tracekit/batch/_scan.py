@@ -71,7 +71,7 @@ def absolute_roots(roots: Sequence[str | Path]) -> list[str]:
             raise UsageError("a root has an empty name", hint="is a variable of the shell unset?")
         if not Path(root).is_dir():
             reason = "not a folder" if Path(root).exists() else "no such folder"
-            raise InputError(f"{root}: {reason}", hint="a root is a folder that holds runs")
+            raise InputError(f"{root}: {reason}", hint="a root is a folder with runs")
         path = os.path.abspath(root)  # noqa: PTH100 - resolving links would change the name that the user knows
         if path not in found:
             found.append(path)

@@ -125,7 +125,7 @@ class PathReason(TypedDict):
 
 
 class RootJson(TypedDict):
-    """What the last scan of a root found. runs: the keys of its runs."""
+    """The result of the last scan of a root. runs: the keys of its runs."""
 
     form: int
     root: str

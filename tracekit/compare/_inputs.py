@@ -28,7 +28,7 @@ _PORT = re.compile(r"\d+(/|$)")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """LoadOptions to read. format: a reader's name, "" for the guess. progress: told the share done."""
+    """Options of reading. format: a reader's name, "" to detect it. progress: called with the share done, 0..1."""
 
     format: str = ""
     one_run: bool = False

@@ -1,4 +1,4 @@
-"""Device work of a trace: its names, steps and launches, and the step time that each piece accounts for."""
+"""Device work of a trace: its names, steps and launches, and the step time that each event accounts for."""
 
 from __future__ import annotations
 
