@@ -33,7 +33,7 @@ def trace_of(path: Path) -> Trace:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_each_defined_cell_is_what_its_quantity_comes_to(path: Path) -> None:
+def test_each_defined_cell_equals_its_quantity(path: Path) -> None:
     trace = trace_of(path)
     if not trace.events.num_rows:
         return  # totals alone have no ranges to explain
@@ -108,7 +108,7 @@ def test_the_steps_add_up(left: str, right: str, path: Path) -> None:
         assert all(len(table) == 2 for table in steps(made.sections[0].tables))
 
 
-def test_a_sum_and_a_union_differ_by_what_ran_at_once(tmp_path: Path) -> None:
+def test_a_sum_and_a_union_differ_by_the_overlaps(tmp_path: Path) -> None:
     path = tmp_path / "two.jsonl"
     rows = [(0, 100, "a", 7), (40, 100, "b", 8), (200, 50, "a", 7)]
     frame = "".join(
@@ -129,7 +129,7 @@ def test_a_sum_and_a_union_differ_by_what_ran_at_once(tmp_path: Path) -> None:
     assert ranges.rows() == [[40, 60, 2, "a", "b"]]
 
 
-def test_the_parts_of_a_device_of_a_real_shape_are_told_apart() -> None:
+def test_the_parts_of_a_device_of_a_real_shape_are_separate() -> None:
     trace = trace_of(sample("kineto/gpu.pt.trace.json"))
     made = explain(trace, "breakdown.exposed_copies", "memory_manipulation.total").sections[0]
     (table,) = steps(made.tables)
@@ -161,7 +161,7 @@ def test_a_cell_that_does_not_exist_is_named(cell: str, words: str) -> None:
         explain(trace_of(GPU), cell, "kernel.total")
 
 
-def test_a_cell_that_has_a_meaning_in_a_row_alone_says_so() -> None:
+def test_a_cell_defined_only_by_row_is_an_error_with_a_hint() -> None:
     with pytest.raises(UsageError) as caught:
         explain(trace_of(sample("kineto/cpu.pt.trace.json")), "model.total", "kernel.total")
     assert caught.value.hint == "name one row: model.ROW.total"

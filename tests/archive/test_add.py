@@ -43,7 +43,7 @@ def test_a_run_is_one_file_in_the_folder_of_its_day_and_its_name(tmp_path: Path)
     assert done.bytes == Path(done.path).stat().st_size
 
 
-def test_an_entry_says_all_that_the_sources_said(tmp_path: Path) -> None:
+def test_an_entry_has_all_facts_of_its_sources(tmp_path: Path) -> None:
     archive.add(tmp_path, [f"a={CSV}", str(LOG)], run="r", tags={"b": "2", "a": "1"}, date="2026-01-31")
     (entry,) = archive.entries(tmp_path)
     assert (entry.run, entry.date, entry.date_from) == ("r", date(2026, 1, 31), "given")
@@ -135,7 +135,7 @@ def test_totals_alone_have_a_tree_of_their_own(tmp_path: Path) -> None:
     assert both.path.startswith(f"{tmp_path}/events/")
 
 
-def test_the_day_is_that_of_the_trace_then_that_of_the_file_then_what_is_said(
+def test_the_day_comes_from_the_trace_then_from_the_file_then_from_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_clock = archive.add(tmp_path, LOG, run="clock")
@@ -167,7 +167,7 @@ def test_the_day_is_that_of_the_trace_then_that_of_the_file_then_what_is_said(
         (1 << 62, 1 << 62, None),
     ],
 )
-def test_a_clock_tells_a_day_or_none(origin: int | None, first: int | None, day: date | None) -> None:
+def test_a_plausible_clock_gives_a_day(origin: int | None, first: int | None, day: date | None) -> None:
     found = archive.clock_date(Run(origin_ns=origin), first)
     assert found == day or (day is None and found is not None and found.year > 2200)
 
@@ -248,7 +248,7 @@ def test_rows_that_do_not_fit_are_an_error_not_a_loss(tmp_path: Path, monkeypatc
     assert files(tmp_path) == []
 
 
-def test_a_place_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_place_that_is_not_an_archive_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="no such archive"):
         archive.entries(tmp_path / "missing")

@@ -61,7 +61,7 @@ def test_damage_in_an_object_store_is_found(bucket: str) -> None:
     assert [p.code for p in archive.verify(f"{bucket}/a").problems] == ["foreign-file"]
 
 
-def test_a_store_that_cannot_be_reached_is_told_in_one_sentence(
+def test_a_store_that_cannot_be_reached_is_one_sentence(
     bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="no such place"):
@@ -108,7 +108,7 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     assert "tracekit-gpu[remote]" in caught.value.hint
 
 
-def test_a_url_of_no_known_kind_is_told() -> None:
+def test_a_url_of_an_unknown_kind_is_an_error() -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(InputError, match="not a known kind of place"):
         archive.entries("nosuch://bucket/a")

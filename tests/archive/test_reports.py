@@ -80,7 +80,7 @@ def test_two_archived_files_read_as_their_sources_side_by_side(tmp_path: Path) -
     assert pipeline.render(archived, "text") == pipeline.render(source, "text")
 
 
-def test_what_a_source_lost_is_told_by_the_archive_too(tmp_path: Path) -> None:
+def test_the_archive_keeps_the_dropped_records_of_a_source(tmp_path: Path) -> None:
     torn = sample("nvprof-csv/truncated.csv")
     path = archive.add(tmp_path, torn, run="r").path
     assert tracekit.read(path).ledgers[0].to_json() == tracekit.read(torn).ledgers[0].to_json()
@@ -89,7 +89,7 @@ def test_what_a_source_lost_is_told_by_the_archive_too(tmp_path: Path) -> None:
         tracekit.read(path, strict=True)
 
 
-def test_a_filter_is_counted_on_what_the_archive_holds(tmp_path: Path) -> None:
+def test_a_filter_is_counted_on_the_rows_of_the_archive(tmp_path: Path) -> None:
     from tracekit.selection import Selection
 
     path = archive.add(tmp_path, sample("nvprof-csv/gpu-and-api-trace.csv"), run="r").path

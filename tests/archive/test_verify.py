@@ -74,12 +74,12 @@ def test_a_foreign_file_is_found(name: str, root: Path) -> None:
     assert codes(root) == ["foreign-file"]
 
 
-def test_a_trace_that_nobody_archived_is_foreign(root: Path) -> None:
+def test_a_trace_that_was_not_archived_is_foreign(root: Path) -> None:
     tracekit.convert(CSV, root / "events" / "x.parquet")
     assert codes(root) == ["foreign-file"]
 
 
-def test_a_wrong_name_is_found_and_the_right_one_told(root: Path) -> None:
+def test_verify_reports_a_wrong_name_and_the_right_one(root: Path) -> None:
     path = Path(archive.entries(root)[0].path)
     right = path.relative_to(root).as_posix()
     names = [
@@ -131,7 +131,7 @@ def test_the_same_sources_twice_are_found_and_the_next_add_heals_it(root: Path) 
     assert len(archive.entries(root, run="r1")) == 1
 
 
-def test_a_killed_add_leaves_what_verify_names_and_prune_removes_after_a_day(root: Path) -> None:
+def test_verify_names_the_folder_of_a_killed_add_and_prune_removes_it_after_a_day(root: Path) -> None:
     left = root / ".adding-abc" / ".trace.part"
     left.parent.mkdir()
     left.write_bytes(b"half")
@@ -146,7 +146,7 @@ def test_a_killed_add_leaves_what_verify_names_and_prune_removes_after_a_day(roo
     assert not left.parent.exists()
 
 
-def test_prune_by_age_removes_what_is_older_and_its_empty_folders(root: Path) -> None:
+def test_prune_by_age_removes_older_files_and_their_empty_folders(root: Path) -> None:
     done = archive.prune(root, before=date(2026, 1, 3))
     assert [e.run for e in done.removed] == ["r1", "r2"]
     assert (done.kept, done.kept_bytes) == (1, archive.entries(root)[0].bytes)
@@ -161,7 +161,7 @@ def test_prune_by_size_removes_the_oldest_until_it_fits(root: Path) -> None:
     assert [e.run for e in archive.prune(root, max_bytes=sizes[2]).removed] == ["r1", "r2"]
 
 
-def test_prune_by_tag_and_by_run_and_what_is_kept_in_any_case(root: Path) -> None:
+def test_prune_by_tag_and_by_run_keeps_protected_entries(root: Path) -> None:
     assert [e.run for e in archive.prune(root, tag="day=2", dry_run=True).removed] == ["r2"]
     assert [e.run for e in archive.prune(root, run="r3", dry_run=True).removed] == ["r3"]
     assert [e.run for e in archive.prune(root, tag="day", keep="day=1", dry_run=True).removed] == ["r2", "r3"]
@@ -171,12 +171,12 @@ def test_prune_by_tag_and_by_run_and_what_is_kept_in_any_case(root: Path) -> Non
     assert len(archive.entries(root)) == 3
 
 
-def test_prune_asks_what_to_remove(root: Path) -> None:
+def test_prune_needs_a_criterion(root: Path) -> None:
     with pytest.raises(UsageError, match="no criterion says"):
         archive.prune(root)
 
 
-def test_prune_leaves_what_is_damaged_and_names_it(root: Path) -> None:
+def test_prune_keeps_damaged_files_and_names_them(root: Path) -> None:
     path = Path(archive.entries(root)[0].path)
     path.write_bytes(b"x")
     failures: list[Failure] = []
@@ -190,7 +190,7 @@ def test_a_copy_made_by_any_tool_is_the_archive(root: Path, tmp_path: Path) -> N
     assert codes(tmp_path / "copy") == []
 
 
-def test_what_cannot_be_read_at_all_is_named_and_nothing_waits_for_it(root: Path) -> None:
+def test_unreadable_places_are_named_without_waiting_for_them(root: Path) -> None:
     (root / "loop").symlink_to("loop")
     (root / "gone").symlink_to("nowhere")
     os.mkfifo(root / "pipe")

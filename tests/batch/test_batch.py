@@ -163,7 +163,7 @@ def test_one_changed_run_is_redone_alone_and_a_touched_one_is_not(tmp_path: Path
     assert all("recorder" in name or name in ("index.html", "index.json") for name in changed)
 
 
-def test_a_lost_or_torn_result_and_other_options_are_done_again(tmp_path: Path) -> None:
+def test_runs_with_a_missing_output_a_torn_result_or_other_options_are_done_again(tmp_path: Path) -> None:
     root, out = tree(tmp_path / "tree", 3), tmp_path / "out"
     batch.run([root], out, jobs=1)
     before = content(out)
@@ -187,7 +187,7 @@ def test_without_an_archive_the_reports_are_the_same(tmp_path: Path) -> None:
         assert page.read_bytes() == (tmp_path / "b" / "runs" / page.parent.name / "report.html").read_bytes()
 
 
-def test_the_row_of_a_cut_trace_says_how_many_records_were_dropped(tmp_path: Path) -> None:
+def test_the_row_of_a_cut_trace_has_the_number_of_dropped_records(tmp_path: Path) -> None:
     data = sample("recorder-log/rank0.jsonl").read_bytes()
     put(tmp_path / "tree" / "whole" / "rank0.jsonl", data)
     put(tmp_path / "tree" / "cut" / "rank0.jsonl", data[:-40], 1)
@@ -368,7 +368,7 @@ def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_bat
     assert (again.done, again.partial) == ({"retry": 1}, ())
 
 
-def test_progress_tells_every_run_and_its_bytes(tmp_path: Path) -> None:
+def test_progress_counts_every_run_and_its_bytes(tmp_path: Path) -> None:
     root = tree(tmp_path / "tree", 3)
     calls: list[batch.Progress] = []
     batch.run([root], tmp_path / "out", progress=calls.append)
@@ -411,7 +411,7 @@ def test_a_run_of_more_files_than_a_process_may_open_is_read(tmp_path: Path) -> 
     assert len(index(tmp_path / "out")["runs"][0]["sources"]) == 60
 
 
-def test_what_another_batch_left_in_the_tree_is_not_run_for_run_read_again(tmp_path: Path) -> None:
+def test_results_of_another_batch_in_the_tree_are_not_runs(tmp_path: Path) -> None:
     root = tree(tmp_path / "tree", 3)
     first = batch.run([root], root / "old", jobs=1)
     second = batch.run([root], tmp_path / "new", jobs=1)

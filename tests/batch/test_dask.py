@@ -95,7 +95,7 @@ def test_a_scheduler_of_another_process_is_reached_by_its_address(
     assert content(tmp_path / "out") == expected
 
 
-def test_no_scheduler_and_no_dask_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_and_a_missing_dask_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tree(tmp_path / "tree", 1)
     monkeypatch.setattr("tracekit.batch.dask.CONNECT_S", 1)
     with pytest.raises(InputError, match="no scheduler answers"):

@@ -108,7 +108,7 @@ def test_two_batches_on_one_folder_share_the_work(whole: tuple[Path, dict[str, s
     assert not (out / ".work").exists()
 
 
-def test_ctrl_c_stays_held_back_while_the_first_process_starts() -> None:
+def test_ctrl_c_stays_blocked_while_the_first_process_starts() -> None:
     # multiprocessing's own helper process lets SIGINT through again when it starts: the first worker, in the middle of
     # its imports, then printed a traceback. A fresh interpreter, since it starts only once.
     script = (

@@ -43,7 +43,7 @@ def test_help_teaches_by_one_example(command: str) -> None:
     assert f"tracekit archive {command}" in run(command, "--help").stdout.split("Example:")[1]
 
 
-def test_add_prints_the_id_and_tells_the_rest_on_stderr(tmp_path: Path) -> None:
+def test_add_prints_the_id_on_stdout_and_the_rest_on_stderr(tmp_path: Path) -> None:
     first = run("add", tmp_path, CSV, "--run", "r", "--tag", "gpu=H200", "--tag", "baseline", "--date", "2026-01-31")
     (entry,) = listed(tmp_path)
     assert first.stdout == f"{entry['id']}\n"
@@ -57,7 +57,7 @@ def test_add_prints_the_id_and_tells_the_rest_on_stderr(tmp_path: Path) -> None:
     assert "changed" in run("add", tmp_path, CSV, "--run", "r", "--tag", "x=1").stderr
 
 
-def test_add_says_where_the_date_is_from(tmp_path: Path) -> None:
+def test_add_names_the_source_of_the_date(tmp_path: Path) -> None:
     assert "date 2026-01-01 (from the clock of the trace)" in run("add", tmp_path, LOG).stderr
     assert "from the last change of its file" in run("add", tmp_path, CSV).stderr
 
@@ -74,7 +74,7 @@ def test_add_with_a_filter_and_with_a_bad_input(tmp_path: Path) -> None:
     assert run("add", tmp_path / "c", CSV, "--date", "soon", code=2).stderr.startswith("error: --date soon: not a date")
 
 
-def test_list_shows_what_was_asked_for(root: Path) -> None:
+def test_list_shows_the_selected_runs(root: Path) -> None:
     assert [e["run"] for e in listed(root)] == ["r1", "r2"]
     assert [e["run"] for e in listed(root, "--tag", "n=2")] == ["r2"]
     assert [e["run"] for e in listed(root, "--since", "2026-01-02")] == ["r2"]
@@ -87,14 +87,14 @@ def test_list_shows_what_was_asked_for(root: Path) -> None:
     assert "no such archive" in run("list", root / "missing", code=1).stderr
 
 
-def test_list_names_what_is_damaged_and_shows_the_rest(root: Path) -> None:
+def test_list_names_damaged_files_and_shows_the_rest(root: Path) -> None:
     Path(str(listed(root)[0]["path"])).write_bytes(b"x")
     done = run("list", root, code=1)
     assert "r2" in done.stdout
     assert "not a readable Parquet file" in done.stderr
 
 
-def test_show_tells_everything(root: Path) -> None:
+def test_show_prints_everything(root: Path) -> None:
     (entry, _) = listed(root)
     done = run("show", root, str(entry["id"])[:6])
     sources = entry["sources"]
@@ -117,7 +117,7 @@ def test_verify_ends_with_1_when_something_is_wrong(root: Path) -> None:
     assert [p["code"] for p in found["problems"]] == ["foreign-file"]
 
 
-def test_prune_says_what_it_would_do_and_then_does_it(root: Path) -> None:
+def test_prune_prints_what_it_would_remove_and_then_removes_it(root: Path) -> None:
     dry = run("prune", root, "--older-than", "1d", "--keep", "n=2", "--dry-run")
     assert dry.stdout.count("would remove") == 1
     assert "r1" in dry.stdout
@@ -164,7 +164,7 @@ def test_sizes_are_powers_of_1000_or_of_1024_as_written(text: str, size: int) ->
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "json.gz"])
-def test_export_gives_what_the_source_gives(suffix: str, root: Path, tmp_path: Path) -> None:
+def test_export_equals_a_conversion_of_the_source(suffix: str, root: Path, tmp_path: Path) -> None:
     entry = listed(root)[0]
     run("export", root, entry["id"], "-o", tmp_path / f"x.{suffix}")
     CliRunner().invoke(app, ["convert", str(CSV), "-o", str(tmp_path / f"y.{suffix}")])
@@ -186,7 +186,7 @@ def test_the_whole_archive_is_an_input(root: Path) -> None:
     assert [entry["events"] for entry in json.loads(done.stdout)["inputs"]] == [137, 38]
 
 
-def test_what_a_list_and_a_prune_could_not_do_is_said(tmp_path: Path) -> None:
+def test_list_and_prune_report_missing_runs_and_sizes_not_reached(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     assert "has no archived run" in run("list", tmp_path / "other").stderr
     root = tmp_path / "a"

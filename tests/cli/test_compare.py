@@ -43,7 +43,7 @@ def test_a_met_rule_is_exit_code_0_and_silent(sides: tuple[str, str]) -> None:
     assert run(*reversed(sides), "--fail-on", "step.p50 > 3%").stderr == ""
 
 
-def test_what_cannot_be_decided_fails_when_strict() -> None:
+def test_an_undecided_rule_fails_with_strict() -> None:
     file = sample("kineto/gpu.pt.trace.json")
     rule = ("--fail-on", "step.p50 > 3%")
     done = run(file, file, *rule)

@@ -42,7 +42,7 @@ def test_several_inputs_come_before_the_query() -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet", "txt", "md"])
-def test_the_suffix_says_the_form_and_nothing_is_replaced_unasked(form: str, tmp_path: Path) -> None:
+def test_the_suffix_chooses_the_format_and_no_file_is_replaced(form: str, tmp_path: Path) -> None:
     out = tmp_path / f"x.{form}"
     run(CSV, SQL, "-o", out)
     data = out.read_bytes()
@@ -101,7 +101,7 @@ def test_a_failure_in_the_middle_leaves_no_output(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_not_read_is_told() -> None:
+def test_dropped_records_are_a_note() -> None:
     done = run(sample("nvprof-csv/truncated.csv"), SQL)
     assert "1 of 67 records dropped" in done.stderr
 
@@ -112,7 +112,7 @@ def test_a_long_query_is_a_query(tmp_path: Path) -> None:
     assert "the query is empty" in run(CSV, "", code=2).stderr
 
 
-def test_a_suffix_that_says_no_form_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     assert "suffix" in run(CSV, SQL, "-o", tmp_path / "x.xlsx", code=2).stderr
     run(CSV, SQL, "-o", tmp_path / "x.xlsx", "--format", "csv")
 

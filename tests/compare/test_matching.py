@@ -7,9 +7,10 @@ from compare_runs import LAYERS, Launch, steps, trace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.analysis.kernel_class import KernelClass
 from tracekit.compare._match import NameGroup, match
 from tracekit.compare._profile import Profile, profile_of
-from tracekit.compare._signature import bare_name
+from tracekit.compare._signature import Signature, bare_name
 
 MM, ADD, RELU, GEMM_B, SOFTMAX = LAYERS
 FUSED: Launch = ("CompiledFxGraph", "triton_poi_fused_add_relu_0", 40_000, 20)
@@ -63,18 +64,18 @@ def test_template_arguments_and_numbers_are_no_part_of_a_name() -> None:
     )
 
 
-def test_fused_kernels_are_held_against_the_one_that_took_their_place() -> None:
+def test_fused_kernels_match_the_kernel_at_their_position() -> None:
     found = matched(profile(*LAYERS), profile(MM, FUSED, GEMM_B, SOFTMAX))
     assert found["fused"] == ({"add_kernel", "relu_kernel"}, {"triton_poi_fused_add_relu_0"})
     assert set(found) == {"same", "fused"}
 
 
-def test_a_split_kernel_is_held_against_its_parts() -> None:
+def test_a_split_kernel_matches_its_parts() -> None:
     found = matched(profile(MM, FUSED, GEMM_B, SOFTMAX), profile(*LAYERS))
     assert found["split"] == ({"triton_poi_fused_add_relu_0"}, {"add_kernel", "relu_kernel"})
 
 
-def test_a_fusion_beside_a_renaming_is_told_apart_from_it() -> None:
+def test_a_fusion_and_a_renaming_side_by_side_are_two_groups() -> None:
     found = matched(profile(*LAYERS), profile(MM, FUSED, ("aten::mm", "gemm_b_splitk", 320_000, 64), SOFTMAX))
     assert found["fused"] == ({"add_kernel", "relu_kernel"}, {"triton_poi_fused_add_relu_0"})
     assert found["renamed"] == ({"gemm_b"}, {"gemm_b_splitk"})
@@ -85,6 +86,23 @@ def test_another_kernel_in_the_same_place_is_no_match() -> None:
     found = matched(profile(MM, ADD, SOFTMAX), profile(MM, ("my::sampler", "philox_draw", 70_000, 3), SOFTMAX))
     assert found["gone"] == ({"add_kernel"}, set())
     assert found["new"] == (set(), {"philox_draw"})
+
+
+def test_of_several_replacements_the_most_frequent_one_is_chosen() -> None:
+    a, b, c, d, e, f = (("kernel", name) for name in "abcdef")
+    old, often, rare = (("kernel", name) for name in ("old", "often", "rare"))
+    signed = {key: Signature("aten::x", (), KernelClass.OTHER, key[1], frozenset()) for key in (old, often, rare)}
+    base = [(*(a, old, b) * 5, c, old, d, e, old, f)]
+    new = [(*(a, often, b) * 5, c, rare, d, e, rare, f)]
+    groups = match(set(base[0]), set(new[0]), signed, signed, base, new)
+    assert [(group.base, group.new) for group in groups if group.how != "same"] == [((old,), (often,)), ((), (rare,))]
+
+
+def test_a_kernel_of_two_operators_has_the_first_of_equally_frequent_ones() -> None:
+    base = profile(("aten::first", "shared", 9_000, 8), ("aten::second", "shared", 9_000, 8))
+    assert base.signatures["kernel", "shared"].operator == "aten::first"
+    more = profile(("aten::first", "shared", 9_000, 8), *[("aten::second", "shared", 9_000, 8)] * 2)
+    assert more.signatures["kernel", "shared"].operator == "aten::second"
 
 
 def test_two_that_fit_equally_well_are_not_guessed_at() -> None:

@@ -54,7 +54,7 @@ def test_the_grammar(text: str, metric: str, op: str, threshold: float, relative
         "step.p50 > 1e999999%",
     ],
 )
-def test_what_is_no_rule_is_an_error_with_a_hint(text: str) -> None:
+def test_an_invalid_rule_is_an_error_with_a_hint(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_rule(text)
     assert caught.value.hint
@@ -88,5 +88,5 @@ def test_an_unknown_metric_is_answered_with_the_list() -> None:
         ("step.p50 < -3%", change(0.05, 0.01, 0.09), MET),
     ],
 )
-def test_what_becomes_of_a_rule(text: str, found: Change, state: str) -> None:
+def test_the_state_of_a_rule(text: str, found: Change, state: str) -> None:
     assert judge_rule(parse_rule(text), found).state == state

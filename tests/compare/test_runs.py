@@ -60,7 +60,7 @@ def test_quiet_repeats_are_the_same(tmp_path: Path) -> None:
     assert found.verdict == SAME
 
 
-def test_one_run_a_side_is_judged_by_its_steps_and_says_so(tmp_path: Path) -> None:
+def test_one_run_a_side_is_judged_by_its_steps_with_a_note(tmp_path: Path) -> None:
     base = write(tmp_path / "a.parquet", steps(30, noise=0.02, seed=1))
     new = write(tmp_path / "b.parquet", steps(30, noise=0.02, seed=2, factor=1.1))
     found = compare.compare(base, new)
@@ -104,7 +104,7 @@ def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
     assert sum(column(report, "device_parts", "difference")) == change(found, "device.total").difference  # type: ignore[arg-type]
 
 
-def test_steps_on_one_side_alone_are_told(tmp_path: Path) -> None:
+def test_steps_on_one_side_alone_are_a_note(tmp_path: Path) -> None:
     found = compare.compare(
         write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, named_steps=False))
     )
@@ -231,7 +231,7 @@ def test_a_baseline_is_the_entries_of_an_archive_with_a_tag(tmp_path: Path) -> N
         compare.compare(f"{tmp_path / 'new'}:branch", new)
 
 
-def test_an_entry_that_stands_twice_in_an_archive_counts_once(tmp_path: Path) -> None:
+def test_an_entry_with_two_files_in_an_archive_counts_once(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 4)
     fill(tmp_path / "other", [1.0] * 2, tag="fork")  # the first two of the same sources: the files of a racing add
@@ -260,7 +260,7 @@ def test_an_entry_that_stands_twice_in_an_archive_counts_once(tmp_path: Path) ->
         assert len(held.sides.base) == 3
 
 
-def test_of_an_entry_that_stands_twice_the_file_that_tracekit_wrote_is_read(tmp_path: Path) -> None:
+def test_of_an_entry_with_two_files_the_file_by_tracekit_is_read(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 2)
     entry, other = archive.entries(root)
@@ -301,7 +301,7 @@ def test_a_history_shows_where_the_level_changed_and_compares_with_the_last_one(
     assert len(last.sides.base) == 8
 
 
-def test_the_base_of_a_history_is_what_came_after_its_last_change(tmp_path: Path) -> None:
+def test_the_base_of_a_history_is_the_runs_after_its_last_change(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 8 + [1.3] * 8 + [1.6] * 8)
     new = repeats(tmp_path / "new", 3, effect=0.6, noise=0.003, count=8)

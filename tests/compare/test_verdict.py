@@ -23,7 +23,7 @@ def verdicts(effect: float, *, runs: int = 10, noise: float = 0.02, seed: int = 
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_equal_sides_are_seldom_told_apart(seed: int) -> None:
+def test_two_equal_sides_seldom_differ(seed: int) -> None:
     told = [verdict for verdict in verdicts(0.0, seed=seed) if verdict in (SLOWER, FASTER)]
     assert len(told) <= 0.05 * TRIALS
 
@@ -61,7 +61,7 @@ def test_fewer_than_five_values_give_no_interval() -> None:
 
 
 @pytest.mark.parametrize(("base", "new"), [(1, 2), (2, 1), (2, 2), (3, 3), (4, 4), (10, 1), (1, 10), (4, 20)])
-def test_few_runs_are_not_told_apart_by_chance_either(base: int, new: int) -> None:
+def test_few_runs_seldom_differ_by_chance(base: int, new: int) -> None:
     rng = np.random.default_rng(base * 100 + new)
     told = 0
     for _ in range(1000):

@@ -151,6 +151,20 @@ def test_sums_are_plain_integers_where_they_fit() -> None:
     assert table.schema.field("kind").type == pa.string()
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((2**63 - 2, 1), "int64"),
+        ((2**63 - 1, 1), "decimal128(38, 0)"),
+        ((-(2**63) + 1, -1), "int64"),
+        ((-(2**63), -1), "decimal128(38, 0)"),
+    ],
+)
+def test_a_sum_is_an_integer_up_to_64_bits_and_exact_beyond(values: tuple[int, int], kind: str) -> None:
+    found = query.query(CSV, f"SELECT sum(v) AS s FROM (SELECT unnest([{values[0]}, {values[1]}]::BIGINT[]) AS v)")
+    assert (str(found.schema.field("s").type), int(found.column("s")[0].as_py())) == (kind, sum(values))
+
+
 def test_a_long_answer_streams_with_one_type(tmp_path: Path) -> None:
     """The type of a sum is settled by the first batch; a later value that does not fit is an error, not a change."""
     path = big(tmp_path / "x.parquet", 300_000)
@@ -184,7 +198,7 @@ def test_csv_is_rfc_4180_and_exact() -> None:
     assert b',"",' in out.getvalue()
 
 
-def test_json_tells_columns_units_rows_and_the_ledger() -> None:
+def test_json_has_columns_units_rows_and_the_ledger() -> None:
     out = io.BytesIO()
     with query.ask(CSV, ODD) as answer:
         query.write(answer.reader, "json", out, answer.ledgers)
@@ -238,7 +252,7 @@ def test_two_columns_of_one_name_keep_their_types() -> None:
         query.write(answer.reader, "parquet", io.BytesIO())
 
 
-def test_a_type_that_parquet_lacks_is_told_in_a_sentence() -> None:
+def test_a_type_that_parquet_lacks_is_one_sentence() -> None:
     with query.ask(CSV, ODD) as answer, pytest.raises(UsageError, match="Parquet has no type"):
         query.write(answer.reader, "parquet", io.BytesIO())
 
@@ -250,7 +264,7 @@ def test_totals_are_there_however_they_are_named() -> None:
         assert one(SUMMED, f"SELECT count(*) FROM {view}") == rows
 
 
-def test_a_run_that_lies_in_an_archive_twice_counts_once_and_is_named(tmp_path: Path) -> None:
+def test_a_run_with_two_files_in_an_archive_counts_once_and_is_named(tmp_path: Path) -> None:
     done = archive.add(tmp_path / "a", CSV)
     copy = tmp_path / "a" / "events" / "date=2020-01-01" / "run=x" / Path(done.path).name
     copy.parent.mkdir(parents=True)

@@ -111,7 +111,7 @@ def test_7_every_launched_kernel_has_its_wait() -> None:
     assert max(r["max_wait_ns"] for r in rows) == (joined["ts_ns_x"] - joined["ts_ns_y"]).max()
 
 
-def test_8_steps_hold_what_started_in_them() -> None:
+def test_8_steps_contain_the_events_that_started_in_them() -> None:
     rows = asked(8, STEPS)
     frame = tracekit.read(STEPS).to_pandas()
     steps = frame[frame["kind"] == "step"]

@@ -158,7 +158,7 @@ def test_the_engine_itself_refuses_even_if_the_statement_were_let_through(sql: s
         "PIVOT (SELECT kind FROM events) ON kind IN ('kernel', 'memcpy') USING count(*)",
     ],
 )
-def test_what_only_reads_is_run(sql: str) -> None:
+def test_queries_that_only_read_are_run(sql: str) -> None:
     assert query.query(CSV, sql).num_columns
 
 
