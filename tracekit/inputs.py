@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracekit import options as declared
 from tracekit import run as runs
 from tracekit import schema, steps
 from tracekit.errors import (
@@ -135,6 +136,18 @@ def reader_for(source: Source, name: str = "") -> Reader:
     return READERS[name]
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An input whose first batch has been read.
+
+    first_ns: start of the first rows. unmarked: it has steps, and `step` of the rows inside them is still to be set.
+    """
+
+    opened: Opened
+    first_ns: int | None
+    unmarked: bool
+
+
 class Inputs:
     """The inputs, opened once; `stream` and `each` read them, as often as they are called.
 
@@ -162,13 +175,16 @@ class Inputs:
         return [item.name for item in self._items]
 
     def each(self) -> Iterator[Opened]:
-        """Give the inputs one after the other, each by itself."""
+        """Yield the inputs one after the other, each by itself."""
+        return (begun.opened for begun in self._begun())
+
+    def _begun(self) -> Iterator[_Begun]:
         self.failures.clear()
         first_source = 0
         for number, item in enumerate(self._items):
             failed = len(self.failures)
             try:
-                opened = self._open(number, item, first_source)
+                opened, unmarked = self._open(number, item, first_source)
                 # The first batch now: what a file's head says (its clock) must be known before inputs are joined.
                 first = next(opened.batches, None)
             except TracekitError as err:
@@ -178,11 +194,12 @@ class Inputs:
                 continue
             # An archive may hold several sources; the next input's come after them.
             first_source += max(1, len(opened.run.sources))
+            first_ns = None
             if first is not None:
                 if not schema.is_totals(first):
-                    opened.first_ns = pc.min(first.column("ts_ns")).as_py()
-                opened.batches = chain([first], opened.batches)
-            yield opened
+                    first_ns = pc.min(first.column("ts_ns")).as_py()
+                opened = replace(opened, batches=chain([first], opened.batches))
+            yield _Begun(opened, first_ns, unmarked)
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
@@ -190,9 +207,10 @@ class Inputs:
 
         While it runs it raises OutOfOrderError when a promise was false.
         """
-        opened = list(self.each())
-        if not opened:
+        begun = list(self._begun())
+        if not begun:
             raise AllInputsError(failure.error for failure in self.failures)
+        opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
         known = [o for o in origins if o is not None]
@@ -204,12 +222,10 @@ class Inputs:
                 "clocks-not-comparable",
                 "some inputs know the wall clock and some do not: each stands at its own zero",
             )
-            for o in opened:
-                # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
-                if o.run.origin_ns is not None and o.first_ns:
-                    o.batches = runs.shifted(o.batches, -o.first_ns)
-        self.unmarked = not order and any(o.unmarked for o in opened)
-        streams = [self._timed(o, run, order=order, sort=sort) for o in opened]
+            # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
+            begun = [_from_zero(b) if b.opened.run.origin_ns is not None else b for b in begun]
+        self.unmarked = not order and any(b.unmarked for b in begun)
+        streams = [self._timed(b, run, order=order, sort=sort) for b in begun]
         return Stream(run, self._joined(run, opened, streams, order), tuple(x for each in shown for x in each))
 
     def _told(self, opened: Opened) -> tuple[Ledger, ...]:
@@ -221,34 +237,33 @@ class Inputs:
                 raise TracekitError(f"{ledger.path}: {note}", hint="--strict makes the first note an error")
         return opened.original
 
-    def _open(self, number: int, item: Input, first_source: int) -> Opened:
+    def _open(self, number: int, item: Input, first_source: int) -> tuple[Opened, bool]:
+        """Return what the reader made of an input, and whether `step` is still to be set."""
         choice = self._choice
         if number not in self._sources:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
         reader = reader_for(source, choice.format)
-        known = {key for key, _ in reader.options}
-        others = sorted(choice.options.keys() - known)
-        if others and len(self._items) == 1:
-            raise UsageError(f"--option {others[0]}: no option of {reader.name}", hint=_options_of([reader]))
+        # Of several inputs, each takes the options of its own format.
+        own = {spec.key for spec in reader.options} if len(self._items) > 1 else choice.options
+        given = {key: value for key, value in choice.options.items() if key in own}
+        values = declared.parse(given, reader.options, owner=reader.name)
         # A name may hold bytes that are no text: what is shown and stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=choice.strict)
-        extra = {key: value for key, value in choice.options.items() if key in known}
-        options = ReadOptions(source=first_source, demangle=choice.demangle, extra=extra, columns=choice.columns)
+        options = ReadOptions(source=first_source, demangle=choice.demangle, values=values, columns=choice.columns)
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.path = shown if facts.path == source.name else facts.path
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
-        opened.unmarked = reader.steps
-        if reader.steps and choice.selection:
+        unmarked = reader.steps
+        if unmarked and choice.selection:
             # Before the filter, which may take away the steps, or the calls that say where device work belongs.
-            opened.batches = steps.marked(runs.in_order(opened.batches), ledger)
-            opened.ordered, opened.unmarked = True, False
-        opened.batches = self._selected(opened, opened.batches, source, item)
-        return opened
+            opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger), ordered=True)
+            unmarked = False
+        return replace(opened, batches=self._selected(opened, opened.batches, source, item)), unmarked
 
     def _selected(
         self, opened: Opened, batches: Iterator[pa.RecordBatch], source: Source, item: Input
@@ -286,14 +301,14 @@ class Inputs:
             raise err
         self.failures.append(Failure(item.name, err))
 
-    def _timed(self, opened: Opened, run: Run, *, order: bool, sort: bool) -> Iterator[pa.RecordBatch]:
-        batches = opened.batches
+    def _timed(self, begun: _Begun, run: Run, *, order: bool, sort: bool) -> Iterator[pa.RecordBatch]:
+        opened, batches = begun.opened, begun.opened.batches
         if run.origin_ns is not None and opened.run.origin_ns is not None and run is not opened.run:
             batches = runs.shifted(batches, opened.run.origin_ns - run.origin_ns)
         if not order:
             return batches
         batches = runs.in_order(batches) if sort or not opened.ordered else runs.checked(batches)
-        return steps.marked(batches, opened.ledgers[0]) if opened.unmarked else batches
+        return steps.marked(batches, opened.ledgers[0]) if begun.unmarked else batches
 
     def _joined(
         self, run: Run, opened: list[Opened], streams: list[Iterator[pa.RecordBatch]], order: bool
@@ -307,17 +322,18 @@ class Inputs:
             runs.joined_runs(run, [o.run for o in opened])
 
 
+def _from_zero(begun: _Begun) -> _Begun:
+    """Return an input whose first rows start at 0."""
+    batches = runs.shifted(begun.opened.batches, -(begun.first_ns or 0))
+    return replace(begun, opened=replace(begun.opened, batches=batches))
+
+
 def _refuse_unknown(choice: Choice) -> None:
-    """Raise UsageError for an option that no reader has; of several inputs, each takes those of its own format."""
-    known = {key for reader in READERS.values() for key, _ in reader.options}
+    """Raise UsageError for an option that no format has."""
+    specs = [spec for reader in READERS.values() for spec in reader.options]
     for key in choice.options:
-        if key not in known:
-            raise UsageError(f"--option {key}: no format has such an option", hint=_options_of(READERS.values()))
-
-
-def _options_of(readers: Iterable[Reader]) -> str:
-    told = [f"{key} ({reader.name}: {meaning})" for reader in readers for key, meaning in reader.options]
-    return f"known: {'; '.join(told)}" if told else "this format has none"
+        if key not in {spec.key for spec in specs}:
+            raise declared.unknown_option(key, specs)
 
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:

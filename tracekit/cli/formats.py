@@ -16,8 +16,8 @@ def formats() -> None:
     print("reads (--from)")
     for reader in sorted(READERS.values(), key=lambda r: r.name):
         print(f"  {reader.name:<16} {reader.title}; gives {reader.gives.replace('both', 'events and totals')}")
-        for key, meaning in reader.options:
-            print(f"  {'':<16} --option {key}=VALUE: {meaning}")
+        for option in reader.options:
+            print(f"  {'':<16} --option {option.key}={option.placeholder()}: {option.help}")
     print("\nwrites (--to)")
     for writer in sorted(WRITERS.values(), key=lambda w: w.name):
         suffixes = f" [{' '.join(writer.suffixes)}]" if writer.suffixes else ""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar
 
 import pyarrow as pa
 
+from tracekit.options import OptionSpec, value
 from tracekit.readers.source import Head as Head
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run
+
+T = TypeVar("T")
 
 
 class Confidence(IntEnum):
@@ -62,40 +66,44 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a caller may say to every reader.
+    """What a caller may choose for every reader.
 
-    source: number that goes into the column `source` and the keys of Run. demangle: C++ names to readable ones.
-    extra: options of one format, as `--option key=value` gives them. columns: those of EVENTS that will be looked at,
-    None for all; a reader may leave others null where that saves work, but says the same in its ledger and its run.
+    source: number that goes into the column `source` and the keys of Run. demangle: make C++ names readable. values:
+    the options of the format that were given, of the types that it declares. columns: those of EVENTS that will be
+    looked at, None for all; a reader may leave others null where that saves work, but its ledger and its run stay the
+    same.
     """
 
     source: int = 0
     demangle: bool = True
-    extra: dict[str, str] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     columns: frozenset[str] | None = None
 
     def wants(self, column: str) -> bool:
-        """Tell whether a column will be looked at."""
+        """Return whether a column will be looked at."""
         return self.columns is None or column in self.columns
 
+    def value(self, option: OptionSpec[T]) -> T:
+        """Return the value of an option of the format, or its default."""
+        return value(self.values, option)
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Opened:
-    """What reading gives.
+    """The result of a reader.
 
     run: complete once `batches` is exhausted. batches: RecordBatches of schema.EVENTS or schema.TOTALS.
-    ordered: rows of EVENTS come by start as far as the format promises; the pipeline looks, and sorts where they don't.
-    ledgers: one a source, complete once `batches` is exhausted. first_ns: start of the first rows; `inputs` sets it.
-    original: of an archived file the ledgers of the sources that it stands for; a report of all its rows shows them.
+    ordered: rows of EVENTS come by start as far as the format promises; the pipeline checks it, and
+    sorts where they don't.
+    ledgers: one for each source, complete once `batches` is exhausted.
+    original: for an archived file, the ledgers of the sources that it was made from; a report of all its rows shows
+    them.
     """
 
     run: Run
     batches: Iterator[pa.RecordBatch]
     ordered: bool
     ledgers: tuple[Ledger, ...]
-    first_ns: int | None = None
-    unmarked: bool = False
-    """Steps are there, `step` of what is in them is still to be set; `inputs` says so."""
     original: tuple[Ledger, ...] = ()
 
 
@@ -116,6 +124,6 @@ class Reader:
     """ "events", "totals" or "both": for the listing."""
     steps: bool = False
     """The format marks steps as ranges and leaves `step` of the other rows open: `tracekit.steps` sets it."""
-    options: tuple[tuple[str, str], ...] = ()
-    """(key, what it means) of each `--option KEY=VALUE` that `read` finds in ReadOptions.extra; others are refused."""
+    options: tuple[OptionSpec[object], ...] = ()
+    """Each `--option KEY=VALUE` of the format; `read` asks `ReadOptions.value` for them. Others are refused."""
     marks: Marks = Marks()

@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tracekit.errors import UsageError
+from tracekit.options import OptionSpec
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.chrome._own import OwnReading, is_own
 from tracekit.readers.source import Source
@@ -43,7 +43,9 @@ NAME = "chrome-trace"
 _OURS = re.compile(rb'\{"displayTimeUnit":"ns","traceEvents":\[')
 """How a file of writers/chrome begins; its args may hold words of any other producer."""
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
-UNIT_OPTION = "time_unit_of_file"
+UNIT = OptionSpec(
+    "time_unit_of_file", str, "", "Unit of the numbers of ts and dur. Without it the content decides.", ("us", "ns")
+)
 BEYOND_US = 4_500_000_000_000_000
 """Times of the year 2112 in µs are ns."""
 
@@ -67,15 +69,12 @@ def _as_numbers(text: bytes) -> bytes:
 
 
 def _unit(options: ReadOptions, dialect: Dialect, first: int, ledger: Ledger) -> int:
-    """Return ns of one unit of the file's times. Raises: UsageError for another word than us or ns."""
-    said = options.extra.get(UNIT_OPTION)
-    if said is not None:
-        if said not in ("us", "ns"):
-            raise UsageError(f"--option {UNIT_OPTION}={said}: not a unit of this format", hint="us or ns")
-        return 1000 if said == "us" else 1
+    """Return ns of one unit of the file's times."""
+    if unit := options.value(UNIT):
+        return 1000 if unit == "us" else 1
     if dialect is FLUID or first > BEYOND_US:
         ledger.note(
-            "ns-in-us", f"times are ns in the field of µs (timeline.py writes so); --option {UNIT_OPTION}=us overrules"
+            "ns-in-us", f"times are ns in the field of µs (timeline.py writes so); --option {UNIT.key}=us overrules"
         )
         return 1
     return 1000
@@ -97,6 +96,6 @@ READER = Reader(
     suffixes=(".json", ".json.gz", ".trace"),
     sniff=None,
     read=_read,
-    options=((UNIT_OPTION, "us or ns: what the numbers of ts and dur are"),),
+    options=(UNIT,),
     marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR))),
 )

@@ -33,8 +33,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tracekit.errors import ParseError, UsageError
+from tracekit.errors import ParseError
 from tracekit.messages import PLACES, messages
+from tracekit.options import OptionSpec
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
 from tracekit.readers.fluid._kinds import host_kind
@@ -60,8 +61,10 @@ from tracekit.units import MAX_NS
 _EVENT_FIELDS = {1: 2, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 2}
 _MEMORY_FIELDS = {1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 2}
 _COPY = re.compile(rb"mem_?cpy.*?([HDAP]to[HDAP])?$", re.I)
-STATES = ("CPU", "GPU", "All")
-"""What fluid.profiler was told to record: the report depends on it, and the profile does not say it."""
+STATE = OptionSpec(
+    "state", str, "", "State that start_profiler was called with. The report depends on it.", ("CPU", "GPU", "All")
+)
+"""The profile does not hold it."""
 _COLUMNS = (
     "event_id", "ts_ns", "dur_ns", "kind", "tid", "device", "stream", "bytes", "copy_kind",
 )  # fmt: skip
@@ -249,15 +252,13 @@ def _device_kind(name: bytes, size: int | None) -> tuple[Kind, str | None]:
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Open a profile. Option `state`: CPU, GPU or All.
 
-    Raises: ParseError where it does not begin as one, and is named with --from; UsageError for another state.
+    Raises: ParseError where it does not begin as one, and is named with --from.
     """
     head = source.head()
     if sniff(head) is Confidence.NO:
         raise ParseError(source.name, "byte 0", "no events of Paddle's profiler.proto")
     facts = {"tool": "fluid.profiler"}
-    if state := options.extra.get("state"):
-        if state not in STATES:
-            raise UsageError(f"--option state={state}: no such state", hint=f"one of: {', '.join(STATES)}")
+    if state := options.value(STATE):
         facts["state"] = state
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
     first = next(
@@ -270,5 +271,5 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 READER = Reader(
     "fluid-pb", "Paddle fluid profile (protobuf)", (".pb", ".prof"), sniff, read,
-    options=(("state", f"{', '.join(STATES)}: what start_profiler was told, which the file does not say"),),
+    options=(STATE,),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.errors import UsageError
+from tracekit.options import OptionSpec
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
@@ -28,16 +28,16 @@ from tracekit.trace import Ledger
 
 NAME = "mxnet"
 _WORDS = re.compile(rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"')
-MEMORY_UNITS = ("kB", "kb")
-"""What MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before): option `memory_unit`, for `--compat mxnet`."""
+MEMORY_UNIT = OptionSpec(
+    "memory_unit", str, "", "Unit of memory in MXNet's tables: kB as in 1.9, or kb as before it.", ("kB", "kb")
+)
+"""For `--compat mxnet`. MXNet's tables call 1000 bytes a kB from 1.9 on, and called 100 bytes a kb before."""
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     reading = events.begin(source, options, ledger, DIALECT.tool, NAME)
     reading.run.origin_ns = 0 if events.first_time(source) >= events.EPOCH_FROM_US else None
-    if unit := options.extra.get("memory_unit"):
-        if unit not in MEMORY_UNITS:
-            raise UsageError(f"--option memory_unit={unit}: no such unit", hint=f"one of: {', '.join(MEMORY_UNITS)}")
+    if unit := options.value(MEMORY_UNIT):
         reading.run.sources[0].facts["memory_unit"] = unit
     return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
 
@@ -48,6 +48,6 @@ READER = Reader(
     suffixes=(".json", ".json.gz"),
     sniff=None,
     read=_read,
-    options=(("memory_unit", "kB or kb: what MXNet's own tables call 1000 bytes (1.9) and 100 bytes (before)"),),
+    options=(MEMORY_UNIT,),
     marks=Marks(json=(Mark(_WORDS.search),)),
 )

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracekit.errors import UsageError
-from tracekit.readers.base import ReadOptions
+from tracekit.options import OptionSpec
 from tracekit.readers.nsys._strings import BITS, process_number, string
 from tracekit.readers.sqlite.cupti import Context
 from tracekit.trace import Ledger
@@ -26,15 +25,7 @@ _META = {
 _SYSTEM = {"host": "Hostname", "driver_version": "NvDriverVersion", "os": "OsDescription", "cpu": "CpuDescription"}
 
 
-OPTIONS = (("osrt", "yes or no: the calls of the OS runtime too, which are many (no)"),)
-
-
-def wants_osrt(options: ReadOptions) -> bool:
-    """Tell whether the calls of the OS runtime are wanted. Raises: UsageError for another word than yes or no."""
-    said = options.extra.get("osrt", "no")
-    if said not in ("yes", "no"):
-        raise UsageError(f"--option osrt={said}: yes or no is meant")
-    return said == "yes"
+OSRT = OptionSpec("osrt", bool, False, "Read the calls of the OS runtime too. There are many.")
 
 
 def table_named(ctx: Context, name: str) -> str | None:

@@ -32,7 +32,7 @@ import pyarrow as pa
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
-from tracekit.readers.nsys._facts import OPTIONS, tell_warnings, wants_osrt
+from tracekit.readers.nsys._facts import OSRT, tell_warnings
 from tracekit.readers.nsys._json import (
     BITS,
     CATEGORY,
@@ -83,8 +83,8 @@ class _State:
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Return the events. Raises: UsageError for a bad option."""
-    osrt = wants_osrt(options)
+    """Return the events."""
+    osrt = options.value(OSRT)
     run = Run()
     run.sources.append(SourceFacts(path=source.name, format=READER.name, facts={"tool": "Nsight Systems"}))
     tables = _tables(source)
@@ -218,5 +218,5 @@ READER = Reader(
     suffixes=(".json", ".jsonl"),
     sniff=sniff,
     read=read,
-    options=OPTIONS,
+    options=(OSRT,),
 )

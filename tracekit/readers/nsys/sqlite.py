@@ -46,7 +46,7 @@ from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys import _work as work
 from tracekit.readers.nsys._facts import (
-    OPTIONS,
+    OSRT,
     Lookup,
     devices_of,
     facts_of,
@@ -54,7 +54,6 @@ from tracekit.readers.nsys._facts import (
     named_threads,
     ranks_of,
     table_named,
-    wants_osrt,
 )
 from tracekit.readers.nsys._nvtx import nvtx
 from tracekit.readers.nsys._strings import pid_of, strings, tid_of
@@ -95,8 +94,8 @@ def sniff(head: Head) -> Confidence:
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Return the events. Raises: ParseError when it is damaged or no such export, UsageError for a bad option."""
-    osrt = wants_osrt(options)
+    """Return the events. Raises: ParseError when it is damaged or no such export."""
+    osrt = options.value(OSRT)
     db = Database(source, ledger)
     run = Run()
     ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
@@ -273,5 +272,5 @@ READER = Reader(
     suffixes=(".sqlite", ".db"),
     sniff=sniff,
     read=read,
-    options=OPTIONS,
+    options=(OSRT,),
 )
