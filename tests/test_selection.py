@@ -88,6 +88,6 @@ def test_a_time_without_a_unit_is_refused_with_the_units() -> None:
 
 def test_a_step_that_is_no_number_is_told_in_words() -> None:
     for text in ("x:2", "1:9999999999999999999", "-1:3"):
-        with pytest.raises(UsageError, match="is no number of a step"):
+        with pytest.raises(UsageError, match="is not the number of a step"):
             parse_steps(text)
     assert parse_steps(" 2 : 10 ") == (2, 10)

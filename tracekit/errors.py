@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class TracekitError(Exception):
-    """What a user can meet and mend. `hint` is empty where there is nothing to advise."""
+    """An error that a user can meet and fix. `hint` says what to do, "" for no advice."""
 
     hint: str = ""
 
@@ -30,7 +30,7 @@ class UnknownFormatError(TracekitError):
 
 
 class AmbiguousFormatError(TracekitError):
-    """Several readers claim the input with equal right."""
+    """Several readers recognize the input."""
 
     def __init__(self, path: str, candidates: Iterable[str]) -> None:
         names = sorted(candidates)
@@ -40,9 +40,9 @@ class AmbiguousFormatError(TracekitError):
 
 
 class ParseError(TracekitError):
-    """The input cannot be read as the format that it claims to be. `where` names the line or byte."""
+    """The input cannot be read as its format. `where` names the line or byte."""
 
-    hint = "is the file whole, and is it what it seems? --from NAME reads it as another format"
+    hint = "is the file complete? --from NAME reads it as another format"
 
     def __init__(self, path: str, where: str, reason: str, *, hint: str = "") -> None:
         place = f"{path}: {where}" if where else path
@@ -63,14 +63,14 @@ class AllInputsError(InputError):
 
 
 class UnsupportedVersionError(TracekitError):
-    """The format is known, this version of it is not."""
+    """The format is known, but not this version of it."""
 
     def __init__(self, path: str, found: str, supported: str, *, hint: str = "") -> None:
         super().__init__(f"{path}: version {found} cannot be read; supported: {supported}", hint=hint)
 
 
 class OutputExistsError(TracekitError):
-    """The output is there already."""
+    """The output exists already."""
 
     hint = "choose another name, or --force to replace it"
 
@@ -79,7 +79,7 @@ class OutputExistsError(TracekitError):
 
 
 class OutputError(TracekitError):
-    """The output cannot be written: disk full, no permission, no such folder. What was there before is untouched."""
+    """The output cannot be written: disk full, no permission, no such folder. An older file is not changed."""
 
 
 class MissingExtraError(TracekitError):
@@ -92,14 +92,14 @@ class MissingExtraError(TracekitError):
 
 
 class UsageError(TracekitError):
-    """The call's words contradict each other or name nothing; exit code 2."""
+    """Options contradict each other or name nothing; exit code 2."""
 
 
 class SchemaError(TracekitError):
-    """A table or a ledger that we made ourselves is wrong: a bug of tracekit."""
+    """A table or a ledger made by tracekit is wrong: a bug."""
 
     hint = "this is a bug of tracekit: please report it with the file, or its first lines"
 
 
 class OutOfOrderError(Exception):
-    """Rows that were promised in order of start are not; the pipeline starts again through the sort. Never shown."""
+    """Rows are not in the order that their reader declares: the pipeline starts again with a sort. Never shown."""

@@ -1,18 +1,17 @@
-"""What is in an input: counts and sums by kind, first and last time, the ledger. One pass, nothing is kept."""
+"""The contents of an input: counts and sums by kind, first and last time, the ledger. One pass, nothing is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
 from tracekit.trace import Ledger, Run
 
 
-def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> dict[str, Any]:
+def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> dict[str, object]:
     """Return the entry of one input in the JSON of `inspect`.
 
     by_kind: kind -> events and the sum of their durations in ns, sorted by kind. first_ns and last_ns: first start and
@@ -25,11 +24,11 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     for batch in batches:
         if schema.is_totals(batch) or not batch.num_rows:
             continue
-        ts = batch.column("ts_ns").to_numpy()
-        dur = batch.column("dur_ns").fill_null(0).to_numpy()
-        kinds = batch.column("kind")
-        codes = kinds.indices.to_numpy()
-        for code, name in enumerate(kinds.dictionary.to_pylist()):
+        ts = arrow.ints(batch.column("ts_ns"))
+        dur = arrow.ints(batch.column("dur_ns"))
+        kinds = arrow.encoded(batch.column("kind"))
+        codes = arrow.codes(kinds)
+        for code, name in enumerate(arrow.texts(kinds.dictionary)):
             mine = codes == code
             if mine.any():
                 counts[name] = counts.get(name, 0) + int(mine.sum())

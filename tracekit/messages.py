@@ -1,4 +1,4 @@
-"""Paddle's protobuf messages, built at run time from tables: what the readers decode and the writers encode.
+"""Paddle's protobuf messages, built at run time from tables, for readers and writers.
 
 `nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler.
 Sources: the descriptors inside paddlepaddle 2.6.2 and 1.8.5, and files of 1.8.5, 2.6.2 and 3.3.1.

@@ -1,6 +1,6 @@
-"""Several inputs become one stream in order of start; a stream out of order is sorted on disk on the way.
+"""Several inputs as one stream in order of start; a stream out of order is sorted on disk on the way.
 
-Memory stays bounded: a merge holds one batch of each source, a sort one chunk, the rest lies in temporary Arrow files.
+Memory stays bounded: a merge holds one batch of each source, a sort one chunk; the rest is in temporary Arrow files.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrays import I64
 from tracekit.errors import OutOfOrderError
 from tracekit.trace import Run, concat
 
@@ -25,23 +25,21 @@ SORT_ROWS = 1 << 18
 FAN_IN = 64
 """Temporary files merged at once; more are merged in rounds."""
 
-Keys = np.ndarray[Any, np.dtype[np.int64]]
 
-
-def _keys(batch: pa.RecordBatch | pa.Table) -> tuple[Keys, Keys]:
+def _keys(batch: pa.RecordBatch | pa.Table) -> tuple[I64, I64]:
     """Return ts and -dur: the order of a trace, a missing duration last."""
-    return batch.column("ts_ns").to_numpy(), -batch.column("dur_ns").fill_null(-1).to_numpy()
+    return arrow.ints(batch.column("ts_ns")), -arrow.ints(batch.column("dur_ns"), -1)
 
 
-def _is_sorted(ts: Keys, neg: Keys) -> bool:
+def _is_sorted(ts: I64, neg: I64) -> bool:
     later = ts[1:] > ts[:-1]
     return bool(np.all(later | ((ts[1:] == ts[:-1]) & (neg[1:] >= neg[:-1]))))
 
 
 def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass batches through that come in order; rows within one batch are sorted.
+    """Yield the batches of a stream in order; rows within one batch are sorted.
 
-    Raises: OutOfOrderError at a batch that begins before the rows given already. TOTALS have no order.
+    Raises: OutOfOrderError at a batch that begins before rows of an earlier one. TOTALS have no order.
     """
     last: tuple[int, int] | None = None
     for batch in batches:
@@ -51,7 +49,7 @@ def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ts, neg = _keys(batch)
         if not _is_sorted(ts, neg):
             order = np.lexsort((neg, ts))
-            batch, ts, neg = batch.take(pa.array(order)), ts[order], neg[order]
+            batch, ts, neg = arrow.take(batch, order), ts[order], neg[order]
         if last is not None and (int(ts[0]), int(neg[0])) < last:
             raise OutOfOrderError
         last = int(ts[-1]), int(neg[-1])
@@ -59,7 +57,7 @@ def checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the same rows by (ts_ns, -dur_ns), stable: chunks are sorted into temporary files, then merged.
+    """Yield the same rows by (ts_ns, -dur_ns), stable: chunks are sorted into temporary files, then merged.
 
     TOTALS come first, as they are. A stream that fits into one chunk touches no disk.
     """
@@ -90,7 +88,7 @@ def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _sorted(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     table = concat(batches, schema.EVENTS).combine_chunks()
     ts, neg = _keys(table)
-    return table if _is_sorted(ts, neg) else table.take(pa.array(np.lexsort((neg, ts))))
+    return table if _is_sorted(ts, neg) else arrow.take(table, np.lexsort((neg, ts)))
 
 
 def _store(table: pa.Table, path: Path) -> Path:
@@ -122,7 +120,7 @@ def _load(path: Path, stack: ExitStack) -> Iterator[pa.RecordBatch]:
 def merged(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Merge streams that are each in order into one; equal keys keep the order of the streams.
 
-    Rounds: of all batches at hand, the rows up to the smallest last key can be given, sorted together.
+    It works in rounds: of all batches in memory, the rows up to the smallest last key are sorted together and yielded.
     """
     if len(streams) == 1:
         yield from streams[0]
@@ -171,13 +169,13 @@ def shifted(batches: Iterator[pa.RecordBatch], by_ns: int) -> Iterator[pa.Record
     index = schema.EVENTS.get_field_index("ts_ns")
     for batch in batches:
         if by_ns and not schema.is_totals(batch) and batch.num_rows:
-            moved = pa.array(batch.column("ts_ns").to_numpy() + by_ns)
+            moved = arrow.array(arrow.ints(batch.column("ts_ns")) + by_ns)
             batch = batch.set_column(index, schema.EVENTS.field(index), moved)
         yield batch
 
 
 def joined_runs(into: Run, runs: Sequence[Run]) -> None:
-    """Put the facts of runs whose sources are numbered apart into one; `into.origin_ns` stays as it is."""
+    """Add the facts of runs to one; no two may share a source number. `into.origin_ns` is kept."""
     for run in runs:
         for name in (f.name for f in fields(Run)):
             if name == "origin_ns":

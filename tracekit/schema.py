@@ -1,7 +1,7 @@
-"""The event schema: each column of EVENTS and TOTALS once, with type, unit, meaning and the version that brought it.
+"""The event schema: each column of EVENTS and TOTALS once, with type, unit, meaning and the version that added it.
 
-EVENTS: one row is one thing that happened. TOTALS: one row is one line of a table that a profiler had already summed.
-Null means unknown, never -1 or "". Times are integer ns. `describe()` gives the two tables for documentation.
+EVENTS: one row is one event. TOTALS: one row is one line of a table that a profiler had already summed. Null means
+unknown, never -1 or "". Times are integer ns. `describe()` returns the columns for documentation.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.errors import SchemaError
 
 VERSION = 1
-"""Raised by each change to a column; the parquet reader then has one upgrade function more."""
+"""Each change to a column adds 1, and an upgrade function to the parquet reader."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 class Kind(StrEnum):
-    """What an event is; the closed list behind the column `kind`."""
+    """The kinds of events: the closed list of the column `kind`."""
 
     OPERATOR = "operator"
     OPERATOR_INNER = "operator_inner"
@@ -55,7 +56,7 @@ API_CALLS = frozenset({Kind.RUNTIME, Kind.DRIVER})
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """One column: `unit` is "" for plain numbers and text; `since` is the schema version that brought it."""
+    """One column: `unit` is "" for plain numbers and text; `since` is the schema version that added it."""
 
     name: str
     type: pa.DataType
@@ -126,7 +127,7 @@ _TOTALS = (
 
 
 def _schema(columns: tuple[ColumnSpec, ...], table: str) -> pa.Schema:
-    metadata = {"tracekit.schema": str(VERSION), "tracekit.table": table}
+    metadata: dict[bytes | str, bytes | str] = {"tracekit.schema": str(VERSION), "tracekit.table": table}
     return pa.schema([pa.field(c.name, c.type, c.nullable) for c in columns], metadata)
 
 
@@ -141,14 +142,14 @@ def describe(table: str) -> tuple[ColumnSpec, ...]:
 
 
 def is_totals(batch: pa.RecordBatch | pa.Table) -> bool:
-    """Tell whether a batch of a reader is of TOTALS (else of EVENTS)."""
+    """Return whether a batch of a reader is of TOTALS (else of EVENTS)."""
     return "ts_ns" not in batch.schema.names
 
 
 def check(table: pa.Table, schema: pa.Schema) -> None:
-    """Check types, and nulls and kinds too: Arrow itself lets a null into a column declared without.
+    """Check types, nulls and kinds: Arrow itself accepts a null in a column declared without nulls.
 
-    A table may lack columns that nobody asked for; it may not have others.
+    A table may lack columns that nobody asked for; it may not have other columns.
     Raises: SchemaError.
     """
     for field in table.schema:
@@ -163,6 +164,6 @@ def check(table: pa.Table, schema: pa.Schema) -> None:
             raise SchemaError(f"column {field.name} has {column.null_count} nulls")
     if "kind" in table.schema.names:
         for chunk in table.column("kind").chunks:
-            strange = set(chunk.dictionary.to_pylist()) - KINDS
-            if strange:
-                raise SchemaError(f"kind {sorted(map(str, strange))[0]!r} is not in the list")
+            unknown = set(arrow.encoded(chunk).dictionary.to_pylist()) - KINDS
+            if unknown:
+                raise SchemaError(f"kind {sorted(map(str, unknown))[0]!r} is not in the list")

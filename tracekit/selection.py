@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrays import Mask
+from tracekit.arrow import Column, pc
 from tracekit.errors import UsageError
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 
+Bounds: TypeAlias = tuple[int | None, int | None]
+"""First and end of a half-open range, None for open."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which rows the user wants; an empty field asks nothing. A row whose column is null fails a question about it.
+    """Filters on rows; an empty field filters nothing. A row whose column is null does not pass a filter on it.
 
     name: regular expression searched in the name. steps, times_ns: half-open ranges, times on the sources' own clock.
-    min_dur_ns: shortest duration. Rows of TOTALS know no time, device or step: only name, kind and rank select them.
+    min_dur_ns: shortest duration. Rows of TOTALS have no time, device or step: only name, kind and rank filter them.
     """
 
     name: str = ""
@@ -29,8 +34,8 @@ class Selection:
     ranks: frozenset[int] = frozenset()
     devices: frozenset[int] = frozenset()
     streams: frozenset[int] = frozenset()
-    steps: tuple[int | None, int | None] | None = None
-    times_ns: tuple[int | None, int | None] | None = None
+    steps: Bounds | None = None
+    times_ns: Bounds | None = None
     min_dur_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -42,7 +47,7 @@ class Selection:
         try:
             re.compile(self.name)
         except re.error as err:
-            raise UsageError(f"--name {self.name!r} is no regular expression ({err})") from err
+            raise UsageError(f"--name {self.name!r} is not a valid regular expression ({err})") from err
 
     def __bool__(self) -> bool:
         return self != Selection()
@@ -55,32 +60,31 @@ class Selection:
         mask = self._mask(batch, totals)
         if mask.all():
             return batch
-        kept = batch.filter(pa.array(mask))
+        kept = batch.filter(arrow.array(mask))
         if totals:
-            lost = batch.num_rows - kept.num_rows
-            ledger.totals_out -= lost
+            filtered = batch.num_rows - kept.num_rows
+            ledger.totals_out -= filtered
         else:
             # One record may have made several rows: it counts as filtered when none of them is left.
-            records = batch.column("event_id").to_numpy()
-            lost = len(np.setdiff1d(records[~mask], records[mask]))
+            records = arrow.ints(batch.column("event_id"))
+            filtered = len(np.setdiff1d(records[~mask], records[mask]))
             ledger.events_out -= batch.num_rows - kept.num_rows
-        lost = min(lost, ledger.kept)
-        ledger.kept -= lost
-        ledger.filtered += lost
+        filtered = min(filtered, ledger.kept)
+        ledger.kept -= filtered
+        ledger.filtered += filtered
         return kept
 
-    def _mask(self, batch: pa.RecordBatch, totals: bool) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _mask(self, batch: pa.RecordBatch, totals: bool) -> Mask:
         mask = np.ones(batch.num_rows, np.bool_)
         if self.name:
             mask &= _text_mask(batch.column("name"), lambda names: pc.match_substring_regex(names, self.name))
         if self.kinds:
-            wanted = pa.array(sorted(self.kinds))
+            wanted = arrow.array(sorted(self.kinds))
             mask &= _text_mask(batch.column("kind"), lambda kinds: pc.is_in(kinds, wanted))
         for numbers, column in ((self.ranks, "rank"), (self.devices, "device"), (self.streams, "stream")):
             if numbers and column in batch.schema.names:
                 values = batch.column(column)
-                found = pc.is_in(values, pa.array(sorted(numbers), values.type))
-                mask &= found.to_numpy(zero_copy_only=False)
+                mask &= arrow.bools(pc.is_in(values, arrow.array(sorted(numbers), values.type)))
         if totals:
             return mask
         if self.steps is not None:
@@ -92,27 +96,23 @@ class Selection:
         return mask
 
 
-def _text_mask(column: pa.DictionaryArray, test: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    hit = test(column.dictionary).fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
-    hit = np.append(hit, False)
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    out: np.ndarray[Any, np.dtype[np.bool_]] = hit[codes]
-    return out
+def _text_mask(column: Column, test: Callable[[Column], Column]) -> Mask:
+    """Return the rows whose text passes a test of the distinct texts; null does not pass."""
+    encoded = arrow.encoded(column)
+    return np.append(arrow.bools(test(encoded.dictionary)), False)[arrow.codes(encoded)]
 
 
-def _range_mask(column: pa.Array, bounds: tuple[int | None, int | None]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+def _range_mask(column: Column, bounds: Bounds) -> Mask:
+    inside, values = arrow.valid(column), arrow.ints(column)
     low, high = bounds
     if low is not None:
-        valid = valid & (values >= low)
+        inside &= values >= low
     if high is not None:
-        valid = valid & (values < high)
-    out: np.ndarray[Any, np.dtype[np.bool_]] = valid
-    return out
+        inside &= values < high
+    return inside
 
 
-def _bounds(text: str, option: str, parse: Any) -> tuple[int | None, int | None]:
+def _bounds(text: str, option: str, parse: Callable[[str], int]) -> Bounds:
     first, colon, last = text.partition(":")
     try:
         low = parse(first) if first.strip() else None
@@ -127,7 +127,7 @@ def _bounds(text: str, option: str, parse: Any) -> tuple[int | None, int | None]
 _EXAMPLES = {"--step": "2:10", "--time": "1.5s:2s"}
 
 
-def parse_steps(text: str) -> tuple[int | None, int | None]:
+def parse_steps(text: str) -> Bounds:
     """Return the half-open range of "2:10", "2:" or ":10". Raises: UsageError."""
     return _bounds(text, "--step", _count)
 
@@ -135,17 +135,17 @@ def parse_steps(text: str) -> tuple[int | None, int | None]:
 def _count(text: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise ValueError(f"{digits!r} is no number of a step")
+        raise ValueError(f"{digits!r} is not the number of a step")
     return int(digits)
 
 
-def parse_times(text: str) -> tuple[int | None, int | None]:
+def parse_times(text: str) -> Bounds:
     """Return the half-open range in ns of "1.5s:2s" (units s, ms, us, ns). Raises: UsageError, also without a unit."""
     return _bounds(text, "--time", _with_unit)
 
 
 def _with_unit(text: str) -> int:
-    # A bare number would be taken for seconds by one user and for the file's unit by another; 0 is 0 in each.
+    # One user means seconds by a bare number, another the unit of the file; 0 is 0 in both.
     number, unit = split_quantity(text)
     if not unit and number:
         raise ValueError(f"{text.strip()} has no unit; one of {', '.join(TIME_EXPONENT)}")

@@ -1,12 +1,12 @@
-"""Which step each row belongs to, where the file says it of the steps alone.
+"""The step of each row, for files that number only the steps themselves.
 
-Some formats mark steps as ranges on a thread (Kineto's ProfilerStep#n, Paddle's ProfileStep#n) and leave the work to
-time and place. A row of the host is in the step that runs when it starts: of its own thread, if that has had a step
-by then, else of its process, if the threads that are in one agree. Work on a device is in the step of the call that
-launched it, by correlation; without such a call its step is not known. What a file says itself stays.
+Some formats mark steps as ranges on a thread (Kineto's ProfilerStep#n, Paddle's ProfileStep#n); the step of other rows
+follows from time and place. A row of the host is in the step that runs when it starts: on its own thread, if that has
+had a step by then, else in its process, if all threads with a running step agree. Work on a device is in the step of
+the call that launched it, by correlation; without such a call its step is not known. A step in the file is kept.
 
-Rows must come in order of start: then a step is always seen before what is in it, and few of them are open at a time.
-Device work is looked at one batch later than the calls, since its clock may run a little ahead of the host's.
+Rows must come in order of start: then a step always comes before its rows, and few steps are open at a time. Device
+work is marked one batch later than the calls, because its clock may be a little ahead of the host's.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.links import link
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import pc
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger
 
 COLUMNS = frozenset({"kind", "source", "pid", "tid", "device", "stream", "correlation", "step", "ts_ns", "dur_ns"})
 """Columns of EVENTS that the step of a row depends on."""
 PENDING_LAUNCHES = 1 << 17
-"""Calls in a step kept for device work that has not come yet; GPUs queue about a thousand a stream."""
+"""Calls in a step that are kept for device work that comes later; GPUs queue about a thousand for each stream."""
 MOST_THREADS = 256
-"""Threads of steps that are told apart at a time."""
+"""Threads with steps that are tracked at a time."""
 
 _NONE = np.iinfo(np.int64).min
-"""Stands for null in a key."""
-
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+"""Replaces null in a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Steps, in order of start. owner: (source, pid), one number each a row; thread: tid. All of shape (n,)."""
+    """Steps in order of start, all of shape (n,). thread: tid, _NONE for null."""
 
     source: I64
     pid: I64
@@ -61,26 +59,26 @@ class _Steps:
 
 @dataclass(slots=True)
 class Marker:
-    """Sets `step`, batch by batch. `finish` gives what waits."""
+    """Sets `step`, batch by batch. `finish` returns the last batch."""
 
     ledger: Ledger | None = None
     _open: _Steps = field(default_factory=lambda: _Steps(*([np.empty(0, np.int64)] * 6)))
     _threads: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """(source, pid, tid) -> start of its first step."""
     _launches: I64 = field(default_factory=lambda: np.empty((0, 4), np.int64))
-    """Of calls in a step: source, pid, correlation, step."""
+    """Source, pid, correlation and step of each call in a step."""
     _waiting: tuple[pa.RecordBatch, I64] | None = None
     _forgotten: bool = False
 
     def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Take a batch of EVENTS, or of rows with COLUMNS; give the one before it."""
+        """Take a batch of EVENTS, or of rows with COLUMNS; return the one before it, marked."""
         steps = self._host_steps(batch)
         done = self.finish()
         self._waiting = batch, steps
         return done
 
     def finish(self) -> pa.RecordBatch | None:
-        """Give the batch that waits."""
+        """Return the last batch, marked; None when there is none."""
         if self._waiting is None:
             return None
         (batch, steps), self._waiting = self._waiting, None
@@ -90,12 +88,12 @@ class Marker:
         index = batch.schema.get_field_index("step")
         if not (steps >= 0).any():
             return batch
-        column = pa.array(steps.astype(np.int32), mask=steps < 0)
+        column = arrow.array(steps.astype(np.int32), mask=steps < 0)
         return batch.set_column(index, batch.schema.field(index), column)
 
     def _host_steps(self, batch: pa.RecordBatch) -> I64:
-        """Return the step of each row, -1 where it is not known yet; keep the calls for the device."""
-        steps = _values(batch, "step", -1)
+        """Return the step of each row, -1 while it is not known; keep the calls for the device."""
+        steps = _values(batch, "step", -1).copy()
         is_step = _of_kind(batch, {Kind.STEP})
         if is_step.any():
             self._learn(batch, np.flatnonzero(is_step & (steps >= 0)))
@@ -123,13 +121,13 @@ class Marker:
             if len(self._threads) < MOST_THREADS:
                 self._threads.setdefault((source, pid, tid), start)
             elif (source, pid, tid) not in self._threads and self.ledger is not None:
-                self.ledger.note("many-step-threads", f"steps beyond those of {MOST_THREADS} threads were passed over")
+                self.ledger.note("many-step-threads", f"the steps of more than {MOST_THREADS} threads were skipped")
         end = ts + np.minimum(np.maximum(dur, 0), np.iinfo(np.int64).max - np.maximum(ts, 0))
         new = _Steps(places[0], places[1], places[2], ts, end, _values(batch, "step", -1)[rows])
         self._open = self._open.then(new)
 
     def _at(self, source: I64, pid: I64, tid: I64, ts: I64, dur: I64) -> I64:
-        """Return the step that runs at each time and place, -1 where there is none, or threads disagree."""
+        """Return the step that runs at each time and place, -1 where there is none or threads disagree."""
         found = np.full(len(ts), -1, np.int64)
         owned = np.zeros(len(ts), np.bool_)
         for (of_source, of_pid, of_tid), first in self._threads.items():
@@ -169,7 +167,7 @@ class Marker:
 
 
 def marked(batches: Iterator[pa.RecordBatch], ledger: Ledger | None = None) -> Iterator[pa.RecordBatch]:
-    """Give the same rows with `step` set; they must come in order of start. TOTALS pass through."""
+    """Yield the same rows with `step` set; they must come in order of start. TOTALS are not changed."""
     marker = Marker(ledger)
     for batch in batches:
         if schema.is_totals(batch) or not batch.num_rows:
@@ -181,48 +179,37 @@ def marked(batches: Iterator[pa.RecordBatch], ledger: Ledger | None = None) -> I
 
 
 def marked_table(events: pa.Table) -> pa.Table:
-    """Return rows in order of start with `step` set; they need the columns COLUMNS. One chunk a column."""
+    """Return rows in order of start with `step` set, one chunk for each column; they need the columns COLUMNS."""
     batches = events.combine_chunks().to_batches()
     if len(batches) != 1 or not _of_kind(batches[0], {Kind.STEP}).any():
         return events
-    marker = Marker()
-    marker.add(batches[0])
-    return pa.Table.from_batches([marker.finish()], events.schema)
+    return pa.Table.from_batches(list(marked(iter(batches))), events.schema)
 
 
 def _running(steps: _Steps, ts: I64, dur: I64) -> I64:
-    """Return the number of the step of one thread that runs at each time, -1 where none does."""
-    apart = bool((steps.start[1:] >= steps.end[:-1]).all())
-    if apart:
+    """Return the number of the step of one thread that runs at each time, -1 for none."""
+    if (steps.start[1:] >= steps.end[:-1]).all():
         at = np.searchsorted(steps.start, ts, "right") - 1
         at[(at >= 0) & (ts >= steps.end[at])] = -1
     else:
         lane = np.zeros(len(steps.start), np.int64)
         at = innermost(lane, steps.start, steps.end, np.zeros(len(ts), np.int64), ts)
-    # What begins with a step and lasts longer is around it.
+    # A row that begins with a step and lasts longer contains it.
     around = (at >= 0) & (ts == steps.start[at]) & (dur > steps.end[at] - steps.start[at])
     return np.where((at >= 0) & ~around, steps.number[at], -1)
 
 
 def _values(batch: pa.RecordBatch, name: str, null: int = _NONE) -> I64:
-    column = batch.column(name)
-    if column.null_count:
-        column = column.cast(pa.int64()).fill_null(null)
-    values: I64 = column.to_numpy(zero_copy_only=False).astype(np.int64)
-    return values
+    return arrow.ints(pc.cast(batch.column(name), pa.int64()), null)
 
 
 def _of_kind(batch: pa.RecordBatch, kinds: frozenset[Kind] | set[Kind]) -> Mask:
-    column = batch.column("kind")
-    wanted = [code for code, kind in enumerate(column.dictionary.to_pylist()) if kind in kinds]
-    if not wanted:
-        return np.zeros(batch.num_rows, np.bool_)
-    found: Mask = np.isin(column.indices.to_numpy(), wanted)
-    return found
+    column = arrow.encoded(batch.column("kind"))
+    wanted = [code for code, kind in enumerate(arrow.texts(column.dictionary)) if kind in kinds]
+    return np.isin(arrow.codes(column), wanted) if wanted else np.zeros(batch.num_rows, np.bool_)
 
 
 def _on_host(batch: pa.RecordBatch) -> Mask:
-    """Tell which rows are at a place of the host: on a thread, or on nothing of a device."""
-    known = {n: batch.column(n).is_valid().to_numpy(zero_copy_only=False) for n in ("tid", "device", "stream")}
-    host: Mask = known["tid"] | ~(known["device"] | known["stream"] | _of_kind(batch, DEVICE_WORK))
-    return host
+    """Return which rows are on the host: on a thread, or on no device."""
+    thread, device, stream = (arrow.valid(batch.column(name)) for name in ("tid", "device", "stream"))
+    return thread | ~(device | stream | _of_kind(batch, DEVICE_WORK))

@@ -1,6 +1,6 @@
 """Text to exact numbers and back: "12.3us" -> 12300 ns; ns, bytes and ratios -> text.
 
-Nothing here goes through a binary float where the result is a time.
+A time never goes through a binary float.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What a number in a report means; the renderers choose its text."""
+    """The meaning of a number in a report; the renderers choose its text."""
 
     TEXT = "text"
     COUNT = "count"
@@ -24,19 +24,19 @@ class Unit(StrEnum):
 
 
 TIME_EXPONENT: dict[str, int] = {"s": 9, "ms": 6, "us": 3, "µs": 3, "μs": 3, "ns": 0}
-"""Power of ten that turns a number of the unit into ns. Both code points for micro (U+00B5, U+03BC) are in use."""
+"""Power of ten from the unit to ns. Both code points for micro (U+00B5, U+03BC) are in use."""
 
 BYTE_FACTOR: dict[str, int] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 """nvprof's sizes are powers of 1024 (39.0625 KB = 40000 B in cuda_timeline.csv of the corpus)."""
 
 MAX_NS = 1 << 62
-"""No time of ours reaches this (146 years); larger ones are refused where they are read."""
+"""Times are below this (146 years); the readers refuse larger ones."""
 
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµμ%]*(?:/s)?)\s*$", re.ASCII)
 
 
 def split_quantity(text: str) -> tuple[Decimal, str]:
-    """Return number and unit of a cell such as "60.641GB/s"; the unit is "" where there is none.
+    """Return number and unit of a cell such as "60.641GB/s"; the unit is "" if there is none.
 
     Raises: ValueError when the text is not a finite decimal number with an optional unit.
 
@@ -60,9 +60,9 @@ def _decimal(number: str | Decimal) -> Decimal:
 
 
 def to_ns(number: str | Decimal, unit: str) -> int:
-    """Return number x unit in ns, exact; what lies below 1 ns is rounded half to even.
+    """Return number x unit in ns, exact; a fraction of a ns is rounded half to even.
 
-    Raises: ValueError for another unit, another text, or a time beyond 2^62 ns.
+    Raises: ValueError for another unit, for text that is not a number, or for a time beyond 2^62 ns.
 
     >>> to_ns("215.481427", "ms")
     215481427
@@ -76,15 +76,6 @@ def to_ns(number: str | Decimal, unit: str) -> int:
     if abs(ns) >= MAX_NS:
         raise ValueError(f"a time beyond 146 years: {str(number)[:40]!r}")
     return ns
-
-
-def parse_ns(text: str, default_unit: str = "") -> int:
-    """Return the ns of a text that carries its unit, such as "1.18208s" or "0ns".
-
-    Raises: ValueError as `to_ns`.
-    """
-    number, unit = split_quantity(text)
-    return to_ns(number, unit or default_unit)
 
 
 def to_bytes(number: str | Decimal, unit: str) -> int:
@@ -118,7 +109,7 @@ def format_ns(ns: int, unit: str, *, grouped: bool = True) -> str:
 
 
 def best_time_unit(largest_ns: int) -> str:
-    """Return the unit in which the largest time of a column reads best: us below 1 s, else ms, s from 1000 s on."""
+    """Return a readable unit for the largest time of a column: us below 1 s, else ms, s from 1000 s on."""
     size = abs(largest_ns)
     return "us" if size < 10**9 else "ms" if size < 10**12 else "s"
 
@@ -164,7 +155,7 @@ def format_rate(bytes_per_s: float) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """Return a ratio 0..1 in percent with 2 decimals, without the sign; what is not 0 never reads as 0.
+    """Return a ratio 0..1 in percent with 2 decimals, without the sign; only 0 reads as 0.
 
     >>> format_ratio(0.123456), format_ratio(1e-6)
     ('12.35', '<0.01')

@@ -130,8 +130,8 @@ def test_rules_of_the_user_stand_before_those_of_the_package() -> None:
         ({"gemmm": "x"}, "gemmm: no such class"),
         ({"gemm": 3}, "gemm: a pattern or a list"),
         ({"gemm": ["a", ""]}, "gemm: a pattern or a list"),
-        ({"conv": "("}, "is no regular expression"),
-        ({"conv": "a{99999999999999999999}"}, "is no regular expression"),
+        ({"conv": "("}, "is not a valid regular expression"),
+        ({"conv": "a{99999999999999999999}"}, "is not a valid regular expression"),
     ],
 )
 def test_a_table_that_holds_no_rules_is_refused_in_words(table: dict[str, object], words: str) -> None:

@@ -175,6 +175,6 @@ def parse_rules(data: Mapping[str, Any]) -> tuple[Rule, ...]:
             try:
                 re.compile(pattern, re.IGNORECASE)
             except (re.error, RecursionError, OverflowError) as err:
-                raise ValueError(f"{name}: {pattern!r} is no regular expression: {err}") from err
+                raise ValueError(f"{name}: {pattern!r} is not a valid regular expression: {err}") from err
             rules.append(Rule(kernel_class, pattern))
     return tuple(rules)
