@@ -15,3 +15,5 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Rows: TypeAlias = npt.NDArray[np.signedinteger]
 """Row numbers, of whatever width numpy chose."""
+Numbers: TypeAlias = npt.NDArray[np.generic]
+"""Numbers of any type, which a function converts itself."""

@@ -22,7 +22,7 @@ UNKNOWN = "-"
 JOINERS = "\u200c\u200d"
 """Invisible characters that are parts of words and emoji."""
 SCREEN = 100
-"""Columns of a small table in text; a cell of text has at most WORD of them."""
+"""Columns of a small table in text; a cell has at most WORD of them."""
 WORD = 48
 
 _GAP = "  "
@@ -135,7 +135,7 @@ def text_table(columns: Sequence[TextColumn]) -> list[str]:
     shown: list[list[str]] = []
     left = SCREEN
     for column in columns:
-        cells = [shortened(text, WORD) if column.is_words else text for text in (column.title, *column.texts)]
+        cells = [shortened(text, WORD) for text in (column.title, *column.texts)]
         width = max(map(len, cells))
         left -= width + len(_GAP) * bool(shown)
         if left < 0 and shown:

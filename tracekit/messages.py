@@ -13,11 +13,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-TREE_TYPES = (
-    "Operator", "Dataloader", "ProfileStep", "CudaRuntime", "Kernel", "Memcpy", "Memset", "UserDefined",
-    "OperatorInner", "Forward", "Backward", "Optimization", "Communication", "PythonOp", "PythonUserDefined",
-    "DygraphKernelLaunch", "StaticKernelLaunch",
-)  # fmt: skip
+_TREE_TYPES = """
+    Operator Dataloader ProfileStep CudaRuntime Kernel Memcpy Memset UserDefined OperatorInner Forward Backward
+    Optimization Communication PythonOp PythonUserDefined DygraphKernelLaunch StaticKernelLaunch
+"""
+TREE_TYPES = tuple(_TREE_TYPES.split())
 """TracerEventType, by number, of Paddle 3. 15 was MluRuntime in some 2.x, which no host node of a file ever had."""
 
 MEMORY_TYPES = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
@@ -32,8 +32,7 @@ EVENT_TYPES = ("CPU", "GPUKernel", "NPUKernel")
 STAND_IN = "(launch not in the trace)"
 """Name of the empty runtime call that our writer makes for device work without a launch: the format needs one."""
 
-_TABLES = MappingProxyType({
-    "nodetree": """
+_NODETREE = """
 NodeTreesProto = version 1 string, span_indx 2 uint, thread_trees 3 *ThreadNodeTreeProto, extra_info 4 *ExtraInfoMap,
     device_property 5 *DevicePropertyProto
 ThreadNodeTreeProto = thread_id 1 uint, host_nodes 2 *HostTraceEventNodeProto
@@ -72,16 +71,16 @@ DevicePropertyProto = id 1 uint, name 2 string, total_global_memory 3 uint, comp
     max_threads_per_block 6 uint, max_threads_per_multiprocessor 7 uint, regs_per_block 8 uint,
     regs_per_multiprocessor 9 uint, warp_size 10 uint, shared_memory_per_block 11 uint,
     shared_memory_per_multiprocessor 12 uint, sm_count 13 uint, shared_memory_per_block_optin 14 uint
-""",
-    "profile": """
+"""
+_PROFILE = """
 Profile = events 1 *Event, start_ns 2 uint, end_ns 3 uint, mem_events 4 *MemEvent
 Event = name 1 string, start_ns 2 uint, end_ns 3 uint, device_id 5 int, sub_device_id 6 int, memcopy 7 MemCopy,
     type 8 int, detail_info 9 string
 MemCopy = bytes 1 uint, bytes_of_the_draft 3 uint
 MemEvent = start_ns 1 uint, end_ns 2 uint, bytes 3 uint, place 4 int, thread_id 5 uint, device_id 6 int,
     alloc_in 7 string, free_in 8 string
-""",
-})  # fmt: skip
+"""
+_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE})
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""How much earlier the end of a graph comes when some of its nodes take no time: `critical_path.ceilings`.
+"""Upper bounds for `critical_path.ceilings`: a graph ends this much earlier when some of its nodes take no time.
 
 gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
 running sum of slacks and own times, gain - P is a running minimum of what comes in from other chains: so a stretch of a
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import I64, Mask
+from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: an edge that is not there."""
@@ -50,9 +48,18 @@ class Contracted:
 
     @classmethod
     def of(
-        cls, chain: I64, starts: I64, ends: I64, chain_slack: I64, launch: I64, launch_slack: I64,
-        head: I64, tail: I64, slack: I64, last: I64,
-    ) -> Contracted:  # fmt: skip
+        cls,
+        chain: I64,
+        starts: I64,
+        ends: I64,
+        chain_slack: I64,
+        launch: I64,
+        launch_slack: I64,
+        head: I64,
+        tail: I64,
+        slack: I64,
+        last: I64,
+    ) -> Contracted:
         """Return the part of a graph on which gains depend; arguments as in `critical_path.Graph`."""
         count = chain.size
         opens = np.ones(count, np.bool_)
@@ -71,14 +78,25 @@ class Contracted:
         begins = np.flatnonzero(np.append(True, head[1:] != head[:-1])) if head.size else head
         chains = np.cumsum(opens) - 1
         return cls(
-            starts, ends, chain_slack, kept, chains[kept], np.append(np.flatnonzero(opens[kept]), kept.size),
-            np.where(launch[kept] >= 0, place[launch[kept]], -1), launch_slack[kept], anchored[kept],
-            place[head[begins]], np.append(begins, head.size), place[tail], slack, place[last],
+            starts,
+            ends,
+            chain_slack,
+            kept,
+            chains[kept],
+            np.append(np.flatnonzero(opens[kept]), kept.size),
+            np.where(launch[kept] >= 0, place[launch[kept]], -1),
+            launch_slack[kept],
+            anchored[kept],
+            place[head[begins]],
+            np.append(begins, head.size),
+            place[tail],
+            slack,
+            place[last],
             ends[last].max() - ends[last],
-        )  # fmt: skip
+        )
 
 
-def gains(graph: Contracted, masks: Sequence[npt.NDArray[Any]]) -> I64:
+def gains(graph: Contracted, masks: Sequence[Numbers]) -> I64:
     """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,)."""
     at_once = max(1, _CELLS // max(graph.kept.size, 1))
     parts = [_Evaluation(graph, masks[i : i + at_once]).result() for i in range(0, len(masks), at_once)]
@@ -88,7 +106,7 @@ def gains(graph: Contracted, masks: Sequence[npt.NDArray[Any]]) -> I64:
 class _Evaluation:
     """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated."""
 
-    def __init__(self, graph: Contracted, masks: Sequence[npt.NDArray[Any]]) -> None:
+    def __init__(self, graph: Contracted, masks: Sequence[Numbers]) -> None:
         self.graph = graph
         length = graph.ends - graph.starts
         self.own = np.empty((graph.kept.size, len(masks)), np.int64)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any
+from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import (
-    I64,
-    INT64_MAX,
-    Mask,
-    as_int64,
-    check_same_length,
-    previous_greater,
-    run_starts,
-)
+from tracekit.analysis._segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
+from tracekit.arrays import I64, Mask, Numbers
 
 LOWEST = -(1 << 63)
 
@@ -33,6 +26,22 @@ class Part(IntEnum):
     COPY = 3
     SYNC = 4
     IDLE = 5
+
+
+class Stop(Protocol):
+    """Waits of threads: each thread does nothing from `froms` to `untils`. All of shape (n,)."""
+
+    @property
+    def threads(self) -> I64:
+        """The threads that wait."""
+
+    @property
+    def froms(self) -> I64:
+        """The ns at which each begins to wait."""
+
+    @property
+    def untils(self) -> I64:
+        """The ns at which each goes on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +138,7 @@ class Nodes:
     join_wait: I64
 
 
-def _check(**columns: npt.NDArray[Any]) -> None:
+def _check(**columns: Numbers) -> None:
     for name, column in columns.items():
         as_int64(column, name)
     check_same_length(**columns)
@@ -152,7 +161,7 @@ class Works:
     called: I64
     release: I64
     place: I64
-    """Where each row of `Device` stands here; -1 for those outside the window."""
+    """Place of each row of `Device`; -1 for rows outside the window."""
 
     @classmethod
     def of(cls, host: Host, device: Device, low: int, high: int) -> Works:
@@ -171,9 +180,16 @@ class Works:
         place = np.full(device.starts.size, -1, np.int64)
         place[order] = np.arange(order.size)
         return cls(
-            order, lanes, device.streams[order], np.maximum(starts, low), ends[order], launch, called[order],
-            np.where(launch >= 0, np.minimum(call_ends, starts), starts), place,
-        )  # fmt: skip
+            order,
+            lanes,
+            device.streams[order],
+            np.maximum(starts, low),
+            ends[order],
+            launch,
+            called[order],
+            np.where(launch >= 0, np.minimum(call_ends, starts), starts),
+            place,
+        )
 
     def by_stream(self, stream: int) -> I64:
         """Return the places of a stream's work by start."""
@@ -182,7 +198,7 @@ class Works:
 
 
 def _began(host: Host, device: Device) -> Mask:
-    """Tell which work began no earlier than its launch call: another one cannot depend on it."""
+    """Return which work began no earlier than its launch call; other work cannot depend on that call."""
     if not host.starts.size:
         return np.zeros(device.starts.size, np.bool_)
     known: Mask = (device.launch >= 0) & (device.starts >= host.starts[device.launch])
@@ -223,7 +239,7 @@ class Pieces:
     ends: I64
     rows: I64
 
-    def without(self, stops: list[Any], threads: int) -> Pieces:
+    def without(self, stops: Sequence[Stop], threads: int) -> Pieces:
         """Return the pieces that lie in no wait."""
         edge = np.zeros(self.starts.size + 1, np.int64)
         bounds = np.searchsorted(self.lanes, np.arange(threads + 1))
@@ -254,7 +270,7 @@ def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times:
     return Pieces(lane[real], time[real], time[real + 1], order[owner[real]])
 
 
-def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Any) -> I64:
+def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left", "right"]) -> I64:
     """Return `searchsorted` within each query's lane l; values ascend within it, bounds[l] .. bounds[l + 1]."""
     out = np.zeros(lanes.size, np.int64)
     order = np.argsort(lanes, kind="stable")

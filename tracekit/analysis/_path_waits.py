@@ -1,4 +1,4 @@
-"""Who waits for whom: host calls for device work, streams for streams, threads for threads (see critical_path).
+"""Waits: of host calls for device work, of streams for streams, of threads for threads (see critical_path).
 
 **Calls.** A synchronizing call waits for the last work, on the streams that it names, of what was launched before it.
 Work that ends after the call has returned was not waited for. Where the stream is not known (a handle that the
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Waits, Works
-from tracekit.analysis._segments import I64
 from tracekit.analysis.intervals import Ranges, merge
+from tracekit.arrays import I64
 
 TOLERANCE = 2_000
 LEAST_FREE = 20_000
@@ -68,10 +68,13 @@ def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
         return np.concatenate((column, of_rest))
 
     cut_device = Device(
-        more(device.streams, device.streams[row]), more(device.starts, at), more(ends, device.ends[row]),
-        more(device.names, device.names[row]), more(device.parts, device.parts[row]),
+        more(device.streams, device.streams[row]),
+        more(device.starts, at),
+        more(ends, device.ends[row]),
+        more(device.names, device.names[row]),
+        more(device.parts, device.parts[row]),
         more(device.launch, device.launch[row]),
-    )  # fmt: skip
+    )
     return cut_device, more(rows, row)
 
 
@@ -177,10 +180,14 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
         which = np.flatnonzero(best >= 0)
         stops.append(
             Stops(
-                np.full(which.size, thread, np.int64), froms[which], best_end[which], np.zeros(0, np.int64),
-                best[which], np.full(which.size, -1, np.int64),
+                np.full(which.size, thread, np.int64),
+                froms[which],
+                best_end[which],
+                np.zeros(0, np.int64),
+                best[which],
+                np.full(which.size, -1, np.int64),
             )
-        )  # fmt: skip
+        )
     return [each for each in stops if each.threads.size]
 
 

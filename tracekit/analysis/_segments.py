@@ -1,26 +1,25 @@
-"""What the modules of this folder share: checked int64 columns, columns cut into groups, and a search to the left.
+"""Shared parts of this folder: checked int64 columns, columns cut into groups, and a search to the left.
 
 Order inside a group is found by sorting packed integers (group in the high bits, value in the low ones) and not by an
-argsort: numpy sorts plain int64 with SIMD, six times faster than it sorts indices, and nobody here needs the indices.
+argsort: numpy sorts plain int64 with SIMD, six times faster than indices, and nothing here needs the indices.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-I64: TypeAlias = npt.NDArray[np.int64]
-U64: TypeAlias = npt.NDArray[np.uint64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+from tracekit.arrays import I64, Numbers
+
 Index: TypeAlias = npt.NDArray[np.intp]
 
 INT64_MAX = (1 << 63) - 1
 
 
-def as_int64(values: npt.NDArray[Any], what: str) -> I64:
+def as_int64(values: Numbers, what: str) -> I64:
     """Return a one-dimensional integer array as int64; without a copy where it is int64 already.
 
     Raises: TypeError where the values are not integers that int64 holds (floats, uint64, null as object);
@@ -34,14 +33,14 @@ def as_int64(values: npt.NDArray[Any], what: str) -> I64:
     return array.astype(np.int64, copy=False)
 
 
-def check_same_length(**arrays: npt.NDArray[Any]) -> None:
+def check_same_length(**arrays: Numbers) -> None:
     """Raise ValueError, naming the arrays, where their lengths differ."""
     if len({array.shape[0] for array in arrays.values()}) > 1:
         found = ", ".join(f"{name} has {array.shape[0]}" for name, array in arrays.items())
         raise ValueError(f"columns of one length are needed: {found}")
 
 
-def as_groups(codes: npt.NDArray[Any], n_groups: int) -> I64:
+def as_groups(codes: Numbers, n_groups: int) -> I64:
     """Return group codes as int64, each of them checked to be in 0 .. n_groups - 1.
 
     Raises: ValueError where a code is outside, or n_groups is negative; TypeError as `as_int64`.

@@ -1,4 +1,4 @@
-"""How far the clocks of several processes stand apart, from what they did together.
+"""Offsets between the clocks of several processes, from the work that they did together.
 
 No rank leaves a collective (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) before the last one has come,
 and all leave about together: so the differences of their *ends* are the differences of their clocks, and what they
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import I64, Mask, as_groups, as_int64, check_same_length
+from tracekit.analysis._segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
+from tracekit.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["LEAST_MEETINGS", "Clocks", "align"]
 
@@ -29,8 +28,6 @@ LEAST_MEETINGS = 3
 """Of fewer meetings nothing is said: two points always lie on a line."""
 LEAST_FOR_DRIFT = 8
 WORTH_A_DRIFT = 2 / 3
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +46,7 @@ class Clocks:
     meetings: I64
     middle: int
 
-    def corrected(self, clocks: npt.NDArray[Any], times: npt.NDArray[Any]) -> I64:
+    def corrected(self, clocks: Numbers, times: Numbers) -> I64:
         """Return times of these clocks, shapes (n,), as the reference would have told them; unknown ones stay."""
         at = as_int64(times, "times")
         moved: I64 = at - self.offset[clocks]
@@ -58,7 +55,7 @@ class Clocks:
         return moved - gained
 
 
-def align(meetings: npt.NDArray[Any], clocks: npt.NDArray[Any], ends: npt.NDArray[Any], n_clocks: int) -> Clocks:
+def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> Clocks:
     """Return how the clocks stand to each other.
 
     meetings, clocks, ends: shape (n,): in this meeting, by this clock, a process left at this time (ns). A clock is in

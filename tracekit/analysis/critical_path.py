@@ -23,15 +23,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tracekit.analysis._path_build import build_nodes
 from tracekit.analysis._path_gains import Contracted, gains
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits
-from tracekit.analysis._segments import I64, Mask
+from tracekit.arrays import I64, Mask, Numbers
 
 __all__ = [
     "Device",
@@ -52,7 +50,7 @@ MOST_SPAN = 1 << 58
 
 
 class Lag(IntEnum):
-    """What a part of the path is that no node covers; it stands in the place of the name."""
+    """The reason for a part of the path that no node covers; it replaces the name."""
 
     BEFORE = -1
     LAUNCH = -2
@@ -178,7 +176,7 @@ def _last(nodes: Nodes, main: int) -> I64:
 
 
 def _in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
-    """Tell which edges run forward in time; where two nodes touch in one instant, by (start, end, number)."""
+    """Return which edges run forward in time; nodes that touch in one instant compare by (start, end, number)."""
     before: Mask = nodes.ends[tail] < nodes.starts[head]
     touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
     a, b = tail[touch], head[touch]
@@ -251,9 +249,7 @@ def ceiling(graph: Graph, names: Collection[int], *, without: Collection[int] = 
     return int(ceilings(graph, [mask], without=without)[0])
 
 
-def ceilings(
-    graph: Graph, masks: Sequence[npt.NDArray[Any]], *, without: Collection[int] = (), path: Path | None = None
-) -> I64:
+def ceilings(graph: Graph, masks: Sequence[Numbers], *, without: Collection[int] = (), path: Path | None = None) -> I64:
     """Return `ceiling` for each of several sets of nodes, shape (k,). masks: each of shape (n,), true for its nodes.
 
     path: what `walk` returned, where it is at hand.
@@ -274,7 +270,15 @@ def ceilings(
         most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
         stays = graph.join_slack <= most
     contracted = Contracted.of(
-        nodes.chain, nodes.starts, nodes.ends, graph.chain_slack, graph.launch, graph.launch_slack,
-        graph.join_head[stays], graph.join_tail[stays], graph.join_slack[stays], graph.last,
-    )  # fmt: skip
+        nodes.chain,
+        nodes.starts,
+        nodes.ends,
+        graph.chain_slack,
+        graph.launch,
+        graph.launch_slack,
+        graph.join_head[stays],
+        graph.join_tail[stays],
+        graph.join_slack[stays],
+        graph.last,
+    )
     return gains(contracted, masks)

@@ -1,23 +1,21 @@
-"""Which range was running on a lane at a given time: the innermost one, found for many times at once."""
+"""The innermost range that runs on a lane at a given time, found for many times at once."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import I64, INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
+from tracekit.analysis._segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
+from tracekit.arrays import I64, Numbers
 
 __all__ = ["innermost"]
 
 
 def innermost(
-    lanes: npt.NDArray[Any],
-    starts: npt.NDArray[Any],
-    ends: npt.NDArray[Any],
-    at_lanes: npt.NDArray[Any],
-    at: npt.NDArray[Any],
+    lanes: Numbers,
+    starts: Numbers,
+    ends: Numbers,
+    at_lanes: Numbers,
+    at: Numbers,
 ) -> I64:
     """Return shape (m,): for each time the row of the innermost range of its lane that holds it; -1 where none does.
 

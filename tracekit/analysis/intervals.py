@@ -11,23 +11,20 @@ results of this module that are ranges are merged again, except those of `clip` 
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tracekit.analysis._segments import (
-    I64,
     INT64_MAX,
-    U64,
     Index,
-    Mask,
     as_groups,
     as_int64,
     check_same_length,
     group_bounds,
     sort_within,
 )
+from tracekit.arrays import I64, U64, Mask, Numbers
 
 Ranges: TypeAlias = tuple[I64, I64]
 
@@ -48,7 +45,7 @@ __all__ = [
 ]
 
 
-def count_reversed(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
+def count_reversed(starts: Numbers, ends: Numbers) -> int:
     """Return how many ranges end before they start: those that every function here takes as empty.
 
     Raises: TypeError for values that are no integers, ValueError for different lengths.
@@ -57,7 +54,7 @@ def count_reversed(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
     return int(np.count_nonzero(last < first))
 
 
-def merge(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> Ranges:
+def merge(starts: Numbers, ends: Numbers) -> Ranges:
     """Return the ranges merged: sorted, with those that overlap or touch made one.
 
     starts, ends: shape (n,), ns, any order; a range with end < start counts as empty at its start.
@@ -85,7 +82,7 @@ def length(ranges: Ranges) -> int:
     return int(_lengths(*_merged(ranges)).sum(dtype=np.uint64))
 
 
-def union_length(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
+def union_length(starts: Numbers, ends: Numbers) -> int:
     """Return the ns covered by at least one of the ranges.
 
     starts, ends: shape (n,), ns, any order; a range with end < start counts as empty.
@@ -97,7 +94,7 @@ def union_length(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> int:
     return int(_lengths(*merge(starts, ends)).sum(dtype=np.uint64))
 
 
-def union_length_by(codes: npt.NDArray[Any], n_groups: int, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> I64:
+def union_length_by(codes: Numbers, n_groups: int, starts: Numbers, ends: Numbers) -> I64:
     """Return shape (n_groups,): the ns covered by at least one range of each group; 0 for a group without ranges.
 
     codes: shape (n,), the group of each range, 0 .. n_groups - 1. starts, ends: as for `union_length`.
@@ -197,7 +194,7 @@ def clip(ranges: Ranges, low: int, high: int) -> Ranges:
     return cut_first[keep], cut_last[keep]
 
 
-def coverage(starts: npt.NDArray[Any], ends: npt.NDArray[Any], edges: npt.NDArray[Any]) -> I64:
+def coverage(starts: Numbers, ends: Numbers, edges: Numbers) -> I64:
     """Return shape (len(edges) - 1,): the ns of merged ranges inside each bin [edges[i], edges[i + 1]).
 
     edges: shape (m,), ns, ascending (equal edges make an empty bin).
@@ -207,7 +204,7 @@ def coverage(starts: npt.NDArray[Any], ends: npt.NDArray[Any], edges: npt.NDArra
     >>> coverage(np.array([2, 6]), np.array([4, 20]), np.array([0, 3, 10]))
     array([1, 5])
     """
-    first, last = _merged((starts, ends))
+    first, last = _merged(_columns(starts, ends))
     bins = as_int64(edges, "edges")
     if (bins[1:] < bins[:-1]).any():
         raise ValueError("edges must ascend")
@@ -221,13 +218,13 @@ def coverage(starts: npt.NDArray[Any], ends: npt.NDArray[Any], edges: npt.NDArra
     return _as_signed(np.diff(before))
 
 
-def _columns(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> Ranges:
+def _columns(starts: Numbers, ends: Numbers) -> Ranges:
     first, last = as_int64(starts, "starts"), as_int64(ends, "ends")
     check_same_length(starts=first, ends=last)
     return first, last
 
 
-def _clamped(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> Ranges:
+def _clamped(starts: Numbers, ends: Numbers) -> Ranges:
     first, last = _columns(starts, ends)
     return first, np.maximum(first, last)
 

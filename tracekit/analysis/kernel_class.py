@@ -1,4 +1,4 @@
-"""What a kernel does, by its name: gemm, conv, attention, collective ...; the table is data, and users extend it.
+"""The class of a kernel, by its name: gemm, conv, attention, collective ...; the table is data, and users extend it.
 
 A class is that of the first rule whose pattern is found anywhere in the name, whatever its case; "other" where none is.
 Rules of the user stand before those here. Names are all that a trace says of a kernel, so a class is a guess, made the
@@ -18,12 +18,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import I64
+from tracekit.arrays import I64
 
 __all__ = ["RULES", "KernelClass", "Rule", "class_codes", "classify", "parse_rules"]
 
@@ -32,7 +30,7 @@ LONGEST_NAME = 4096
 
 
 class KernelClass(StrEnum):
-    """What a kernel does; the closed list behind each rule."""
+    """The classes of kernels: the closed list behind each rule."""
 
     GEMM = "gemm"
     CONV = "conv"
@@ -120,12 +118,12 @@ RULES: tuple[Rule, ...] = (
         r"|eigen|(?<![a-z])(?:add|sub|mul|div|divide|neg|exp|log\d*|sqrt|rsqrt|pow|clamp|clip|where|eq|gt|ge|lt|le|cast)"
         r"(?:kernel)?(?![a-z])|axpy|scal(?:e|_kernel)|optensor|op_tensor|broadcast|reciprocal",
     ),
-)  # fmt: skip
-"""The table, in the order in which it is looked through."""
+)
+"""The rules; the first that fits decides."""
 
 
 def classify(names: Iterable[str | None], rules: Sequence[Rule] = RULES) -> list[KernelClass]:
-    """Return the class of each name; OTHER for None and where no rule fits. For distinct names, not for rows.
+    """Return the class of each name; OTHER for None and for a name that fits no rule. For distinct names, not for rows.
 
     >>> [str(c) for c in classify(["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nn", None])]
     ['collective', 'gemm', 'other']
@@ -141,23 +139,22 @@ def classify(names: Iterable[str | None], rules: Sequence[Rule] = RULES) -> list
     return found
 
 
-def class_codes(names: Sequence[str | None], codes: npt.NDArray[Any], rules: Sequence[Rule] = RULES) -> I64:
+def class_codes(names: Sequence[str | None], codes: I64, rules: Sequence[Rule] = RULES) -> I64:
     """Return shape (n,): for each row the place of its class in `list(KernelClass)`.
 
-    names: those that codes count into. codes: shape (n,); -1 for a row without a name. Only names in use are looked at.
+    names: the names by code. codes: shape (n,); -1 for a row without a name. Only names in use are classified.
     """
     order = {kernel_class: place for place, kernel_class in enumerate(KernelClass)}
     places = np.full(len(names) + 1, order[KernelClass.OTHER], np.int64)
     used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names))) if codes.size else np.empty(0, np.int64)
     places[used] = [order[c] for c in classify([names[i] for i in used.tolist()], rules)]
-    result: I64 = places[codes]
-    return result
+    return places[codes]
 
 
-def parse_rules(data: Mapping[str, Any]) -> tuple[Rule, ...]:
+def parse_rules(data: Mapping[str, object]) -> tuple[Rule, ...]:
     """Return the rules of a user's table: {class: pattern or list of patterns}, in the order given.
 
-    Raises: ValueError, in words for the user, for an unknown class or a pattern that is none.
+    Raises: ValueError, in words for the user, for an unknown class or a pattern that is not valid.
 
     >>> parse_rules({"collective": "^my_ring_"})
     (Rule(kernel_class=<KernelClass.COLLECTIVE: 'collective'>, pattern='^my_ring_'),)

@@ -11,19 +11,12 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis._segments import (
-    I64,
-    as_int64,
-    check_same_length,
-    order_by_lane,
-    previous_greater,
-    run_starts,
-)
+from tracekit.analysis._segments import as_int64, check_same_length, order_by_lane, previous_greater, run_starts
+from tracekit.arrays import I64, Numbers
 
 __all__ = ["LaneAssigner"]
 
@@ -47,7 +40,7 @@ class LaneAssigner:
         self._tracks: dict[int, _Tracks] = {}
         self._last_start = -(1 << 63)
 
-    def assign(self, lane_codes: npt.NDArray[Any], starts: npt.NDArray[Any], durs: npt.NDArray[Any]) -> I64:
+    def assign(self, lane_codes: Numbers, starts: Numbers, durs: Numbers) -> I64:
         """Return shape (n,): 0 for the lane's own track, k for its k-th extra one.
 
         lane_codes: shape (n,), any int64; those below 2^16 are fastest. starts, durs: shape (n,), ns; a negative

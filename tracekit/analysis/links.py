@@ -1,4 +1,4 @@
-"""Which launch call caused which device work: rows joined by correlation, with orphans kept.
+"""The launch call of each device work: rows joined by correlation, with orphans kept.
 
 A correlation id is unique only within its source file and process (and on some tools its context): it repeats across
 GPUs (PyProf issue 79) and ranks (Perfetto issue 978). So rows are joined by all of these columns together. One launch
@@ -8,19 +8,19 @@ may cause many device rows (a graph launch); a device row has one launch or none
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis._segments import I64, Mask, as_int64
+from tracekit.analysis._segments import as_int64
+from tracekit.arrays import I64, Mask, Numbers
 
 __all__ = ["Links", "link"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """What `link` found; n launches, m device rows.
+    """The result of `link`; n launches, m device rows.
 
     launch: shape (m,), for each device row the row of its launch; -1 for an orphan.
     work: shape (n,), for each launch the number of its device rows.
@@ -35,8 +35,8 @@ class Links:
 
 
 def link(
-    launch_keys: npt.NDArray[Any],
-    device_keys: npt.NDArray[Any],
+    launch_keys: Numbers,
+    device_keys: Numbers,
     *,
     launch_known: Mask | None = None,
     device_known: Mask | None = None,

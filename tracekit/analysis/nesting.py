@@ -11,27 +11,18 @@ of the innermost event that does hold it, and so a sibling of the one that it cr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis._segments import (
-    I64,
-    Index,
-    as_int64,
-    check_same_length,
-    order_by_lane,
-    previous_greater,
-    run_starts,
-)
+from tracekit.analysis._segments import Index, as_int64, check_same_length, order_by_lane, previous_greater, run_starts
+from tracekit.arrays import I64, Numbers
 
 __all__ = ["Tree", "nest"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """What `nest` found; int64 arrays of shape (n,), in the order of the input.
+    """The result of `nest`; int64 arrays of shape (n,), in the order of the input.
 
     parent: row of the innermost event that holds this one whole; -1 for a root.
     depth: number of events that hold it along `parent`; 0 for a root.
@@ -49,7 +40,7 @@ class Tree:
     crosses: I64
 
 
-def nest(lanes: npt.NDArray[Any], starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> Tree:
+def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> Tree:
     """Return the tree of each lane.
 
     lanes: shape (n,), any int64. starts, ends: shape (n,), ns, any order; a range with end < start counts as empty.

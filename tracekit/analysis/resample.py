@@ -15,10 +15,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+
+from tracekit.arrays import F64, Numbers
 
 __all__ = [
     "LEAST_VALUES",
@@ -30,7 +31,6 @@ __all__ = [
     "statistic",
 ]
 
-F64: TypeAlias = npt.NDArray[np.float64]
 Method: TypeAlias = Literal["expanded", "percentile", "bca"]
 
 RESAMPLES = 4000
@@ -55,11 +55,11 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Tell whether no difference at all lies outside the interval."""
+        """Return whether the interval does not contain zero difference."""
         return self.low > 0 or self.high < 0
 
 
-def statistic(values: npt.NDArray[Any], which: str) -> float:
+def statistic(values: Numbers, which: str) -> float:
     """Return "mean", "median" (lower middle) or "pNN" (nearest rank) of values, shape (n,), n > 0.
 
     Raises: ValueError for no values, values that are not finite, or another statistic.
@@ -73,7 +73,7 @@ def statistic(values: npt.NDArray[Any], which: str) -> float:
 
 
 def bootstrap(
-    values: npt.NDArray[Any],
+    values: Numbers,
     which: str,
     *,
     level: float = 0.95,
@@ -92,8 +92,8 @@ def bootstrap(
 
 
 def bootstrap_difference(
-    base: npt.NDArray[Any],
-    new: npt.NDArray[Any],
+    base: Numbers,
+    new: Numbers,
     which: str,
     *,
     relative: bool = False,
@@ -125,7 +125,7 @@ def bootstrap_difference(
     return Interval(estimate, *_quantiles(draws, low, high), level)
 
 
-def relative_difference_of_few(base: npt.NDArray[Any], new: npt.NDArray[Any], *, level: float = 0.95) -> Interval:
+def relative_difference_of_few(base: Numbers, new: Numbers, *, level: float = 0.95) -> Interval:
     """Return the interval of mean(new) / mean(base) - 1 by Student's t, for samples too small to resample.
 
     base, new: shapes (n,) and (m,), n + m >= 3, not below zero, of means above zero; one of them may be a single value,
@@ -152,7 +152,7 @@ def _check(level: float, resamples: int) -> None:
         raise ValueError(f"at least 100 resamples are needed: {resamples}")
 
 
-def _ordered(values: npt.NDArray[Any], least: int) -> F64:
+def _ordered(values: Numbers, least: int) -> F64:
     column = np.asarray(values)
     if column.ndim != 1 or column.size < least:
         raise ValueError(f"at least {least} values in one dimension are needed, not {column.shape}")

@@ -1,4 +1,4 @@
-"""What stands out in values that follow each other: warm-up, outliers, change points.
+"""Warm-up, outliers and change points in values that follow each other.
 
 **Robust spread.** MAD is the median of the distances to the median. For normal values it is 0.6745 standard deviations,
 and Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993) call a value an outlier beyond 3.5 of those: that is
@@ -14,21 +14,22 @@ are looked at. Ranks make single outliers harmless.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis._segments import I64, Mask, as_int64
+from tracekit.analysis._segments import as_int64
+from tracekit.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["RULE", "ChangePoint", "Judged", "Rule", "change_points", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What stands out. mads: so many MAD from the median. least_share: and at least this share of the median away.
+    """Limits for an outlier.
 
-    least_values: of fewer values nothing is said. most_warm_up: the share of all values that warm-up may take.
+    mads, least_share: distance from the median, in MAD and as a share of the median; both must be exceeded.
+    least_values: fewer values are not judged. most_warm_up: the share of all values that warm-up may take.
     """
 
     mads: float = 5.19
@@ -57,7 +58,7 @@ class Judged:
     known: bool
 
 
-def judge(values: npt.NDArray[Any], rule: Rule = RULE) -> Judged:
+def judge(values: Numbers, rule: Rule = RULE) -> Judged:
     """Return what stands out of values in their order, shape (n,), int64 (ns, say).
 
     Raises: TypeError for values that are no integers.
@@ -107,7 +108,7 @@ class ChangePoint:
 
 
 def change_points(
-    values: npt.NDArray[Any],
+    values: Numbers,
     *,
     significance: float = 0.01,
     least: int = 4,
@@ -151,15 +152,15 @@ def change_points(
     ]
 
 
-def _centred_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _centred_ranks(values: F64) -> F64:
     """Return the ranks less their mean; equal values share the mean of theirs."""
     _, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    ranks: npt.NDArray[np.float64] = ((last - counts + last - 1) / 2)[codes]
+    ranks: F64 = ((last - counts + last - 1) / 2)[codes]
     return ranks - (values.size - 1) / 2
 
 
-def _best_split(rows: npt.NDArray[np.float64], least: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+def _best_split(rows: F64, least: int) -> tuple[F64, npt.NDArray[np.intp]]:
     """Return for each row the largest distance of its two sides' mean ranks, weighted by their sizes, and where."""
     n = rows.shape[1]
     left = np.arange(least, n - least + 1)
@@ -169,9 +170,7 @@ def _best_split(rows: npt.NDArray[np.float64], least: int) -> tuple[npt.NDArray[
     return scores[np.arange(rows.shape[0]), best], left[best]
 
 
-def _chance(
-    ranks: npt.NDArray[np.float64], score: float, least: int, permutations: int, rng: np.random.Generator
-) -> float:
+def _chance(ranks: F64, score: float, least: int, permutations: int, rng: np.random.Generator) -> float:
     as_good = 0
     step = max(1, (1 << 21) // ranks.size)
     for first in range(0, permutations, step):

@@ -17,21 +17,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis._segments import (
-    I64,
-    INT64_MAX,
-    Mask,
-    as_groups,
-    as_int64,
-    check_same_length,
-    group_bounds,
-    sort_within,
-)
+from tracekit.analysis._segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
+from tracekit.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "nearest_rank"]
 
@@ -59,7 +50,7 @@ class Grouped:
     min: I64
     max: I64
     mean: I64
-    std: npt.NDArray[np.float64]
+    std: F64
     pstd: I64
     percents: tuple[float, ...]
     percentiles: I64
@@ -69,7 +60,7 @@ class Grouped:
         return self.percentiles[:, self.percents.index(percent)]
 
 
-def nearest_rank(sorted_values: npt.NDArray[Any], percent: float) -> int:
+def nearest_rank(sorted_values: Numbers, percent: float) -> int:
     """Return the percentile of values that ascend: value number ceil(percent / 100 * n), counted from 1.
 
     sorted_values: shape (n,), n > 0. percent: 0 .. 100, taken as the decimal that it prints as (99.9 is 999/10).
@@ -87,9 +78,9 @@ def nearest_rank(sorted_values: npt.NDArray[Any], percent: float) -> int:
 
 
 def grouped(
-    codes: npt.NDArray[Any],
+    codes: Numbers,
     n_groups: int,
-    values: npt.NDArray[Any],
+    values: Numbers,
     percentiles: Sequence[float] = DEFAULT_PERCENTILES,
 ) -> Grouped:
     """Return the statistics of the values of each group.
@@ -177,7 +168,7 @@ def _means(totals: I64, n: I64) -> I64:
     return whole
 
 
-def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tuple[npt.NDArray[np.float64], I64]:
+def _deviations(ordered: I64, first: I64, n: I64, totals: I64, means: I64) -> tuple[F64, I64]:
     """Return the deviation of a sample, nan for one value, and that of the population, of each group.
 
     The sum of squared distances to the mean is taken exactly, times n to be an integer: n * (squared distances to the

@@ -1,33 +1,32 @@
-"""Colours of the page: one for each kind of event, and for the parts of a bar; mid tones that stand on white and dark.
+"""Colours of the page, for each kind of event and each part of a bar: mid tones, readable on white and on dark.
 
-Kinds have colours whatever the trace holds, so that two reports can be laid side by side. Names vary the tone a
-little, so that neighbours on a lane can be told apart.
+A kind has the same colour in every report, so that two reports can be compared. Names vary the tone a little, so that
+neighbours on a lane look different.
 """
 
 from __future__ import annotations
 
 TONES = 3
-"""Tones of one colour: the name's number chooses, in the order of names."""
+"""Tones of one colour; the number of the name selects one."""
 
-_WORDS = {
-    "kernel": "#3b6fb6", "memcpy": "#2f9e7e", "memset": "#8d6cab", "communication": "#d9822b", "step": "#c2556e",
-    "user_range": "#c9788a", "user_range_native": "#d39aa7", "operator": "#5f8fae", "operator_inner": "#86a9c0",
-    "python_op": "#a89566", "runtime": "#8795a5", "driver": "#6f7d8d", "sync": "#c0a13a", "memory": "#5d9c9c",
-    "dataloader": "#7f9b45", "forward": "#4b8fa8", "backward": "#b76d50", "optimizer": "#93803a", "overhead": "#c25244",
-    "counter": "#a7a7a7", "mark": "#a7a7a7", "flow": "#a7a7a7", "other": "#9fa3a8",
-    "kernels": "#3b6fb6", "exposed copies": "#2f9e7e", "exposed memsets": "#8d6cab",
-    "exposed communication": "#d9822b",
-}  # fmt: skip
+_COLORS = """
+    kernel: #3b6fb6, memcpy: #2f9e7e, memset: #8d6cab, communication: #d9822b, step: #c2556e, user_range: #c9788a,
+    user_range_native: #d39aa7, operator: #5f8fae, operator_inner: #86a9c0, python_op: #a89566, runtime: #8795a5,
+    driver: #6f7d8d, sync: #c0a13a, memory: #5d9c9c, dataloader: #7f9b45, forward: #4b8fa8, backward: #b76d50,
+    optimizer: #93803a, overhead: #c25244, counter: #a7a7a7, mark: #a7a7a7, flow: #a7a7a7, other: #9fa3a8,
+    kernels: #3b6fb6, exposed copies: #2f9e7e, exposed memsets: #8d6cab, exposed communication: #d9822b,
+"""
+_WORDS = dict(each.strip().split(": ") for each in _COLORS.split(",") if each.strip())
 _OTHERS = ("#3b6fb6", "#d9822b", "#2f9e7e", "#8d6cab", "#c2556e", "#c0a13a", "#5d9c9c", "#6f7d8d")
 
 
 def color_of(word: str, place: int = 0) -> str:
-    """Return the colour of a kind or a part; a word that has none takes that of its place."""
+    """Return the colour of a kind or a part; another word gets the colour of its place."""
     return _WORDS.get(word, _OTHERS[place % len(_OTHERS)])
 
 
 def place_of(word: str) -> int:
-    """Return where a kind stands in a legend: devices first, then steps and operators, then calls."""
+    """Return the place of a kind in a legend: devices first, then steps and operators, then calls."""
     words = list(_WORDS)
     return words.index(word) if word in words else len(words)
 

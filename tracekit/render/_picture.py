@@ -1,15 +1,13 @@
 """A timeline as a Bokeh document: plain JSON, the same bytes for the same figure.
 
-Rectangles lie in ns after the begin (x) and pixels below the top (y), so the picture has the height that it needs. What
-a rectangle says when the mouse is over it, and the text of the time axis, is written by report.js from whole ns:
-Bokeh's own formats go through floats and HTML.
+A rectangle has ns after the begin as x and pixels below the top as y: the picture is as high as its content. report.js
+writes the tooltips and the text of the time axis from whole ns: Bokeh's own formats go through floats and HTML.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from tracekit.report import Timeline
 EXACT = 1 << 53
 """Whole numbers below it are exact in JavaScript; larger times travel as text."""
 NAME_SHOWN = 2000
-"""Characters of a name in a tooltip; a longer one says how long it is. Tables have all of it."""
+"""Characters of a name in a tooltip, which gives the length of a longer name. Tables have whole names."""
 LABEL_CELLS = 28
 _TALLEST, _LOWEST, _ROOM = 15, 6, 900
 _BUSY_COLOR = "#8fb0dc"
@@ -32,14 +30,14 @@ _LANE_GAP, _GROUP_TITLE, _BUSY, _BUSY_GAP = 7, 20, 38, 9
 class Picture:
     """document: what Bokeh.Document.from_json takes. texts: what report.js writes into tooltips. height: pixels."""
 
-    document: dict[str, Any]
-    texts: dict[str, Any]
+    document: object
+    texts: dict[str, object]
     height: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Where things stand, in pixels from the top. tops: of each lane. busy: baselines of the utilization rows."""
+    """Places in pixels from the top. tops: of each lane. busy: baselines of the utilization rows."""
 
     line: int
     tops: list[int]
@@ -77,7 +75,7 @@ def _rows(figure: Timeline) -> _Rows:
 
 
 def picture(figure: Timeline) -> Picture:
-    """Return the picture of a timeline. Bokeh is loaded here, not with the package: it takes its time."""
+    """Return the picture of a timeline. Bokeh is imported here, not with the package, because it is slow to import."""
     from bokeh.models import (
         BasicTicker,
         ColumnDataSource,
@@ -118,20 +116,36 @@ def picture(figure: Timeline) -> Picture:
     source = ColumnDataSource(_rectangles(figure, rows), name="rectangles")
     fill = _by_number(palette)
     quads = plot.hbar(
-        y="y", height=rows.line - 1, left="left", right="right", source=source, fill_color=fill, line_color=fill,
-        line_alpha=0.55, line_width=1, hover_line_color="#111111", hover_line_alpha=1, hover_fill_color=fill,
-    )  # fmt: skip
+        y="y",
+        height=rows.line - 1,
+        left="left",
+        right="right",
+        source=source,
+        fill_color=fill,
+        line_color=fill,
+        line_alpha=0.55,
+        line_width=1,
+        hover_line_color="#111111",
+        hover_line_alpha=1,
+        hover_fill_color=fill,
+    )
     hover = HoverTool(tooltips=[], renderers=[quads], name="hover", visible=False, point_policy="follow_mouse")
     if figure.utilization:
         shares = ColumnDataSource(_shares(figure, rows, span), name="utilization")
         bars = plot.quad(
-            left="left", right="right", top="top", bottom="bottom", source=shares, fill_color=_BUSY_COLOR,
-            line_color=_BUSY_COLOR, line_width=1,
-        )  # fmt: skip
+            left="left",
+            right="right",
+            top="top",
+            bottom="bottom",
+            source=shares,
+            fill_color=_BUSY_COLOR,
+            line_color=_BUSY_COLOR,
+            line_width=1,
+        )
         hover.renderers = [quads, bars]
         plot.hspan(y=rows.busy, line_color="#8a95a1", line_alpha=0.5, line_width=1)
-    wheel: dict[str, Any] = {"dimensions": "width"}
-    if "modifiers" in WheelZoomTool.properties():  # the wheel alone goes on scrolling the page
+    wheel = {"dimensions": "width"}
+    if "modifiers" in WheelZoomTool.properties():  # the wheel alone still scrolls the page
         wheel["modifiers"] = "ctrl"
     zoom = WheelZoomTool(**wheel)
     plot.add_tools(zoom, ResetTool(), hover)
@@ -161,27 +175,36 @@ def picture(figure: Timeline) -> Picture:
     for y, text in rows.groups:
         title = PlainText(text=visible(text))
         plot.add_layout(
-            Label(x=0, y=y + _GROUP_TITLE - 4, text=title, text_font_size="11px", text_font="system-ui, sans-serif",
-                  text_font_style="bold", text_color="#66727f", x_units="screen", name="group")
-        )  # fmt: skip
+            Label(
+                x=0,
+                y=y + _GROUP_TITLE - 4,
+                text=title,
+                text_font_size="11px",
+                text_font="system-ui, sans-serif",
+                text_font_style="bold",
+                text_color="#66727f",
+                x_units="screen",
+                name="group",
+            )
+        )
     plot.hspan(y=[y for y, _ in rows.groups[1:]], line_color="#8a95a1", line_alpha=0.45, line_width=1)
     return Picture(_document(plot), _texts(figure), rows.height)
 
 
-def _by_number(palette: list[str]) -> dict[str, Any]:
+def _by_number(palette: list[str]) -> dict[str, object]:
     from bokeh.models import LinearColorMapper
 
     mapper = LinearColorMapper(palette=palette, low=-0.5, high=len(palette) - 0.5)
     return {"field": "color", "transform": mapper}
 
 
-def _rectangles(figure: Timeline, rows: _Rows) -> dict[str, Any]:
+def _rectangles(figure: Timeline, rows: _Rows) -> dict[str, object]:
     lane = np.array(figure.lane, np.int64)
     level = np.array(figure.level, np.int64)
     start, length = np.array(figure.start_ns, np.int64), np.array(figure.dur_ns, np.int64)
     end = start + length
     name = np.array(figure.name, np.int64)
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "left": start.astype(np.float64),
         "right": end.astype(np.float64),
         "y": (np.array(rows.tops, np.int64)[lane] + level * rows.line + rows.line / 2).astype(np.float32),
@@ -195,7 +218,7 @@ def _rectangles(figure: Timeline, rows: _Rows) -> dict[str, Any]:
     return columns
 
 
-def _shares(figure: Timeline, rows: _Rows, span: int) -> dict[str, Any]:
+def _shares(figure: Timeline, rows: _Rows, span: int) -> dict[str, object]:
     """Return a bar for each bin in which the device worked."""
     left, right, share, device = [], [], [], []
     for number, (_, values) in enumerate(figure.utilization):
@@ -231,12 +254,12 @@ def _label(text: str) -> str:
 
 
 def _left_border(figure: Timeline) -> int:
-    """Return the pixels that the longest label takes, about."""
+    """Return about how many pixels the longest label takes."""
     texts = [lane.label for lane in figure.lanes] + ["utilization", *(device for device, _ in figure.utilization)]
     return 14 + 6 * max(len(_label(text)) for text in texts)
 
 
-def _texts(figure: Timeline) -> dict[str, Any]:
+def _texts(figure: Timeline) -> dict[str, object]:
     return {
         "names": [_tooltip_name(name) for name in figure.names],
         "kinds": list(map(visible, figure.kinds)),
@@ -252,22 +275,23 @@ def _tooltip_name(name: str) -> str:
     return f"{visible(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
 
 
-def _document(plot: Any) -> dict[str, Any]:
-    """Return the document's JSON, its models numbered in the order in which they stand there.
+def _document(plot: object) -> object:
+    """Return the document's JSON with its models numbered anew.
 
-    Bokeh counts models up from the start of the process, so that a second report would differ from the first.
+    Bokeh numbers models from the start of the process, so that a second report would differ from the first.
     """
     from bokeh.embed import json_item
 
-    ids: dict[str, str] = {}
-    document: dict[str, Any] = _numbered(json_item(plot)["doc"], ids)
-    return document
+    return _numbered(json_item(plot)["doc"], {})
 
 
-def _numbered(part: Any, ids: dict[str, str]) -> Any:
+def _numbered(part: object, ids: dict[str, str]) -> object:
     """Return a copy with new ids. A model is {"type", "id", ...}, a reference {"id"}; data are never such objects."""
     if isinstance(part, dict):
-        model = isinstance(part.get("id"), str) and ("type" in part or len(part) == 1)
-        copy = {key: _numbered(value, ids) for key, value in part.items() if key != "id" or not model}
-        return {"id": ids.setdefault(part["id"], f"m{len(ids) + 1}"), **copy} if model else copy
+        name = part.get("id")
+        if not isinstance(name, str) or ("type" not in part and len(part) > 1):
+            return {key: _numbered(value, ids) for key, value in part.items()}
+        # The models in a model get their numbers before it does.
+        copy = {key: _numbered(value, ids) for key, value in part.items() if key != "id"}
+        return {"id": ids.setdefault(name, f"m{len(ids) + 1}"), **copy}
     return [_numbered(value, ids) for value in part] if isinstance(part, (list, tuple)) else part

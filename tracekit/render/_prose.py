@@ -17,7 +17,7 @@ NAMED = 2
 """Views with nothing to show that each get a line; more of them share one line, unless they say more than a need."""
 
 Ledger = Mapping[str, object]
-"""What `Ledger.to_json` gives: counts by name, and counts by reason for `ignored` and `dropped`."""
+"""A ledger in JSON: counts by name, and counts by reason for `ignored` and `dropped`."""
 
 
 def ledger_lines(ledgers: Sequence[Ledger]) -> list[str]:

@@ -1,7 +1,7 @@
-"""A series as bars in SVG, written by the template: no script draws it, and it stands in print.
+"""A series as bars in SVG, written by the template: it needs no script and can be printed.
 
-Places are equally wide. Where there are more values than bars, neighbours share one: the largest of them is drawn, and
-what the pointer shows says so. Marked values keep a colour of their own.
+Places are equally wide. With more values than bars, neighbours share a bar, which shows the largest of them and says so
+in its tooltip. Marked values have a colour of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN = color_of("kernel")
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One bar: place and size in the drawing's units, colour, and what the pointer shows."""
+    """One bar: place and size in the drawing's units, colour, and tooltip."""
 
     x: str
     y: str
@@ -55,7 +55,7 @@ def amount(value: int | float, unit: Unit) -> str:
 
 
 def series_lines(figure: Series) -> list[str]:
-    """Return a series in words: how many values, from where to where, and what is said about them."""
+    """Return a series in words: number and range of the values, and the remarks on them."""
     known = [(value, place) for place, value in enumerate(figure.values) if value is not None]
     title = visible(figure.title)
     if not known:
@@ -101,9 +101,16 @@ def _y(value: int | float, highest: int | float) -> float:
 
 
 def _stroke(
-    figure: Series, bar: int, bars: int, value: int | float, place: int, shared: int, word: str, words: list[str],
+    figure: Series,
+    bar: int,
+    bars: int,
+    value: int | float,
+    place: int,
+    shared: int,
+    word: str,
+    words: list[str],
     highest: int | float,
-) -> Stroke:  # fmt: skip
+) -> Stroke:
     wide = WIDTH / bars
     y = min(_y(value, highest), HEIGHT - 0.8)
     text = f"{visible(str(figure.labels[place]))}: {amount(value, figure.unit)}"

@@ -1,4 +1,4 @@
-"""The contract of a renderer: a Report in, text out. The same Report gives the same bytes: no clock, no locale."""
+"""The contract of a renderer: a Report in, text out. The same Report makes the same bytes: no clock, no locale."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tracekit.report import Report
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What a caller may say to every renderer.
+    """Options that every renderer takes.
 
-    time_unit: "s", "ms", "us", "ns"; "" lets the renderer choose one for each column. width: columns of the terminal,
-    0 for no limit. color: ANSI styles. assets: where an HTML page finds style and scripts that many pages share, as a
-    relative URL (`render.html.assets` gives the files); "" puts them into the page.
+    time_unit: "s", "ms", "us", "ns"; with "" the renderer chooses one for each column. width: columns of the terminal,
+    0 for no limit. color: ANSI styles. assets: relative URL of style and scripts that many HTML pages share
+    (`render.html.assets` returns the files); "" puts them into the page.
     """
 
     time_unit: str = ""
@@ -25,7 +25,7 @@ class RenderOptions:
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """One form of a report. `suffixes` choose it by the name of an output."""
+    """One form of a report. An output with one of the `suffixes` gets this form."""
 
     name: str
     suffixes: tuple[str, ...]

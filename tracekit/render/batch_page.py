@@ -1,6 +1,6 @@
-"""The page over many runs: what failed and why, every run with its key figures and links, how figures went over time.
+"""The page over many runs: failures with their reasons, every run with key figures and links, figures over time.
 
-Style and script are linked: they lie beside the page already, for the reports of the runs.
+Style and script are linked: they are beside the page already, for the reports of the runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How the key figures of runs of one kind went. charts: one series a figure, a value a run, oldest first."""
+    """Key figures of runs of one kind over time. charts: a series for each figure, with a value for each run."""
 
     title: str
     summary: str
@@ -36,7 +36,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """What the page shows.
+    """Contents of the page.
 
     runs, failures: tables whose first column is the run. run_links, failure_links: where each row's name leads, None
     for nowhere. files: further links of each run. cut: what the page does not show, "" for nothing.
@@ -67,19 +67,20 @@ def render(page: BatchPage, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     trends = [_Trend(visible(t.title), visible(t.summary), tuple(map(chart, t.charts))) for t in page.trends]
     return html.written(
-        "batch_index.html.j2", options,
+        "batch_index.html.j2",
+        options,
         title=visible(page.title),
         version=page.version,
         facts=[(visible(key), visible(text)) for key, text in page.facts],
-        runs=_told(page.runs, options),
+        runs=_sheet(page.runs, options),
         run_links=page.run_links,
         files=[[replace(link, text=visible(link.text)) for link in links] for links in page.files],
-        failures=_told(page.failures, options),
+        failures=_sheet(page.failures, options),
         failure_links=page.failure_links,
         trends=trends,
         lists=[(visible(title), [visible(line) for line in lines]) for title, lines in page.lists],
         notes=list(map(visible, page.notes)),
-    )  # fmt: skip
+    )
 
 
 def _with_short_times(made: Sheet, table: ReportTable) -> Sheet:
@@ -96,7 +97,7 @@ def _with_short_times(made: Sheet, table: ReportTable) -> Sheet:
     return replace(made, heads=heads, rows=rows)
 
 
-def _told(table: ReportTable, options: RenderOptions) -> Sheet:
+def _sheet(table: ReportTable, options: RenderOptions) -> Sheet:
     made = sheet(table, options.time_unit)
     if not options.time_unit:
         made = _with_short_times(made, table)

@@ -1,12 +1,12 @@
 """csv: tables as comma-separated values (RFC 4180: CRLF, quotes doubled).
 
-A table has a header; `view` and `table` are its first columns, so that the tables of one stream can be told apart.
-Between tables stands an empty line. Times are integer ns under a header that says so (`total_ns`), ratios 0..1, null is
-an empty field (an empty text is `""`). A view that has nothing to show gives a table with the column `note`; other
-notes and the ledger stand in text and json.
+A table has a header; its first columns are `view` and `table`, so that a stream can hold several tables. An empty line
+separates them. Times are integer ns with the unit in the header (`total_ns`), ratios are 0..1, null is an empty field
+(an empty text is `""`). A view without a result becomes a table with the column `note`; other notes and the ledger are
+in text and json only.
 
-Names are data and stand exactly as they are, also those that begin with = + - @: a spreadsheet may take such a cell for
-a formula, so import untrusted files as text.
+Names are written unchanged, also those that begin with = + - @: a spreadsheet may read such a cell as a formula, so
+import untrusted files as text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _blocks(section: Section) -> Iterator[list[str]]:
 
 
 def header_of(column: Column) -> str:
-    """Return the name of a column with its unit, where the name does not say it already."""
+    """Return the name of a column with its unit, unless the name ends in it already."""
     suffix = _SUFFIX.get(column.unit, "")
     return column.name if column.name.endswith(suffix) or f"_{column.name}" == suffix else f"{column.name}{suffix}"
 

@@ -1,10 +1,8 @@
 """html: one page that opens offline: facts, device time, timeline, every table, and what became of each record.
 
-Style, script and Bokeh are in the page, which makes no request: its content security policy forbids them all, and lets
-no script run but those whose hashes stand in it. With `assets` they are linked, for many pages that share them: then
-the policy names the page's own site. Text of the traces is hostile: jinja2 escapes all of it, JSON goes in without `<`,
-and report.js writes it as text nodes. The same report gives the same bytes. Without a timeline there is no Bokeh in the
-page, and it is small.
+Style, script and Bokeh are in the page. Its content security policy forbids every request, and every script but those
+whose hashes it lists. With `assets` they are linked, for many pages that share them; then the policy names the page's
+own site. Text of the traces is hostile: jinja2 escapes it, JSON contains no `<`, and report.js writes text nodes. The same report makes the same bytes. A page without a timeline has no Bokeh and is small.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LEAST_CONTENTS = 4
-"""Sections from which on a page has a table of contents."""
+"""Pages with at least this many sections have a table of contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class BarPart:
 
 @dataclass(frozen=True, slots=True)
 class BarBox:
-    """A bar with its title; the first part is what the large number says."""
+    """A bar with its title; the large number above it is the share of the first part."""
 
     title: str
     whole: str
@@ -60,7 +58,7 @@ class BarBox:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A timeline with its legend (word, colour) and a sentence for those who do not see it."""
+    """A timeline with its legend (word, colour) and a sentence for readers who cannot see it."""
 
     number: int
     picture: Picture
@@ -99,7 +97,9 @@ def render(report: Report, options: RenderOptions) -> str:
     for section in report.sections:
         _add(page, section, options, telling=any(section is each for each in telling))
     return written(
-        "report.html.j2", options, bokeh=bool(page.drawings),
+        "report.html.j2",
+        options,
+        bokeh=bool(page.drawings),
         title=visible(report.title),
         version=report.version,
         facts=[(visible(key), visible(text)) for key, text in report.facts],
@@ -111,7 +111,7 @@ def render(report: Report, options: RenderOptions) -> str:
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
         account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
         notes=list(map(visible, report.notes)),
-    )  # fmt: skip
+    )
 
 
 def written(template: str, options: RenderOptions, *, bokeh: bool = False, **values: object) -> str:
@@ -135,12 +135,12 @@ def assets() -> dict[str, str]:
 
 
 def templates() -> dict[str, str]:
-    """Return the templates themselves: name -> text. Whoever keeps pages can tell whether they would be made anew."""
+    """Return the templates: name -> text. A cache of pages uses them to know when a page is out of date."""
     folder = _templates()
     return {name: _text(folder, name) for name in ("report.html.j2", "_macros.html.j2")}
 
 
-# A hash cannot name a linked file on a disk. 'self' is the site alone: pages opened from a disk need file: beside it.
+# A hash cannot name a linked file on a disk. 'self' is the site only: pages opened from a disk need file: too.
 _LINKED = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -148,7 +148,7 @@ _LINKED = (
 
 
 def _contents(page: _Page) -> list[tuple[str, str]]:
-    """Return anchor and title of each section, where there are so many that one looks for them."""
+    """Return anchor and title of each section; nothing for a page with few sections."""
     found = [(part.anchor, part.title) for part in page.parts]
     if page.empty or page.without:
         found.append(("nothing-to-show", "Nothing to show"))
@@ -162,7 +162,7 @@ def _add(page: _Page, section: Section, options: RenderOptions, *, telling: bool
         (page.empty if telling else page.without).append((title, "; ".join(notes)))
         return
     bars = tuple(_bar(figure) for figure in section.figures if isinstance(figure, Bar))
-    if not page.bars:  # those of the first section that has any stand at the top of the page
+    if not page.bars:  # the bars of the first section with any are at the top of the page
         page.bars, bars = list(bars), ()
     drawings = []
     for figure in section.figures:
@@ -191,7 +191,7 @@ def _bar(bar: Bar) -> BarBox:
 
 
 def _amounts(value: int, unit: Unit) -> tuple[str, str]:
-    """Return an amount for a glance, and exact."""
+    """Return an amount in short form and in exact form."""
     if unit is Unit.NS:
         return short_span(value), f"{value:,} ns"
     if unit is Unit.BYTES:
@@ -269,7 +269,7 @@ def _environment(place: str) -> jinja2.Environment:  # noqa: ARG001 - another pl
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # Bokeh defines a model where it first stands and refers to it later: sorted keys would turn that around.
+    # Bokeh defines a model at its first use and refers to it later: sorted keys would reverse that.
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
     return environment
 

@@ -2,31 +2,30 @@
 
 `{"tracekit": VERSION, "sections": [{"view", "tables": [{"name", "columns": [{"name", "unit"}], "rows": [[...]]}],
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
-float that is no number. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
+float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
 "value", "unit"}], "events": [ids], "ceiling_ns", "share", "confidence", "because", "advice", "check"}.
-Rows that --top left out are a note. Characters that a terminal would obey stand as \\u escapes. Figures are
-drawings and stand in the html report alone.
+A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
+only the html report has them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from tracekit.render._prose import omitted_line
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
 from tracekit.report import Finding, Report, ReportTable, Section
 
-# All of these can stand in a JSON text only within strings, where the escape means the same.
+# In a JSON text these occur only within strings, where the escape means the same.
 _UNSAFE = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - numbers are exact whatever the options
-    """Return the report as JSON, a row of a table a line."""
+    """Return the report as JSON, with one line for each row of a table."""
     sections = _array([_section(section) for section in report.sections], 2)
     ledger = _array([_dumps(ledger) for ledger in report.ledgers], 2)
     text = f'{{"tracekit": {_dumps(report.version)},\n "sections": {sections},\n "ledger": {ledger}}}\n'
@@ -42,13 +41,21 @@ def _section(section: Section) -> str:
     return f'{{"view": {_dumps(section.view)}, "tables": {tables},\n   "notes": {notes}{more}}}'
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, object]:
     evidence = [{"cell": e.cell, "value": finite(e.value), "unit": str(e.unit)} for e in finding.evidence]
     return {
-        "rule": finding.rule, "owner": finding.owner, "claim": finding.claim, "evidence": evidence,
-        "events": list(finding.events), "ceiling_ns": finding.ceiling_ns, "share": finite(finding.share),
-        "confidence": finding.confidence, "because": finding.because, "advice": finding.advice, "check": finding.check,
-    }  # fmt: skip
+        "rule": finding.rule,
+        "owner": finding.owner,
+        "claim": finding.claim,
+        "evidence": evidence,
+        "events": list(finding.events),
+        "ceiling_ns": finding.ceiling_ns,
+        "share": finite(finding.share),
+        "confidence": finding.confidence,
+        "because": finding.because,
+        "advice": finding.advice,
+        "check": finding.check,
+    }
 
 
 def _table(table: ReportTable) -> str:
@@ -58,12 +65,12 @@ def _table(table: ReportTable) -> str:
 
 
 def _array(items: list[str], indent: int) -> str:
-    """Return a JSON array with each of its texts on a line of its own."""
+    """Return a JSON array with each item on a line of its own."""
     start = f"\n{' ' * indent}"
     return f"[{start}{f',{start}'.join(items)}]" if items else "[]"
 
 
-def _dumps(value: Any) -> str:
+def _dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 

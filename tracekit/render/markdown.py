@@ -1,6 +1,6 @@
 """markdown: pipe tables (GitHub's), for an issue or a merge request.
 
-Names stand as code, so that no character of theirs is a mark or a tag; all other text of the trace is escaped.
+Names are code, so that none of their characters is a mark or a tag; all other text of the trace is escaped.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def _row(cells: list[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that stands as it is: every mark, tag and entity escaped, in one line."""
+    """Return text that reads as written: every mark, tag and entity escaped, in one line."""
     marked = _MARKS.sub(r"\\\g<0>", visible(text)).strip()
     return _LIST_MARK.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", marked)
 
 
 def code(text: str) -> str:
-    """Return a text as code in a cell of a table. Pipes are escaped; what a code span cannot hold becomes <code>.
+    """Return a text as code in a cell of a table. Pipes are escaped; text that a code span cannot hold becomes <code>.
 
-    A backslash before a pipe or at the end would swallow the cell's border in some readers, and backticks end a span:
-    such a text is written in character references, which every reader takes for the characters.
+    A backslash before a pipe or at the end would remove the cell's border in some viewers, and backticks end a span:
+    such a text is written in character references, which every viewer shows as the characters.
     """
     text = visible(text)
     if not text.strip() or text != text.strip() or _CODE_BREAKS.search(text):
