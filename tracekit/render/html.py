@@ -2,7 +2,8 @@
 
 Style, script and Bokeh are in the page. Its content security policy forbids every request, and every script but those
 whose hashes it lists. With `assets` they are linked, for many pages that share them; then the policy names the page's
-own site. Text of the traces is hostile: jinja2 escapes it, JSON contains no `<`, and report.js writes text nodes. The same report makes the same bytes. A page without a timeline has no Bokeh and is small.
+own site. Text of the traces is hostile: jinja2 escapes it, JSON contains no `<`, and report.js writes text nodes. The
+same report makes the same bytes. A page without a timeline has no Bokeh and is small.
 """
 
 from __future__ import annotations
