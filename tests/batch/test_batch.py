@@ -16,11 +16,12 @@ from compare_runs import steps, write
 from support import sample
 from viewers import chromium_page
 
-from tracekit import archive, batch
+from tracekit import archive, batch, inputs
 from tracekit.batch._work import Outcome, work
 from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
 from tracekit.errors import InputError, UsageError
+from tracekit.readers.source import Source
 
 Done = tuple[Path, Path, batch.BatchResult]
 """A tree, OUT, and the outcome of the batch."""
@@ -364,6 +365,27 @@ def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_bat
         made = batch.run([tmp_path / "tree"], tmp_path / "out")
     assert [name for name, _ in made.partial] == ["job"]
     put(files[1], data)
+    again = batch.run([tmp_path / "tree"], tmp_path / "out")
+    assert (again.done, again.partial) == ({"retry": 1}, ())
+
+
+def test_a_file_without_permission_is_tried_again_by_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in (0, 1):
+        data = sample(f"recorder-log/rank{rank}.jsonl").read_bytes()
+        put(tmp_path / "tree" / "job" / f"rank{rank}.jsonl", data)
+    original = inputs.open_source
+
+    def refused(name: str | Path) -> Source:  # root may read every file, so permissions alone would show nothing
+        if str(name).endswith("rank1.jsonl"):
+            raise InputError(f"{name}: cannot be read") from PermissionError(13, "Permission denied")
+        return original(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inputs, "open_source", refused)
+        made = batch.run([tmp_path / "tree"], tmp_path / "out")
+    assert [name for name, _ in made.partial] == ["job"]
     again = batch.run([tmp_path / "tree"], tmp_path / "out")
     assert (again.done, again.partial) == ({"retry": 1}, ())
 

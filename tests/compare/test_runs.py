@@ -272,6 +272,8 @@ def test_of_an_entry_with_two_files_the_file_by_tracekit_is_read(tmp_path: Path)
         assert [run.label for run in kept] == ["own", "other", "file", "file"]
         assert notes == ["1 entry found twice, counted once: own"]
     assert unique_runs(rest) == (rest, [])
+    later = RunInput("later", ("later",), entry=replace(entry, as_written=False))
+    assert unique_runs([foreign, later])[0] == [foreign]
 
 
 def test_an_entry_that_two_words_name_counts_once(tmp_path: Path) -> None:
