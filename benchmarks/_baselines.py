@@ -182,7 +182,7 @@ def _figures(table: Any) -> dict[str, Any]:
 
 
 def parquet_floor(path: str, target: str) -> Timed:
-    """What pyarrow alone makes of the needed columns: stands in for the converter where the harness tests itself."""
+    """Convert the needed columns with pyarrow alone: takes the converter's place when the benchmark tests itself."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -239,7 +239,7 @@ def emit(path: str, target: str, size: str = "0") -> Timed:
 
 
 def count_slices(path: str) -> Timed:
-    """How many complete events a Chrome trace holds: a check, not a benchmark."""
+    """Count the complete events of a Chrome trace: a check, not a benchmark."""
 
     def run() -> dict[str, Any]:
         count, kept = 0, b""

@@ -2,7 +2,7 @@
 
     python benchmarks/_view_cases.py CASE [ARGUMENT]...     prints one line of JSON, as _baselines.py does
 
-`hta` runs under the Python of --hta-python, which needs nothing of ours: all imports stand inside the cases.
+`hta` runs under the Python of --hta-python, which has no tracekit: all imports are inside the cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a recorded range costs, beside `nvtx.annotate`: medians of interleaved rounds, and bytes an event.
+"""The cost of a recorded range, beside `nvtx.annotate`: medians of interleaved rounds, and bytes an event.
 
     python benchmarks/recorder_cost.py [--rounds 41] [--ranges 20000] [--check]
 

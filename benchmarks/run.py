@@ -35,7 +35,7 @@ class CaseFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process or the timed part of it cost; `user` and `rss_mb` of a whole process only."""
+    """The cost of a process or of its timed part; `user` and `rss_mb` of a whole process only."""
 
     wall: float
     cpu: float
@@ -404,7 +404,7 @@ def print_line(what: str, measured: str, target: str, verdict: str) -> None:
 
 
 def work_folder(rows: int, cache: Path) -> Path:
-    """Where outputs go: memory, if the largest output and one beside it have room there, else the cache's disk."""
+    """Return the folder for outputs: in memory, if the largest output and one more fit there, else beside the cache."""
     memory = Path("/dev/shm")
     needed = 2 * 300 * GROWTH * rows
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > needed else cache

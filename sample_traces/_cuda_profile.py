@@ -72,7 +72,7 @@ def log(
 ) -> Sheet:
     """A log. short: a CSV row ends with its last cell that is there; else the absent cells are empty.
 
-    The column line stands in key-value logs too. `trailing` is what ends a key-value row.
+    The column line is in key-value logs too. `trailing` is what ends a key-value row.
     """
     sheet = Sheet("cuda-profile")
     sheet.add("comment", f"# {language}_PROFILE_LOG_VERSION {version}", f"# {language}_DEVICE {device}")

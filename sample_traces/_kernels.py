@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What is true of every launch. `nvprof`: the name as nvprof prints it; `mangled`: as the driver has it."""
+    """The facts of every launch. `nvprof`: the name as nvprof prints it; `mangled`: as the driver has it."""
 
     nvprof: str
     mangled: str

@@ -1,4 +1,4 @@
-"""nvprof's tables with --csv: what stands in them was read off real files, see README.md."""
+"""nvprof's tables with --csv, laid out as in real files; see README.md."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def summary_new(events: Sequence[Event], *, managed: bool = False) -> Sheet:
 
 
 def managed_totals(events: Sequence[Event]) -> list[tuple[str, list[int], int]]:
-    """What the block on unified memory sums: its name of the direction, the sizes in bytes, the time in ns."""
+    """Return the sums of the block on unified memory: its name of the direction, the sizes in bytes, the time in ns."""
     out = []
     for name, label in (
         ("[Unified Memory Memcpy HtoD]", "Host To Device"),
@@ -278,7 +278,7 @@ def progress_bar(events: Sequence[Event]) -> Sheet:
 
 
 def interleaved(runs: Sequence[Sequence[Event]], seed: int, *, tags: bool) -> Sheet:
-    """What `mpirun -np 2 nvprof ...` sends to one terminal.
+    """Return what `mpirun -np 2 nvprof ...` sends to one terminal.
 
     Whole lines of the ranks alternate as they come. Without tags both tables have the same units, else nothing could
     tell them apart; with tags (Open MPI's --tag-output) each line says whose it is, and the units may differ.

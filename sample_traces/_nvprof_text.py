@@ -103,7 +103,7 @@ def api_trace(events: Sequence[Event]) -> Sheet:
 
 
 def _summary_rows(sheet: Sheet, section: str, found: list[tuple[str, list[int]]], group: str | None) -> None:
-    """group: the words of the column Type, which stand in the first row of each group only; None: no such column."""
+    """group: the words of the column Type, which are in the first row of each group only; None: no such column."""
     whole = sum(sum(durs) for _, durs in found)
     for number, (name, durs) in enumerate(found):
         time, stated = short(sum(durs))

@@ -176,7 +176,7 @@ def _compound(durs: list[int], whole: int, unit: int = 10**6) -> str:
 
 
 def _table(title: str, heads: list[str], widths: list[int], rows: list[list[str] | str]) -> list[str]:
-    """One table of summary(): a row that is a text stands in a line of dashes of its own, as threads do."""
+    """One table of summary(): a row that is a text is in a line of dashes of its own, as threads do."""
 
     def line(cells: list[str]) -> str:
         return "".join(cell.ljust(width) + "  " for cell, width in zip(cells, widths, strict=True))

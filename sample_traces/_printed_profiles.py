@@ -3,7 +3,7 @@
     python sample_traces/_printed_profiles.py [FOLDER]
 
 The numbers come from a seeded generator and are rounded as the producers round them, so the sums before rounding are
-known: they stand in expected_printed_profiles.json, in ns. theano-1.0.5.txt, pytensor-3.0.7.txt and
+known: they are in expected_printed_profiles.json, in ns. theano-1.0.5.txt, pytensor-3.0.7.txt and
 pytensor-no-node-times.txt are not made here: they are what these programs printed for a small network.
 """
 

@@ -54,7 +54,7 @@ class Sheet:
         return "".join(text + newline for _, text in self.lines)
 
     def figures(self) -> dict[str, object]:
-        """What expected.json says of the file; times are ns, `None` where the file has no clock."""
+        """Return the entry of the file in expected.json; times are ns, `None` where the file has no clock."""
         classes = sorted({name for name, _ in self.lines})
         lines = {name: sum(1 for other, _ in self.lines if other == name) for name in classes}
         out: dict[str, object] = {"reader": self.reader, "lines": lines, "data_rows": lines.get("data", 0)}

@@ -87,7 +87,7 @@ _OP = (
 
 
 def kineto() -> str:
-    """torch 2.4 and later: ts after baseTimeNanoseconds, which stands behind the events, as the rank does."""
+    """torch 2.4 and later: ts after baseTimeNanoseconds, which comes after the events, as the rank does."""
     run, lines = training_run(), list[str]()
     offset = EPOCH_NS - BASE_NS
     first, last = run[0].start, max(e.end for e in run)
