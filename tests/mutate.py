@@ -137,10 +137,10 @@ def copied(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT, folder, ignore=skip, symlinks=True))
 
 
-def write_map() -> int:
-    """Run all tests with coverage, and keep which test ran which line."""
+def write_map(tests: list[str]) -> int:
+    """Run tests with coverage, and keep which test ran which line."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--cov=tracekit"]
-    command += ["--cov-context=test", "--cov-report="]
+    command += ["--cov-context=test", "--cov-report=", *tests]
     with tempfile.TemporaryDirectory() as folder:
         copy = copied(Path(folder) / "copy")
         code = subprocess.run(command, cwd=copy, env=environment(copy), check=False).returncode
@@ -236,14 +236,14 @@ def run(chosen: list[Mutant], jobs: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=["map", "run", "show"])
-    parser.add_argument("folders", nargs="*", default=["tracekit"], help="folders of the package")
+    parser.add_argument("folders", nargs="*", help="folders of the package (all); of the tests, for the map (all)")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     if given.what == "map":
-        return write_map()
-    chosen = sample(given.count, given.seed, given.folders)
+        return write_map(given.folders)
+    chosen = sample(given.count, given.seed, given.folders or ["tracekit"])
     if given.what == "run":
         return run(chosen, given.jobs)
     print(*chosen, sep="\n")
