@@ -240,7 +240,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if given.what == "map":
         return write_map(given.folders)
     chosen = sample(given.count, given.seed, given.folders or ["tracekit"])
