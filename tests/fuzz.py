@@ -195,9 +195,9 @@ class Child:
             for reader, answer in votes(head, READERS.values()):
                 if answer not in Confidence:
                     raise OverheadError(f"{reader.name} sniffed no Confidence")
-        trace = pipeline.read(path, format=self.reader)
+        trace = tracekit.read(path, format=self.reader)
         if lot < 0.15:
-            entry = pipeline.inspect(path, format=self.reader)["inputs"][0]
+            entry = pipeline.inspect(path, format=self.reader).inputs[0]
             counted = sum(kind["events"] for kind in entry["by_kind"].values())
             if counted != trace.events.num_rows or entry["events"] != counted:
                 raise OverheadError(f"read gives {trace.events.num_rows} events, inspect {entry['events']}, {counted}")

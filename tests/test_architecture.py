@@ -44,7 +44,9 @@ MAY: dict[str, set[str]] = {
         *SHARED, "readers", "writers", "views", "compat", "index", "render", "inputs", "inventory", "run", "steps",
         "selection", "trace", "schema", "report", "units", "options", "errors", "_version",
     },
-    "profiler": {"recorder", "pipeline", "trace", "report", "render.base", "views.base", "units", "options", "errors"},
+    "profiler": {
+        "recorder", "pipeline", "inputs", "trace", "report", "render.base", "views.base", "units", "options", "errors",
+    },
     "explain": {*SHARED, "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
     "archive": {*SHARED, "pipeline", "inputs", "selection", "trace", "errors"},
     "query": {
@@ -63,7 +65,11 @@ MAY: dict[str, set[str]] = {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
         "views", "compat", "render", "report", "trace", "units", "options", "errors", "_version",
     },
-    "__init__": {"pipeline", "trace", "_version"},
+    "api": {
+        *SHARED, "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
+        "views.base", "writers.base", "errors",
+    },
+    "__init__": {"api", "archive", "inputs", "selection", "trace", "report", "views.base", "errors", "_version"},
     "__main__": {"cli"},
 }  # fmt: skip
 
@@ -194,5 +200,5 @@ def test_no_folder_outgrows_its_shelf() -> None:
         assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
 
 
-MOST_FILES = {"tracekit": 22, "analysis": 17, "recorder": 20, "profiler": 17}
+MOST_FILES = {"tracekit": 23, "analysis": 17, "recorder": 20, "profiler": 17}
 """Folders with more files than 16."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support import corpus_root, missing, sure_readers
 
+from tracekit.api import inspect
 from tracekit.errors import UnknownFormatError
-from tracekit.pipeline import inspect
 
 pytestmark = pytest.mark.corpus
 

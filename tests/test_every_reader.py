@@ -13,8 +13,8 @@ import pytest
 from support import SAMPLES, read_sample, sample, sure_readers
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, UnknownFormatError
-from tracekit.pipeline import inspect
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence
 from tracekit.readers.sniff import votes
@@ -52,7 +52,7 @@ def test_exactly_one_reader_says_yes_whatever_the_name(name: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_ledger_adds_up_and_counts_what_the_generator_wrote(name: str) -> None:
-    found = inspect(sample(name))["inputs"][0]
+    found = inspect(sample(name)).inputs[0]
     ledger = found["ledger"]
     parts = [ledger[k] for k in ("kept", "merged", "facts", "filtered")]
     assert ledger["read"] == sum(parts) + sum(ledger["ignored"].values()) + sum(ledger["dropped"].values())

@@ -19,7 +19,7 @@ from tracekit.errors import (
     UnknownFormatError,
     UsageError,
 )
-from tracekit.inputs import Failure, expand
+from tracekit.inputs import expand
 from tracekit.selection import Selection
 from tracekit.views import VIEWS
 
@@ -52,17 +52,16 @@ def test_a_folder_is_one_run_of_its_readable_files(tmp_path: Path) -> None:
 
 def test_bad_inputs_among_good_ones_are_handed_over_or_raised(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"")
-    failures: list[Failure] = []
-    trace = tracekit.read([GPU, tmp_path / "bad"], failures=failures)
+    trace = tracekit.read([GPU, tmp_path / "bad"], partial=True)
     assert trace.events.num_rows
-    assert [f.name for f in failures] == [str(tmp_path / "bad")]
+    assert [f.name for f in trace.failures] == [str(tmp_path / "bad")]
     for call in (lambda: tracekit.read([GPU, tmp_path / "bad"]), lambda: pipeline.inspect([GPU, tmp_path / "bad"])):
         with pytest.raises(UnknownFormatError):
             call()
     with pytest.raises(UnknownFormatError):
         tracekit.convert([GPU, tmp_path / "bad"], tmp_path / "x.parquet")
     with pytest.raises(AllInputsError):
-        tracekit.read([tmp_path / "bad", tmp_path / "bad"], failures=failures)
+        tracekit.read([tmp_path / "bad", tmp_path / "bad"], partial=True)
     assert not (tmp_path / "x.parquet").exists()
 
 
@@ -214,6 +213,6 @@ def test_a_summary_shows_what_only_an_unasked_view_has(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("step 10 reader_cost: 0.00123 s batch_cost: 0.04567 s ips: 123.456 samples/s\n", encoding="utf-8")
     names = pipeline.columns_of(pipeline.views_of(""))
-    sections = pipeline.summary(pipeline.read([str(log)], columns=names)).sections
+    sections = pipeline.summary(tracekit.read([str(log)], columns=names)).sections
     assert [section.view for section in sections if section.tables] == ["benchmark"]
     assert "memory" not in {section.view for section in pipeline.summary(tracekit.read(GPU)).sections}

@@ -11,7 +11,6 @@ from typing import Any
 
 from support import sure_of
 
-from tracekit.pipeline import inspect
 from tracekit.readers.base import Head
 from tracekit.trace import Trace
 
@@ -54,7 +53,7 @@ def sure_of_text(data: bytes) -> list[str]:
 
 
 def ledger_adds_up(path: Path, reader: str) -> dict[str, Any]:
-    found: dict[str, Any] = inspect(path, format=reader)["inputs"][0]["ledger"]
+    found: dict[str, Any] = inspect(path, format=reader).inputs[0]["ledger"]
     parts = found["kept"] + found["merged"] + found["facts"] + found["filtered"]
     assert found["read"] == parts + sum(found["ignored"].values()) + sum(found["dropped"].values())
     return found

@@ -1,46 +1,102 @@
-"""tracekit: reads the profiles of GPU and deep-learning programs, exactly, and tells what it did with each record.
+"""tracekit: read the profiles of GPU and deep-learning programs, exactly, with an account of every record.
 
     trace = tracekit.read("run.csv")
     trace.to_pandas()
-    tracekit.view(trace, "kernel").to_pandas()
-    tracekit.write(trace, "run.json.gz")
+    tracekit.view("run.csv", "kernel").to_pandas()
+    tracekit.summary("run.csv").show()
     tracekit.convert("run.csv", "run.parquet")
-    tracekit.write_report(trace, "run.html")
+    tracekit.write_report("run.csv", "run.html")
 
 Public names are loaded on first use, so that `import tracekit.recorder` inside a training program stays light.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tracekit._version import __version__
 
 if TYPE_CHECKING:
-    from tracekit.pipeline import convert, inspect, read, summary, view, write, write_report
+    from tracekit import archive, errors
+    from tracekit.api import compare, convert, explain, inspect, query, read, report, summary, view, write, write_report
+    from tracekit.inputs import InputOptions
+    from tracekit.report import Report
+    from tracekit.selection import Selection
     from tracekit.trace import Trace
+    from tracekit.views.base import ViewOptions
 
-_HOME = {
-    "read": "tracekit.pipeline",
-    "convert": "tracekit.pipeline",
-    "write": "tracekit.pipeline",
-    "view": "tracekit.pipeline",
-    "summary": "tracekit.pipeline",
-    "write_report": "tracekit.pipeline",
-    "inspect": "tracekit.pipeline",
+__all__ = [
+    "InputOptions",
+    "Report",
+    "Selection",
+    "Trace",
+    "ViewOptions",
+    "__version__",
+    "archive",
+    "compare",
+    "convert",
+    "errors",
+    "explain",
+    "inspect",
+    "query",
+    "read",
+    "report",
+    "summary",
+    "view",
+    "write",
+    "write_report",
+]
+
+_CLASSES = {
+    "InputOptions": "tracekit.inputs",
+    "Report": "tracekit.report",
+    "Selection": "tracekit.selection",
     "Trace": "tracekit.trace",
+    "ViewOptions": "tracekit.views.base",
 }
-
-__all__ = ["Trace", "__version__", "convert", "inspect", "read", "summary", "view", "write", "write_report"]
+_MODULES = ("archive", "errors")
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tracekit' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOME[name]), name)
+    if name in _CLASSES:
+        return getattr(import_module(_CLASSES[name]), name)
+    if name in _MODULES:
+        return import_module(f"tracekit.{name}")
+    if name in __all__:
+        return getattr(import_module("tracekit.api"), name)
+    raise AttributeError(f"module 'tracekit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _PublicFunction:
+    """A function of `tracekit.api` whose name is also that of a module of tracekit.
+
+    When Python imports a module it also sets that name on the package, so `tracekit.report` would be the function or
+    the module, depending on what was imported before. It is always the function; modules are imported by their names
+    (`from tracekit.report import Report`).
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, package: ModuleType | None, _: type | None = None) -> object:
+        return getattr(import_module("tracekit.api"), self._name)
+
+    def __set__(self, package: ModuleType, module: object) -> None:
+        """Keep the function."""
+
+
+class _Package(ModuleType):
+    compare = _PublicFunction("compare")
+    explain = _PublicFunction("explain")
+    query = _PublicFunction("query")
+    report = _PublicFunction("report")
+
+
+sys.modules[__name__].__class__ = _Package

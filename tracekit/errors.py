@@ -7,6 +7,7 @@ command line catches and prints them (`tracekit/cli/_common.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 class TracekitError(Exception):
@@ -54,12 +55,20 @@ class InputError(TracekitError):
     """The input cannot be opened: missing, a folder without traces, no permission, a broken archive member."""
 
 
-class AllInputsError(InputError):
-    """None of several inputs can be read; `errors` has the reason of each."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An input that could not be read, among others that could."""
 
-    def __init__(self, errors: Iterable[TracekitError]) -> None:
-        self.errors = list(errors)
-        super().__init__(f"none of the {len(self.errors)} inputs can be read", hint="each is named above")
+    name: str
+    error: TracekitError
+
+
+class AllInputsError(InputError):
+    """None of several inputs can be read; `failures` has the reason of each."""
+
+    def __init__(self, failures: Iterable[Failure]) -> None:
+        self.failures = tuple(failures)
+        super().__init__(f"none of the {len(self.failures)} inputs can be read", hint="each is named above")
 
 
 class UnsupportedVersionError(TracekitError):

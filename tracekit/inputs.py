@@ -19,6 +19,7 @@ from tracekit import run as runs
 from tracekit import schema, steps
 from tracekit.errors import (
     AllInputsError,
+    Failure,
     InputError,
     OutputError,
     ParseError,
@@ -47,11 +48,13 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How to read. format: a reader's name, "" lets the content decide. strict: the first note is an error.
+class InputOptions:
+    """How to read inputs.
 
-    fingerprint: each source's SHA-256 goes into the facts of the run. progress: told the share done, 0..1.
-    columns: those of EVENTS that anyone will look at, the selection and the steps among them; None for all.
+    format: a reader's name, "" lets the content decide. selection: the user's filter. strict: the first note is an
+    error. demangle: make C++ names readable. options: `key: value` of one format. columns: those of EVENTS to keep,
+    None for all. partial: a bad input among several becomes a failure of the result; else it raises. fingerprint: put
+    each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1.
     """
 
     format: str = ""
@@ -59,17 +62,14 @@ class Choice:
     strict: bool = False
     demangle: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
+    columns: frozenset[str] | None = None
+    partial: bool = False
     fingerprint: bool = False
     progress: Callable[[float], None] | None = None
-    columns: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An input that could not be read, among others that could."""
-
-    name: str
-    error: TracekitError
+USUAL = InputOptions()
+"""Every event, as the content says, with all columns."""
 
 
 def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
@@ -77,11 +77,11 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
 
     Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
     """
-    words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
     if not words:
         raise UsageError("no input is named", hint="name a file, a folder, or - for stdin")
     out: list[Input] = []
-    for word in map(str, words):
+    for word in map(_text_of, words):
         label, equals, rest = word.partition("=")
         if not equals or Path(word).exists() or not label or "/" in label:
             label, rest = "", word
@@ -98,6 +98,17 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
         else:
             out.append(Input(rest, label))
     return out
+
+
+def _text_of(word: object) -> str:
+    """Return an input as text. Raises: UsageError for what is no name of a file, such as an open file."""
+    if isinstance(word, (str, os.PathLike)):
+        return os.fsdecode(word)
+    name = getattr(word, "name", None)
+    if hasattr(word, "read"):
+        hint = f"name it instead: {name!r}" if isinstance(name, str) else "write it into a file, and name that"
+        raise UsageError("an open file is not an input: inputs are names of files", hint=hint)
+    raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint="a str or a Path")
 
 
 def _in_folder(folder: Path) -> list[str]:
@@ -151,12 +162,15 @@ class _Begun:
 class Inputs:
     """The inputs, opened once; `stream` and `each` read them, as often as they are called.
 
-    A bad input among several lands in `failures`; a single bad one raises.
+    A bad input among several is kept in `failures`; a single bad one raises.
     """
 
-    def __init__(self, inputs: PathLike | Sequence[PathLike], choice: Choice) -> None:
-        _refuse_unknown(choice)
-        self._choice = choice
+    def __init__(self, inputs: PathLike | Sequence[PathLike], options: InputOptions) -> None:
+        _refuse_unknown(options)
+        self._options = options
+        # A selection asks columns of its own; steps and the order of rows need some that no one named.
+        named = options.columns
+        self._columns = None if named is None or options.selection else named | steps.COLUMNS | {"ts_ns", "dur_ns"}
         self._stack = ExitStack()
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
@@ -169,6 +183,12 @@ class Inputs:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def bad(self) -> tuple[Failure, ...]:
+        """Return the inputs that could not be read. Raises: the first one's error, unless the options say `partial`."""
+        if self.failures and not self._options.partial:
+            raise self.failures[0].error
+        return tuple(self.failures)
 
     def names(self) -> list[str]:
         """Return the names of the inputs."""
@@ -209,7 +229,7 @@ class Inputs:
         """
         begun = list(self._begun())
         if not begun:
-            raise AllInputsError(failure.error for failure in self.failures)
+            raise AllInputsError(self.failures)
         opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
@@ -230,28 +250,28 @@ class Inputs:
 
     def _told(self, opened: Opened) -> tuple[Ledger, ...]:
         """Return the ledgers that a user is shown: an archived file read as a whole speaks as its sources did."""
-        if not opened.original or self._choice.selection:
+        if not opened.original or self._options.selection:
             return opened.ledgers
-        for ledger in opened.original if self._choice.strict else ():
+        for ledger in opened.original if self._options.strict else ():
             for note in ledger.notes.values():
                 raise TracekitError(f"{ledger.path}: {note}", hint="--strict makes the first note an error")
         return opened.original
 
     def _open(self, number: int, item: Input, first_source: int) -> tuple[Opened, bool]:
         """Return what the reader made of an input, and whether `step` is still to be set."""
-        choice = self._choice
+        how = self._options
         if number not in self._sources:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
-        reader = reader_for(source, choice.format)
+        reader = reader_for(source, how.format)
         # Of several inputs, each takes the options of its own format.
-        own = {spec.key for spec in reader.options} if len(self._items) > 1 else choice.options
-        given = {key: value for key, value in choice.options.items() if key in own}
+        own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
+        given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
         # A name may hold bytes that are no text: what is shown and stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
-        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=choice.strict)
-        options = ReadOptions(source=first_source, demangle=choice.demangle, values=values, columns=choice.columns)
+        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=how.strict)
+        options = ReadOptions(source=first_source, demangle=how.demangle, values=values, columns=self._columns)
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.path = shown if facts.path == source.name else facts.path
@@ -259,7 +279,7 @@ class Inputs:
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
         unmarked = reader.steps
-        if unmarked and choice.selection:
+        if unmarked and how.selection:
             # Before the filter, which may take away the steps, or the calls that say where device work belongs.
             opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger), ordered=True)
             unmarked = False
@@ -274,14 +294,14 @@ class Inputs:
         highest = 0
         try:
             for batch in batches:
-                if self._choice.progress is not None:
+                if self._options.progress is not None:
                     done = sum(s.share_read() for s in self._sources.values())
-                    self._choice.progress(min(done / len(self._items), 1.0))
-                if self._choice.selection.times_ns and not schema.is_totals(batch):
+                    self._options.progress(min(done / len(self._items), 1.0))
+                if self._options.selection.times_ns and not schema.is_totals(batch):
                     starts = pc.min_max(batch.column("ts_ns")).as_py()
                     lowest = starts["min"] if lowest is None else min(lowest, starts["min"])
                     highest = max(highest, starts["max"])
-                kept = self._choice.selection.apply(batch, ledger)
+                kept = self._options.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept
         except TracekitError as err:
@@ -293,7 +313,7 @@ class Inputs:
             ledger.note("filter-left-nothing", f"the filter left nothing: starts lie from {lowest} ns to {highest} ns")
         if (nothing := _nothing_read(ledger)) is not None:
             self._fail(item, nothing)
-        for facts in opened.run.sources if self._choice.fingerprint else ():
+        for facts in opened.run.sources if self._options.fingerprint else ():
             facts.sha256 = facts.sha256 or source.sha256()
 
     def _fail(self, item: Input, err: TracekitError) -> None:
@@ -328,10 +348,10 @@ def _from_zero(begun: _Begun) -> _Begun:
     return replace(begun, opened=replace(begun.opened, batches=batches))
 
 
-def _refuse_unknown(choice: Choice) -> None:
+def _refuse_unknown(options: InputOptions) -> None:
     """Raise UsageError for an option that no format has."""
     specs = [spec for reader in READERS.values() for spec in reader.options]
-    for key in choice.options:
+    for key in options.options:
         if key not in {spec.key for spec in specs}:
             raise declared.unknown_option(key, specs)
 

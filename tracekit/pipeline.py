@@ -1,9 +1,9 @@
-"""The program on one page: read, view, summarise, report, convert, write, inspect. The public functions are these."""
+"""The program on one page: read, view, summarise, report, convert, write, inspect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,14 @@ import pyarrow as pa
 from tracekit import compat as upstreams
 from tracekit import schema, steps
 from tracekit._version import __version__
-from tracekit.errors import OutOfOrderError, OutputError, OutputExistsError, UsageError
+from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
-from tracekit.inputs import ALL, Choice, Failure, Inputs, PathLike, refuse_inputs
+from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
-from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS, clocks_of
@@ -31,55 +30,32 @@ from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_fil
 BATCH_ROWS = 1 << 16
 
 
-def read(
-    inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
-    columns: frozenset[str] | None = None, demangle: bool = True, options: Mapping[str, str] | None = None,
-    failures: list[Failure] | None = None, progress: Callable[[float], None] | None = None,
-) -> Trace:  # fmt: skip
-    """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs).
-
-    format: a reader's name; "" lets the content decide. columns: those of EVENTS to keep, None for all.
-    failures: takes the bad inputs among several; without it the first of them raises. progress: told the share done.
-    Raises: TracekitError.
-    """
-    # A selection asks columns of its own.
-    looked_at = None if columns is None or selection else columns | steps.COLUMNS | {"ts_ns", "dur_ns"}
-    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress, columns=looked_at)
-    with Inputs(inputs, choice) as joined:
-        stream = joined.stream(order=False)
-        trace = _collect(stream, columns, unmarked=joined.unmarked)
-        _hand_over(joined.failures, failures)
-    return trace
-
-
-def _hand_over(found: list[Failure], failures: list[Failure] | None) -> None:
-    if found and failures is None:
-        raise found[0].error
-    if failures is not None:
-        failures.extend(found)
-
-
-def _collect(stream: Stream, columns: frozenset[str] | None, *, unmarked: bool) -> Trace:
-    """Return the trace of a stream. unmarked: `step` is still to be set, which takes columns of its own."""
+def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Trace:
+    """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs). Raises: TracekitError."""
+    columns = options.columns
     events: list[pa.RecordBatch] = []
     totals: list[pa.RecordBatch] = []
-    unmarked = unmarked and (columns is None or "step" in columns)
-    asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
-    needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
-    keep = [n for n in schema.EVENTS.names if needed is None or n in needed]
-    for batch in stream.batches:
-        if schema.is_totals(batch):
-            totals.append(batch)
-        else:
-            events.append(batch if columns is None else batch.select(keep))
+    with Inputs(inputs, options) as joined:
+        stream = joined.stream(order=False)
+        # `step` is still to be set, which takes columns of its own.
+        unmarked = joined.unmarked and (columns is None or "step" in columns)
+        asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
+        needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
+        keep = [n for n in schema.EVENTS.names if needed is None or n in needed]
+        for batch in stream.batches:
+            if schema.is_totals(batch):
+                totals.append(batch)
+            else:
+                events.append(batch if columns is None else batch.select(keep))
+        failures = joined.bad()
     empty = pa.schema([schema.EVENTS.field(n) for n in keep], schema.EVENTS.metadata)
-    trace = Trace(concat(events, empty), concat(totals, schema.TOTALS), stream.run, stream.ledgers)
+    rows = concat(events, empty)
+    events.clear()
+    trace = Trace(rows, concat(totals, schema.TOTALS), stream.run, stream.ledgers, failures)
     if not unmarked:
         return trace
-    marked = steps.marked_table(trace.events)
-    return Trace(
-        marked.select([n for n in keep if asked is None or n in asked]), trace.totals, trace.run, trace.ledgers
-    )
+    marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
+    return Trace(marked, trace.totals, trace.run, trace.ledgers, failures)
 
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
@@ -249,14 +225,14 @@ def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: b
         file.write(text.encode("utf-8", "replace"))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Conversion:
     """What a conversion did: rows written and left out, facts, one ledger a source, the inputs that failed."""
 
     written: Written
     run: Run
     ledgers: tuple[Ledger, ...]
-    failures: list[Failure] = field(default_factory=list)
+    failures: tuple[Failure, ...] = ()
 
 
 def writer_for(target: PathLike, to: str = "") -> Writer:
@@ -275,36 +251,35 @@ def writer_for(target: PathLike, to: str = "") -> Writer:
 
 
 def convert(
-    source: PathLike | Sequence[PathLike], target: PathLike, *, to: str = "", format: str = "",
-    selection: Selection = ALL, force: bool = False, strict: bool = False, demangle: bool = True, viewer: str = "",
-    options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
-    progress: Callable[[float], None] | None = None, label: Callable[[Run, int | None], str] | None = None,
-) -> Conversion:  # fmt: skip
+    source: PathLike | Sequence[PathLike],
+    target: PathLike,
+    options: InputOptions = USUAL,
+    *,
+    to: str = "",
+    force: bool = False,
+    viewer: str = "",
+    label: Callable[[Run, int | None], str] | None = None,
+) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
-    to: a writer's name; "" lets the target's suffix decide. failures: as in `read`. Nothing is left half-written.
-    label: what an archive writes into its file's metadata (`WriteOptions.label`).
+    to: a writer's name; "" lets the target's suffix decide. force: replace a file that exists. Nothing is left
+    half-written. label: what an archive writes into its file's metadata (`WriteOptions.label`).
     Raises: TracekitError.
     """
     writer = writer_for(target, to)
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
-    choice = Choice(
-        format, selection, strict, demangle, options or {}, fingerprint=writer.fingerprint, progress=progress
-    )
     wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)
-    with Inputs(source, choice) as joined:
+    with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
         refuse_inputs(target, joined.names())
         for sort in (False, True):
             stream = joined.stream(order=True, sort=sort)
-            if joined.failures and failures is None:
-                raise joined.failures[0].error
+            joined.bad()
             try:
                 written = _write(writer, stream, Path(target), wanted)
             except OutOfOrderError:
                 continue  # the format's promise was false for this file: once more, sorted on disk
-            _hand_over(joined.failures, failures)
-            return Conversion(written, stream.run, stream.ledgers, list(joined.failures))
+            return Conversion(written, stream.run, stream.ledgers, joined.bad())
     raise OutputError(f"{target}: the rows cannot be brought into order")  # pragma: no cover - the sort gives order
 
 
@@ -342,21 +317,24 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
         )
 
 
-def inspect(
-    inputs: PathLike | Sequence[PathLike], *, format: str = "", selection: Selection = ALL, strict: bool = False,
-    demangle: bool = True, options: Mapping[str, str] | None = None, failures: list[Failure] | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Return what each input is and holds, as the documented JSON object of `tracekit inspect`. Streams.
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What inputs are and hold, each as a documented JSON object of `tracekit inspect`, and the inputs that failed."""
 
-    Raises: TracekitError.
-    """
-    choice = Choice(format, selection, strict, demangle, options or {}, progress=progress)
-    with Inputs(inputs, choice) as joined:
-        entries = [
+    inputs: tuple[dict[str, Any], ...]
+    failures: tuple[Failure, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the documented JSON object."""
+        return {"tracekit": __version__, "inputs": list(self.inputs)}
+
+
+def inspect(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Inspection:
+    """Return what each input is and holds. Streams. Raises: TracekitError."""
+    with Inputs(inputs, options) as joined:
+        entries = tuple(
             take_stock(opened.run, opened.batches, opened.ledgers)
             | ({"archived_ledgers": [ledger.to_json() for ledger in opened.original]} if opened.original else {})
             for opened in joined.each()
-        ]
-        _hand_over(joined.failures, failures)
-    return {"tracekit": __version__, "inputs": entries}
+        )
+        return Inspection(entries, joined.bad())

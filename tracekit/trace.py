@@ -13,7 +13,7 @@ from tracekit import arrow, schema
 from tracekit.arrays import I64
 from tracekit.arrow import Chunked
 from tracekit.display import escaped, html_facts, plural, shortened, visible
-from tracekit.errors import SchemaError, TracekitError
+from tracekit.errors import Failure, SchemaError, TracekitError
 from tracekit.tables import in_one_chunk, start_order, with_own_dictionaries
 from tracekit.units import format_span
 
@@ -250,6 +250,7 @@ class Trace:
 
     events: pyarrow Table of schema.EVENTS; it may lack columns that the caller did not ask for.
     totals: pyarrow Table of schema.TOTALS.
+    failures: inputs that could not be read, among others that could.
     Raises: SchemaError when a table is not of the schema.
 
     >>> rows = {"ts_ns": [5, 0], "dur_ns": [2, 4], "event_id": [1, 0], "source": [0, 0], "kind": ["kernel", "memcpy"]}
@@ -266,6 +267,7 @@ class Trace:
     totals: pa.Table = field(default_factory=schema.TOTALS.empty_table)
     run: Run = field(default_factory=Run)
     ledgers: tuple[Ledger, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def __post_init__(self) -> None:
         for name, want in (("events", schema.EVENTS), ("totals", schema.TOTALS)):

@@ -18,7 +18,7 @@ from support import ROOT, sample
 import tracekit
 from tracekit import archive
 from tracekit.errors import InputError, OutputError, ParseError, TracekitError, UsageError
-from tracekit.inputs import Failure
+from tracekit.inputs import InputOptions
 from tracekit.readers.builder import totals_batch
 from tracekit.selection import Selection
 from tracekit.trace import Run, SourceFacts
@@ -26,6 +26,8 @@ from tracekit.trace import Run, SourceFacts
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")
 SUMMED = sample("paddle-summary/gpu.txt")
+
+KERNELS_AND_COPIES = Selection(kinds=frozenset({"kernel", "memcpy"}))
 
 
 def files(root: Path) -> list[str]:
@@ -78,8 +80,8 @@ def test_other_bytes_another_run_or_a_filter_are_another_entry(tmp_path: Path) -
         archive.add(tmp_path, CSV, run="r").id,
         archive.add(tmp_path, CSV, run="s").id,
         archive.add(tmp_path, LOG, run="r").id,
-        archive.add(tmp_path, CSV, run="r", selection=Selection(kinds=frozenset({"kernel", "memcpy"}))).id,
-        archive.add(tmp_path, CSV, run="r", demangle=False).id,
+        archive.add(tmp_path, CSV, InputOptions(selection=KERNELS_AND_COPIES), run="r").id,
+        archive.add(tmp_path, CSV, InputOptions(demangle=False), run="r").id,
     }
     assert len(ids) == len(files(tmp_path)) == 5
 
@@ -229,16 +231,15 @@ def test_among_several_the_bad_one_is_named_and_nothing_of_it_is_kept(tmp_path: 
     data = bytearray(bad.read_bytes())
     data[2000] ^= 1
     bad.write_bytes(data)
-    failures: list[Failure] = []
-    done = archive.add(tmp_path / "a", [CSV, bad, LOG], run="r", failures=failures)
-    assert [f.name for f in failures] == [str(bad)]
+    done = archive.add(tmp_path / "a", [CSV, bad, LOG], InputOptions(partial=True), run="r")
+    assert [f.name for f in done.failures] == [str(bad)]
     assert done.events == 175
     (entry,) = archive.entries(tmp_path / "a")
     assert [s.path for s in entry.sources] == [str(CSV), str(LOG)]
     assert not archive.verify(tmp_path / "a").problems
     assert archive.add(tmp_path / "a", [CSV, LOG], run="r").new is False
     with pytest.raises(ParseError):
-        archive.add(tmp_path / "a", bad, run="r", failures=[])
+        archive.add(tmp_path / "a", bad, InputOptions(partial=True), run="r")
 
 
 def test_rows_that_do_not_fit_are_an_error_not_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,9 +304,9 @@ def test_a_damaged_file_does_not_hide_the_others(tmp_path: Path) -> None:
     Path(one.path).write_bytes(b"PAR1")
     with pytest.raises(ParseError):
         archive.entries(tmp_path)
-    failures: list[Failure] = []
-    assert len(archive.entries(tmp_path, failures=failures)) == 1
-    assert [f.name for f in failures] == [one.path]
+    found = archive.listing(tmp_path)
+    assert len(found.entries) == 1
+    assert [f.name for f in found.failures] == [one.path]
 
 
 def test_an_older_schema_is_brought_up_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from s3_server import s3_bucket
 from support import sample
 
 import tracekit
-from tracekit import archive, pipeline, query
+from tracekit import archive, pipeline
 from tracekit.errors import InputError, MissingExtraError, OutputError
+from tracekit.query import query
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 SUMMED = sample("paddle-summary/gpu.txt")
@@ -39,8 +40,8 @@ def test_an_object_store_does_all_that_a_folder_does(bucket: str, tmp_path: Path
     texts = [pipeline.render(pipeline.report(t), "text") for t in (archive.read(there[0]), tracekit.read(CSV))]
     assert texts[0] == texts[1]
     for sql in (SQL, "SELECT run_name, section, sum(calls) AS n FROM totals GROUP BY ALL ORDER BY ALL"):
-        assert query.query(remote, sql).equals(query.query(local, sql))
-    assert query.query([there[0].path, str(local)], "SELECT count(*) AS n FROM events").to_pylist() == [{"n": 411}]
+        assert query(remote, sql).equals(query(local, sql))
+    assert query([there[0].path, str(local)], "SELECT count(*) AS n FROM events").to_pylist() == [{"n": 411}]
     changed = archive.add(remote, CSV, run="night ly/1", tags={"baseline": ""})
     assert (changed.changed, len(archive.entries(remote, tag="baseline"))) == (True, 1)
     assert [e.run for e in archive.prune(remote, tag="baseline").removed] == ["night ly/1"]

@@ -15,7 +15,6 @@ from support import sample
 import tracekit
 from tracekit import archive
 from tracekit.errors import TracekitError, UsageError
-from tracekit.inputs import Failure
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
@@ -179,9 +178,8 @@ def test_prune_needs_a_criterion(root: Path) -> None:
 def test_prune_keeps_damaged_files_and_names_them(root: Path) -> None:
     path = Path(archive.entries(root)[0].path)
     path.write_bytes(b"x")
-    failures: list[Failure] = []
-    archive.prune(root, max_bytes=0, failures=failures)
-    assert [f.name for f in failures] == [str(path)]
+    done = archive.prune(root, max_bytes=0, partial=True)
+    assert [f.name for f in done.failures] == [str(path)]
     assert path.exists()
 
 
@@ -202,10 +200,10 @@ def test_unreadable_places_are_named_without_waiting_for_them(root: Path) -> Non
         ("loop", "gone", "pipe", Path(entry.path).name), "unreadable"
     )
     assert found.files == 2
-    failures: list[Failure] = []
-    assert len(archive.entries(root, failures=failures)) == 2
-    assert [failure.name for failure in failures] == [entry.path]
-    assert "not a regular file" in str(failures[0].error)
+    listed = archive.listing(root)
+    assert len(listed.entries) == 2
+    assert [failure.name for failure in listed.failures] == [entry.path]
+    assert "not a regular file" in str(listed.failures[0].error)
 
 
 def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,9 +217,9 @@ def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkey
 
     monkeypatch.setattr(os, "scandir", refused)
     assert [(p.path, p.code) for p in archive.verify(root).problems] == [(str(shut), "unreadable")]
-    failures: list[Failure] = []
-    assert len(archive.entries(root, failures=failures)) == 2
-    assert [failure.name for failure in failures] == [str(shut)]
+    listed = archive.listing(root)
+    assert len(listed.entries) == 2
+    assert [failure.name for failure in listed.failures] == [str(shut)]
     with pytest.raises(TracekitError, match="Permission denied"):
         archive.entries(root)
 

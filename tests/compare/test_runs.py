@@ -11,11 +11,10 @@ import pytest
 from compare_runs import LAYERS, repeats, steps, write
 from support import sample
 
-from tracekit import archive, compare, pipeline
-from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED
+from tracekit import archive, pipeline
+from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
 from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError
-from tracekit.inputs import Failure
 from tracekit.report import Report, ReportTable
 
 
@@ -27,11 +26,11 @@ def column(report: Report, name: str, of: str) -> list[object]:
     return list(table(report, name).column(of).values)
 
 
-def notes_of(found: compare.Comparison) -> list[str]:
-    return [note for section in compare.report_of(found).sections for note in section.notes]
+def notes_of(found: Comparison) -> list[str]:
+    return [note for section in report_of(found).sections for note in section.notes]
 
 
-def change(found: compare.Comparison, metric: str) -> compare.Change:
+def change(found: Comparison, metric: str) -> Change:
     return next(c for c in found.changes if c.metric.text == metric)
 
 
@@ -39,21 +38,21 @@ def change(found: compare.Comparison, metric: str) -> compare.Change:
 def test_repeats_with_a_known_effect(tmp_path: Path, effect: float, said: str) -> None:
     base = repeats(tmp_path / "base", 8, seed=1, count=6)
     new = repeats(tmp_path / "new", 8, effect=effect, seed=2, count=6)
-    found = compare.compare(base, new)
+    found = compare(base, new)
     assert found.verdict == said
     step = change(found, "step.mean")
     assert (step.values, step.count) == ("runs", (8, 8))
     assert step.low is not None
     assert step.high is not None
     assert step.low < effect < step.high
-    report = compare.report_of(found)
+    report = report_of(found)
     assert sum(column(report, "step_parts", "difference")) == step.difference  # type: ignore[arg-type]
     device = change(found, "device.total")
     assert sum(column(report, "device_parts", "difference")) == device.difference  # type: ignore[arg-type]
 
 
 def test_quiet_repeats_are_the_same(tmp_path: Path) -> None:
-    found = compare.compare(
+    found = compare(
         repeats(tmp_path / "a", 8, noise=0.004, seed=1, count=6),
         repeats(tmp_path / "b", 8, noise=0.004, seed=2, count=6),
     )
@@ -63,7 +62,7 @@ def test_quiet_repeats_are_the_same(tmp_path: Path) -> None:
 def test_one_run_a_side_is_judged_by_its_steps_with_a_note(tmp_path: Path) -> None:
     base = write(tmp_path / "a.parquet", steps(30, noise=0.02, seed=1))
     new = write(tmp_path / "b.parquet", steps(30, noise=0.02, seed=2, factor=1.1))
-    found = compare.compare(base, new)
+    found = compare(base, new)
     assert found.verdict == SLOWER
     assert change(found, "step.p50").values == "steps"
     assert any("not between runs" in note for note in notes_of(found))
@@ -72,7 +71,7 @@ def test_one_run_a_side_is_judged_by_its_steps_with_a_note(tmp_path: Path) -> No
 def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
     base = write(tmp_path / "a.parquet", steps(20, warm_up=1))
     new = write(tmp_path / "b.parquet", steps(20, warm_up=4))
-    found = compare.compare(base, new)
+    found = compare(base, new)
     assert (found.verdict, change(found, "step.mean").difference) == (SAME, 0)
     assert change(found, "kernel.total").difference == 0
     assert found.sides is not None
@@ -81,33 +80,31 @@ def test_warm_up_is_left_out_on_both_sides(tmp_path: Path) -> None:
 
 
 def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
-    found = compare.compare(write(tmp_path / "a.parquet", steps(10)), write(tmp_path / "b.parquet", steps(30)))
+    found = compare(write(tmp_path / "a.parquet", steps(10)), write(tmp_path / "b.parquet", steps(30)))
     assert change(found, "device.total").difference == 0
     assert change(found, "kernel.calls").base == change(found, "kernel.calls").new == len(LAYERS)
 
 
 def test_one_step_a_side_is_not_enough(tmp_path: Path) -> None:
-    found = compare.compare(write(tmp_path / "a.parquet", steps(1)), write(tmp_path / "b.parquet", steps(1, factor=2)))
+    found = compare(write(tmp_path / "a.parquet", steps(1)), write(tmp_path / "b.parquet", steps(1, factor=2)))
     assert found.verdict == UNKNOWN
-    assert "1 step of base and 1 of new: an interval needs 5 of each" in dict(compare.report_of(found).facts)["verdict"]
+    assert "1 step of base and 1 of new: an interval needs 5 of each" in dict(report_of(found).facts)["verdict"]
 
 
 def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
     base = write(tmp_path / "a.parquet", steps(9, named_steps=False))
     new = write(tmp_path / "b.parquet", steps(9, named_steps=False, factor=1.5))
-    found = compare.compare(base, new)
+    found = compare(base, new)
     assert found.main is not None
     assert found.main.metric.text == "device.total"
     assert found.verdict == UNKNOWN  # one run each, and nothing within it that repeats
     assert change(found, "kernel.avg").values == "calls"
-    report = compare.report_of(found)
+    report = report_of(found)
     assert sum(column(report, "device_parts", "difference")) == change(found, "device.total").difference  # type: ignore[arg-type]
 
 
 def test_steps_on_one_side_alone_are_a_note(tmp_path: Path) -> None:
-    found = compare.compare(
-        write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, named_steps=False))
-    )
+    found = compare(write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, named_steps=False)))
     assert change(found, "step.p50").why == "new has none"
     assert change(found, "device.total").difference == 0
     assert any("1 of 1 runs of new have no steps" in note for note in found.notes)
@@ -116,17 +113,17 @@ def test_steps_on_one_side_alone_are_a_note(tmp_path: Path) -> None:
 def test_empty_traces_have_an_answer(tmp_path: Path) -> None:
     empty, full = write(tmp_path / "a.parquet", []), write(tmp_path / "b.parquet", steps(9))
     for base, new in ((empty, empty), (empty, full), (full, empty)):
-        found = compare.compare(base, new, rules=["step.p50 > 3%", "kernel.total > 3%"])
+        found = compare(base, new, rules=["step.p50 > 3%", "kernel.total > 3%"])
         assert found.verdict == UNKNOWN
         assert {checked.state for checked in found.checked} == {UNKNOWN}
         for form in ("text", "json", "markdown", "html", "csv"):
-            assert pipeline.render(compare.report_of(found), form)
+            assert pipeline.render(report_of(found), form)
 
 
 def test_summaries_of_nvprof_are_compared_by_name() -> None:
-    found = compare.compare(str(sample("nvprof-csv/summary-old.csv")), str(sample("nvprof-csv/summary-new.csv")))
+    found = compare(str(sample("nvprof-csv/summary-old.csv")), str(sample("nvprof-csv/summary-new.csv")))
     assert change(found, "kernel.total").difference == 0
-    report = compare.report_of(found)
+    report = report_of(found)
     assert any("totals summed by the profiler" in note for note in found.notes)
     api = table(report, "api_parts")
     rows = {row[0]: row for row in api.rows()}
@@ -136,16 +133,16 @@ def test_summaries_of_nvprof_are_compared_by_name() -> None:
 
 def test_tables_of_a_profiler_are_compared_each_by_itself() -> None:
     file = str(sample("theano/theano-1.0.5.txt"))
-    found = compare.compare(file, file)
-    titles = [t.title for section in compare.report_of(found).sections for t in section.tables]
+    found = compare(file, file)
+    titles = [t.title for section in report_of(found).sections for t in section.tables]
     assert {"Class", "Ops", "Apply"} <= set(titles)
     assert found.verdict == UNKNOWN
-    other = compare.compare(file, str(sample("kineto/gpu.pt.trace.json")))
+    other = compare(file, str(sample("kineto/gpu.pt.trace.json")))
     assert any("only some runs have are not compared: " in note and "Apply" in note for note in other.notes)
 
 
 def test_two_formats_are_compared_with_a_warning() -> None:
-    found = compare.compare(str(sample("nvprof-csv/gpu-and-api-trace.csv")), str(sample("kineto/gpu.pt.trace.json")))
+    found = compare(str(sample("nvprof-csv/gpu-and-api-trace.csv")), str(sample("kineto/gpu.pt.trace.json")))
     assert change(found, "kernel.total").difference == 0
     assert any(note.startswith("different formats: nvprof-csv and kineto") for note in found.notes)
 
@@ -153,7 +150,7 @@ def test_two_formats_are_compared_with_a_warning() -> None:
 def test_memory_is_compared_without_repeats(tmp_path: Path) -> None:
     base = write(tmp_path / "a.parquet", steps(6, memory=1 << 20))
     new = write(tmp_path / "b.parquet", steps(6, memory=3 << 20))
-    found = compare.compare(base, new, rules=["memory.peak > 1MiB", "memory.peak > 4MiB"])
+    found = compare(base, new, rules=["memory.peak > 1MiB", "memory.peak > 4MiB"])
     peak = change(found, "memory.peak")
     assert (peak.base, peak.new, peak.verdict) == (1 << 20, 3 << 20, "more")
     assert [checked.state for checked in found.checked] == [VIOLATED, MET]
@@ -163,24 +160,24 @@ def test_a_folder_of_ranks_is_one_run_and_a_folder_of_repeats_is_several(tmp_pat
     for rank in range(3):
         write(tmp_path / "ranks" / f"rank{rank}.parquet", steps(6, rank=rank))
     base = write(tmp_path / "base.parquet", steps(6))
-    found = compare.compare(base, str(tmp_path / "ranks"))
+    found = compare(base, str(tmp_path / "ranks"))
     assert found.sides is not None
     assert len(found.sides.new) == 1
     assert found.sides.new[0].owners == 3
     assert change(found, "step.mean").difference == 0
     assert change(found, "kernel.calls").difference == 0
     assert any("read as one run (its files have different ranks)" in note for note in found.notes)
-    twice = compare.compare(base, repeats(tmp_path / "repeats", 3, count=6))
+    twice = compare(base, repeats(tmp_path / "repeats", 3, count=6))
     assert twice.sides is not None
     assert len(twice.sides.new) == 3
-    once = compare.compare(base, str(tmp_path / "repeats"), one_run=True)
+    once = compare(base, str(tmp_path / "repeats"), one_run=True)
     assert once.sides is not None
     assert len(once.sides.new) == 1
 
 
 def test_patterns_and_several_words_are_repeats(tmp_path: Path) -> None:
     folder = repeats(tmp_path / "a", 5, count=6)
-    found = compare.compare(f"{folder}/*.parquet", [f"{folder}/r00.parquet", f"{folder}/r01.parquet"])
+    found = compare(f"{folder}/*.parquet", [f"{folder}/r00.parquet", f"{folder}/r01.parquet"])
     assert found.sides is not None
     assert (len(found.sides.base), len(found.sides.new)) == (5, 2)
 
@@ -188,19 +185,18 @@ def test_patterns_and_several_words_are_repeats(tmp_path: Path) -> None:
 def test_a_bad_file_among_repeats_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
     folder = repeats(tmp_path / "a", 5, count=6)
     (tmp_path / "bad.json").write_text("not a trace", encoding="utf-8")
-    failures: list[Failure] = []
-    found = compare.compare(folder, [f"{folder}/r00.parquet", str(tmp_path / "bad.json")], failures=failures)
-    assert [Path(failure.name).name for failure in failures] == ["bad.json"]
+    found = compare(folder, [f"{folder}/r00.parquet", str(tmp_path / "bad.json")], partial=True)
+    assert [Path(failure.name).name for failure in found.failures] == ["bad.json"]
     assert found.sides is not None
     assert len(found.sides.new) == 1
     with pytest.raises(AllInputsError):
-        compare.compare(folder, [str(tmp_path / "bad.json"), str(tmp_path / "none.json")], failures=[])
+        compare(folder, [str(tmp_path / "bad.json"), str(tmp_path / "none.json")], partial=True)
 
 
 @pytest.mark.parametrize(("base", "new"), [("nothing/*.json", "x"), ("no-such-file.json", "x"), ("", "x")])
 def test_words_that_name_nothing_are_errors(base: str, new: str, tmp_path: Path) -> None:
     with pytest.raises((InputError, UsageError)):
-        compare.compare(base, new)
+        compare(base, new)
 
 
 def fill(root: Path, levels: list[float], *, tag: str = "branch", noise: float = 0.003) -> None:
@@ -217,18 +213,18 @@ def test_a_baseline_is_the_entries_of_an_archive_with_a_tag(tmp_path: Path) -> N
     fill(root, [1.0] * 6)
     new = repeats(tmp_path / "new", 6, effect=0.1, noise=0.003, count=8)
     for word in (f"{root}:branch=main", f"{root}:branch", f"{root}:run=nightly", str(root)):
-        found = compare.compare(word, new)
+        found = compare(word, new)
         assert found.sides is not None
         assert len(found.sides.base) == 6
         assert found.verdict == SLOWER
     entry = archive.entries(root)[0]
-    one = compare.compare(f"{root}:{entry.id}", entry.path)
+    one = compare(f"{root}:{entry.id}", entry.path)
     assert one.sides is not None
     assert one.sides.base[0].label == one.sides.new[0].label
     with pytest.raises(InputError, match="no entry has the tag, run or id other"):
-        compare.compare(f"{root}:other", new)
+        compare(f"{root}:other", new)
     with pytest.raises(InputError, match="not an archive"):
-        compare.compare(f"{tmp_path / 'new'}:branch", new)
+        compare(f"{tmp_path / 'new'}:branch", new)
 
 
 def test_an_entry_with_two_files_in_an_archive_counts_once(tmp_path: Path) -> None:
@@ -242,20 +238,20 @@ def test_an_entry_with_two_files_in_an_archive_counts_once(tmp_path: Path) -> No
     entries = archive.entries(root)
     assert (len(entries), len({entry.id for entry in entries})) == (6, 4)
     new = repeats(tmp_path / "new", 4, effect=0.1, noise=0.003, count=8)
-    found = compare.compare(str(root), new)
+    found = compare(str(root), new)
     assert found.sides is not None
     assert [run.label for run in found.sides.base] == list(
         dict.fromkeys(f"nightly {e.date} {e.id[:8]}" for e in entries)
     )
     [note] = [note for note in notes_of(found) if "counted once" in note]
     assert note.startswith("2 entries found twice, counted once: nightly 2026-01-01")
-    past = compare.compare(str(root), history=True).history
+    past = compare(str(root), history=True).history
     assert past is not None
     assert len(past.labels) == 4
     # The other file of NEW's own sources is no base for it either.
     assert entries[0].id == entries[1].id
     for path in (entries[0].path, entries[1].path):
-        held = compare.compare(str(root), path)
+        held = compare(str(root), path)
         assert held.sides is not None
         assert len(held.sides.base) == 3
 
@@ -280,7 +276,7 @@ def test_an_entry_that_two_words_name_counts_once(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 3)
     new = repeats(tmp_path / "new", 3, effect=0.1, noise=0.003, count=8)
-    found = compare.compare([f"{root}:branch=main", f"{root}:{archive.entries(root)[1].id}"], new)
+    found = compare([f"{root}:branch=main", f"{root}:{archive.entries(root)[1].id}"], new)
     assert found.sides is not None
     assert len(found.sides.base) == 3
     assert any(note.startswith("1 entry found twice, counted once: nightly 2026-01-02") for note in notes_of(found))
@@ -289,15 +285,15 @@ def test_an_entry_that_two_words_name_counts_once(tmp_path: Path) -> None:
 def test_a_history_shows_where_the_level_changed_and_compares_with_the_last_one(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 8 + [1.2] * 8)
-    found = compare.compare(str(root), history=True)
+    found = compare(str(root), history=True)
     assert found.history is not None
     assert [place for place, _ in found.history.points] == [8]
     assert found.history.labels[8].startswith("nightly 2026-01-09")
-    report = compare.report_of(found)
+    report = report_of(found)
     assert str(column(report, "history", "said")[8]).startswith("up +19")
     new = repeats(tmp_path / "new", 6, effect=0.2, noise=0.003, count=8)
-    assert compare.compare(str(root), new).verdict == SLOWER
-    last = compare.compare(str(root), new, history=True)
+    assert compare(str(root), new).verdict == SLOWER
+    last = compare(str(root), new, history=True)
     assert last.verdict == SAME
     assert last.sides is not None
     assert len(last.sides.base) == 8
@@ -307,7 +303,7 @@ def test_the_base_of_a_history_is_the_runs_after_its_last_change(tmp_path: Path)
     root = tmp_path / "archive"
     fill(root, [1.0] * 8 + [1.3] * 8 + [1.6] * 8)
     new = repeats(tmp_path / "new", 3, effect=0.6, noise=0.003, count=8)
-    found = compare.compare(str(root), new, history=True)
+    found = compare(str(root), new, history=True)
     assert found.history is not None
     assert [number for number, _ in found.history.points] == [8, 16]
     assert found.history.since == 16
@@ -317,37 +313,37 @@ def test_the_base_of_a_history_is_the_runs_after_its_last_change(tmp_path: Path)
 
 def test_only_allocated_memory_counts_as_peak() -> None:
     file = str(sample("kineto/gpu.pt.trace.json"))
-    assert change(compare.compare(file, file), "memory.peak").base == 4_096  # 2 MiB are reserved
+    assert change(compare(file, file), "memory.peak").base == 4_096  # 2 MiB are reserved
 
 
 def test_a_steady_history_has_no_change_point(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 10)
-    found = compare.compare(str(root), history=True)
+    found = compare(str(root), history=True)
     assert found.history is not None
     assert not found.history.points
-    assert "no change point in 10 runs" in compare.report_of(found).sections[-1].notes
+    assert "no change point in 10 runs" in report_of(found).sections[-1].notes
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "csv"])
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, form: str) -> None:
     base, new = repeats(tmp_path / "a", 5, count=6), repeats(tmp_path / "b", 5, effect=0.1, seed=5, count=6)
-    made = [pipeline.render(compare.report_of(compare.compare(base, new), top=3), form) for _ in range(2)]
+    made = [pipeline.render(report_of(compare(base, new), top=3), form) for _ in range(2)]
     assert made[0] == made[1]
 
 
 def test_rows_that_are_cut_are_added_up_in_one(tmp_path: Path) -> None:
     base, new = write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, factor=1.3))
-    found = compare.compare(base, new)
+    found = compare(base, new)
     for name in ("step_parts", "device_parts", "operator_parts"):
-        cut, whole = (table(compare.report_of(found, top=top), name) for top in (2, 0))
+        cut, whole = (table(report_of(found, top=top), name) for top in (2, 0))
         assert sum(cut.column("difference").values) == sum(whole.column("difference").values)  # type: ignore[arg-type]
         assert any("more names)" in str(cell) for cell in cut.column("name").values)
 
 
 def test_json_holds_exact_numbers(tmp_path: Path) -> None:
     base, new = write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, factor=1.25))
-    text = pipeline.render(compare.report_of(compare.compare(base, new)), "json")
+    text = pipeline.render(report_of(compare(base, new)), "json")
     found = json.loads(text)
     tables = {t["name"]: t for section in found["sections"] for t in section["tables"]}
     names = [c["name"] for c in tables["metrics"]["columns"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracekit import compare
+from tracekit.compare import LEVEL, MIN_VALUES
 from tracekit.compare._measure import FASTER, SAME, SLOWER, UNKNOWN, Limits, changed, parse_metric
 
 STEP = parse_metric("step.mean")
@@ -96,5 +96,5 @@ def test_zeros_divide_nothing(base: float, new: float) -> None:
 
 
 def test_the_level_is_the_documented_one() -> None:
-    assert compare.LEVEL == 0.965
-    assert compare.MIN_VALUES == 5
+    assert LEVEL == 0.965
+    assert MIN_VALUES == 5

@@ -18,10 +18,10 @@ from strategies import rows_of, traces
 from support import sample
 
 import tracekit
-from tracekit import archive, query, schema
+from tracekit import archive, schema
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.inputs import Failure
-from tracekit.query import _results
+from tracekit.inputs import InputOptions
+from tracekit.query import ARCHIVE_COLUMNS, _results, ask, query, render, write
 from tracekit.readers.builder import event_batch
 from tracekit.render.base import RenderOptions
 from tracekit.trace import Trace
@@ -32,7 +32,7 @@ SUMMED = sample("paddle-summary/gpu.txt")
 
 
 def one(inputs: object, sql: str) -> object:
-    (row,) = query.query(inputs, sql).to_pylist()  # type: ignore[arg-type]
+    (row,) = query(inputs, sql).to_pylist()  # type: ignore[arg-type]
     (value,) = row.values()
     return value
 
@@ -41,9 +41,9 @@ def one(inputs: object, sql: str) -> object:
 @given(trace=traces())
 def test_the_views_hold_the_rows_of_the_trace(trace: Trace, tmp_path: Path) -> None:
     tracekit.write(trace, tmp_path / "x.parquet", force=True)
-    events = query.query(tmp_path / "x.parquet", "FROM events")
-    totals = query.query(tmp_path / "x.parquet", "FROM totals")
-    names = [f.name for f in query.ARCHIVE_COLUMNS]
+    events = query(tmp_path / "x.parquet", "FROM events")
+    totals = query(tmp_path / "x.parquet", "FROM totals")
+    names = [f.name for f in ARCHIVE_COLUMNS]
     for got, want, columns in ((events, trace.events, schema.EVENTS), (totals, trace.totals, schema.TOTALS)):
         assert got.schema.names == [*columns.names, *names]
         key = str
@@ -59,7 +59,7 @@ def test_files_folders_archives_and_their_mixture(tmp_path: Path) -> None:
     assert one(tmp_path / "a", "SELECT count(*) FROM totals") == 52
     assert one(done.path, "SELECT count(*) FROM events") == 137
     assert one([tmp_path / "a", str(LOG)], "SELECT count(*) FROM events WHERE entry IS NULL") == 38
-    whose = query.query(tmp_path / "a", "SELECT DISTINCT entry, date, run_name FROM events WHERE run_name = 'r'")
+    whose = query(tmp_path / "a", "SELECT DISTINCT entry, date, run_name FROM events WHERE run_name = 'r'")
     assert whose.to_pylist() == [{"entry": done.id, "date": done.date, "run_name": "r"}]
     assert (
         one([SUMMED, tmp_path / "a"], "SELECT count(*) FILTER (run_name IS NULL) || '/' || count(*) FROM totals")
@@ -78,7 +78,7 @@ def test_only_the_files_that_a_filter_leaves_are_opened(tmp_path: Path) -> None:
         one(tmp_path, f"SELECT count(name) FROM events WHERE entry = '{one_.id}' AND date = DATE '2026-01-01'") == 137
     )
     with pytest.raises(TracekitError, match="damaged"):
-        query.query(tmp_path, "SELECT count(name), count(ts_ns), sum(dur_ns) FROM events")
+        query(tmp_path, "SELECT count(name), count(ts_ns), sum(dur_ns) FROM events")
 
 
 def test_filters_on_every_kind_of_column_agree_with_arithmetic() -> None:
@@ -102,24 +102,24 @@ def test_an_older_schema_and_a_file_written_anew_go_through_the_reader(
     assert one(tmp_path, "SELECT count(*) FROM events WHERE run_name = 'r' AND args IS NULL") == 10
 
 
+def answer(inputs: object, sql: str) -> tuple[list[dict[str, object]], list[str]]:
+    """The rows of an answer, and the inputs that failed."""
+    with ask(inputs, sql, InputOptions(partial=True)) as found:
+        return found.reader.read_all().to_pylist(), [failure.name for failure in found.failures]
+
+
 def test_bad_inputs_among_good_ones_are_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("nothing")
-    failures: list[Failure] = []
-    assert query.query([CSV, bad], "SELECT count(*) AS n FROM events", failures=failures).to_pylist() == [{"n": 137}]
-    assert [f.name for f in failures] == [str(bad)]
+    assert answer([CSV, bad], "SELECT count(*) AS n FROM events") == ([{"n": 137}], [str(bad)])
     with pytest.raises(TracekitError):
-        query.query([CSV, bad], "SELECT 1")
+        query([CSV, bad], "SELECT 1")
     with pytest.raises(InputError):
-        query.query(tmp_path / "missing.csv", "SELECT 1")
+        query(tmp_path / "missing.csv", "SELECT 1")
     archive.add(tmp_path / "a", CSV, run="r")
     damaged = Path(archive.add(tmp_path / "a", LOG, run="s").path)
     damaged.write_bytes(b"PAR1")
-    failures.clear()
-    assert query.query(tmp_path / "a", "SELECT count(*) AS n FROM events", failures=failures).to_pylist() == [
-        {"n": 137}
-    ]
-    assert [f.name for f in failures] == [str(damaged)]
+    assert answer(tmp_path / "a", "SELECT count(*) AS n FROM events") == ([{"n": 137}], [str(damaged)])
 
 
 def big(path: Path, rows: int) -> Path:
@@ -135,18 +135,18 @@ def test_sums_beyond_64_bits_are_exact(tmp_path: Path) -> None:
     path = big(tmp_path / "x.parquet", 100)
     want = 100 * ((1 << 60) + 1)
     assert int(one(path, "SELECT sum(dur_ns) FROM events")) == want  # type: ignore[call-overload]
-    table = query.query(path, "SELECT sum(dur_ns) AS total_ns FROM events")
+    table = query(path, "SELECT sum(dur_ns) AS total_ns FROM events")
     assert table.schema.field("total_ns").type == pa.decimal128(38, 0)
     assert f"{want // 10**9:,}" in _results.render(table, "text", RenderOptions(time_unit="s"))
     for form in ("csv", "json", "parquet"):
         out = io.BytesIO()
-        query.write(table.to_reader(), form, out)
+        write(table.to_reader(), form, out)
         text = pq.read_table(io.BytesIO(out.getvalue())) if form == "parquet" else out.getvalue().decode()
         assert (text.column(0).to_pylist() == [Decimal(want)]) if form == "parquet" else (str(want) in text)
 
 
 def test_sums_are_plain_integers_where_they_fit() -> None:
-    table = query.query(CSV, "SELECT sum(dur_ns) AS total_ns, kind FROM events GROUP BY kind")
+    table = query(CSV, "SELECT sum(dur_ns) AS total_ns, kind FROM events GROUP BY kind")
     assert table.schema.field("total_ns").type == pa.int64()
     assert table.schema.field("kind").type == pa.string()
 
@@ -161,7 +161,7 @@ def test_sums_are_plain_integers_where_they_fit() -> None:
     ],
 )
 def test_a_sum_is_an_integer_up_to_64_bits_and_exact_beyond(values: tuple[int, int], kind: str) -> None:
-    found = query.query(CSV, f"SELECT sum(v) AS s FROM (SELECT unnest([{values[0]}, {values[1]}]::BIGINT[]) AS v)")
+    found = query(CSV, f"SELECT sum(v) AS s FROM (SELECT unnest([{values[0]}, {values[1]}]::BIGINT[]) AS v)")
     assert (str(found.schema.field("s").type), int(found.column("s")[0].as_py())) == (kind, sum(values))
 
 
@@ -169,14 +169,14 @@ def test_a_long_answer_streams_with_one_type(tmp_path: Path) -> None:
     """The type of a sum is settled by the first batch; a later value that does not fit is an error, not a change."""
     path = big(tmp_path / "x.parquet", 300_000)
     fits = "SELECT ts_ns, sum(ts_ns) AS s FROM events GROUP BY ts_ns"
-    with query.ask(path, fits) as answer:
+    with ask(path, fits) as answer:
         assert answer.reader.schema.field("s").type == pa.int64()
         assert sum(batch.num_rows for batch in answer.reader) == 300_000
     grows = "SELECT sum(dur_ns) OVER (ORDER BY ts_ns) AS s FROM events ORDER BY ts_ns DESC"
-    assert int(query.query(path, grows).column("s")[0].as_py()) == 300_000 * ((1 << 60) + 1)
+    assert int(query(path, grows).column("s")[0].as_py()) == 300_000 * ((1 << 60) + 1)
     late = "SELECT CASE WHEN range < 2400000 THEN 1::HUGEINT ELSE 1::HUGEINT << 70 END AS s FROM range(2500000)"
     with pytest.raises(TracekitError, match="64 bits"):
-        query.query(path, late)
+        query(path, late)
 
 
 ODD = """SELECT 1::BIGINT AS n, 1500::BIGINT AS t_ns, 2048::BIGINT AS size_bytes, 0.5::DOUBLE AS part_ratio,
@@ -187,8 +187,8 @@ ODD = """SELECT 1::BIGINT AS n, 1500::BIGINT AS t_ns, 2048::BIGINT AS size_bytes
 
 def test_csv_is_rfc_4180_and_exact() -> None:
     out = io.BytesIO()
-    with query.ask(CSV, ODD) as answer:
-        assert query.write(answer.reader, "csv", out) == 1
+    with ask(CSV, ODD) as answer:
+        assert write(answer.reader, "csv", out) == 1
     header, row = csv.reader(io.StringIO(out.getvalue().decode(), newline=""))
     got = dict(zip(header, row, strict=True))
     assert got["t_ns"] == "1500"
@@ -200,8 +200,8 @@ def test_csv_is_rfc_4180_and_exact() -> None:
 
 def test_json_has_columns_units_rows_and_the_ledger() -> None:
     out = io.BytesIO()
-    with query.ask(CSV, ODD) as answer:
-        query.write(answer.reader, "json", out, answer.ledgers)
+    with ask(CSV, ODD) as answer:
+        write(answer.reader, "json", out, answer.ledgers)
     got = json.loads(out.getvalue())
     assert got["tracekit"] == tracekit.__version__
     units = {c["name"]: c["unit"] for c in got["columns"]}
@@ -215,22 +215,22 @@ def test_an_answer_without_rows_has_its_columns_in_every_form() -> None:
     sql = "SELECT name, dur_ns FROM events WHERE false"
     for form in ("csv", "json", "parquet"):
         out = io.BytesIO()
-        with query.ask(CSV, sql) as answer:
-            assert query.write(answer.reader, form, out) == 0
+        with ask(CSV, sql) as answer:
+            assert write(answer.reader, form, out) == 0
         assert b"dur_ns" in out.getvalue()
-    assert "0 rows" in query.render(query.query(CSV, sql), "text", RenderOptions())
+    assert "0 rows" in render(query(CSV, sql), "text", RenderOptions())
 
 
 def test_text_is_exact_and_as_wide_as_the_terminal() -> None:
-    table = query.query(CSV, "SELECT name, kind, dur_ns, ts_ns, grid_x, block_x FROM events WHERE kind = 'kernel'")
-    text = query.render(table, "text", RenderOptions(width=60))
+    table = query(CSV, "SELECT name, kind, dur_ns, ts_ns, grid_x, block_x FROM events WHERE kind = 'kernel'")
+    text = render(table, "text", RenderOptions(width=60))
     assert max(map(len, text.splitlines())) <= 60
-    whole = query.render(table, "text", RenderOptions(time_unit="ns"))
+    whole = render(table, "text", RenderOptions(time_unit="ns"))
     for value in table.column("dur_ns").to_pylist():
         assert f"{value:,}" in whole
     with pytest.raises(UsageError):
-        query.render(table, "text", RenderOptions(time_unit="days"))
-    odd = query.render(query.query(CSV, ODD), "text", RenderOptions())
+        render(table, "text", RenderOptions(time_unit="days"))
+    odd = render(query(CSV, ODD), "text", RenderOptions())
     assert "\x1b" not in odd
 
 
@@ -238,23 +238,23 @@ def test_text_is_exact_and_as_wide_as_the_terminal() -> None:
 def test_integers_of_a_column_come_through_every_form(values: list[int | None]) -> None:
     table = pa.table({"x_ns": pa.array(values, pa.int64())})
     out = io.BytesIO()
-    query.write(table.to_reader(), "json", out)
+    write(table.to_reader(), "json", out)
     assert [row[0] for row in json.loads(out.getvalue())["rows"]] == values
-    text = query.render(table, "text", RenderOptions(time_unit="ns"))
+    text = render(table, "text", RenderOptions(time_unit="ns"))
     assert all(f"{value:,}" in text for value in values if value is not None)
 
 
 def test_two_columns_of_one_name_keep_their_types() -> None:
     sql = "SELECT 'x' AS a, sum(dur_ns) AS a, 1.5 AS a FROM events"
-    table = query.query(CSV, sql)
+    table = query(CSV, sql)
     assert [str(column[0]) for column in table.columns] == ["x", str(one(CSV, "SELECT sum(dur_ns) FROM events")), "1.5"]
-    with query.ask(CSV, sql) as answer, pytest.raises(UsageError, match="two columns of the answer have the name a"):
-        query.write(answer.reader, "parquet", io.BytesIO())
+    with ask(CSV, sql) as answer, pytest.raises(UsageError, match="two columns of the answer have the name a"):
+        write(answer.reader, "parquet", io.BytesIO())
 
 
 def test_a_type_that_parquet_lacks_is_one_sentence() -> None:
-    with query.ask(CSV, ODD) as answer, pytest.raises(UsageError, match="Parquet has no type"):
-        query.write(answer.reader, "parquet", io.BytesIO())
+    with ask(CSV, ODD) as answer, pytest.raises(UsageError, match="Parquet has no type"):
+        write(answer.reader, "parquet", io.BytesIO())
 
 
 def test_totals_are_there_however_they_are_named() -> None:
@@ -269,7 +269,5 @@ def test_a_run_with_two_files_in_an_archive_counts_once_and_is_named(tmp_path: P
     copy = tmp_path / "a" / "events" / "date=2020-01-01" / "run=x" / Path(done.path).name
     copy.parent.mkdir(parents=True)
     copy.write_bytes(Path(done.path).read_bytes())
-    failures: list[Failure] = []
-    table = query.query(tmp_path / "a", "SELECT count(*) AS n FROM events", failures=failures)
-    assert table.to_pylist() == [{"n": done.events}]
-    assert [failure.name for failure in failures] == [str(copy)]
+    found = answer(tmp_path / "a", "SELECT count(*) AS n FROM events")
+    assert found == ([{"n": done.events}], [str(copy)])

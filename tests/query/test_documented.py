@@ -11,8 +11,9 @@ import pytest
 from support import ROOT, sample
 
 import tracekit
-from tracekit import archive, query
+from tracekit import archive
 from tracekit.analysis.intervals import union_length
+from tracekit.query import query
 
 TEXT = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
 QUERIES = {
@@ -25,7 +26,7 @@ SUMMED = sample("paddle-summary/gpu.txt")
 
 
 def asked(number: int, *inputs: Path) -> list[dict[str, Any]]:
-    return query.query(list(inputs), QUERIES[number]).to_pylist()
+    return query(list(inputs), QUERIES[number]).to_pylist()
 
 
 def device_work(trace: tracekit.Trace) -> Any:
@@ -40,7 +41,7 @@ def test_ten_queries_are_documented() -> None:
 @pytest.mark.parametrize("number", range(1, 11))
 @pytest.mark.parametrize("path", [GPU, STEPS, KINETO, SUMMED], ids=lambda p: p.parent.name)
 def test_every_query_runs_on_every_trace(number: int, path: Path) -> None:
-    names = query.query(path, QUERIES[number]).schema.names
+    names = query(path, QUERIES[number]).schema.names
     assert len(names) == len(set(names)) >= 4
 
 
@@ -83,7 +84,7 @@ def test_4_busy_is_the_union(path: Path) -> None:
 def test_5_the_idle_times_are_what_busy_leaves() -> None:
     busy = asked(4, GPU)[0]
     everything = QUERIES[5].replace("LIMIT 10", "")
-    gaps = query.query(GPU, everything).to_pylist()
+    gaps = query(GPU, everything).to_pylist()
     assert sum(g["idle_ns"] for g in gaps) == busy["span_ns"] - busy["busy_ns"]
     assert all(g["after"] and g["before"] for g in gaps)
     assert asked(5, GPU) == gaps[:10]
@@ -102,7 +103,7 @@ def test_6_copies_by_direction() -> None:
 
 
 def test_7_every_launched_kernel_has_its_wait() -> None:
-    rows = query.query(KINETO, QUERIES[7].replace("LIMIT 10", "")).to_pylist()
+    rows = query(KINETO, QUERIES[7].replace("LIMIT 10", "")).to_pylist()
     frame = tracekit.read(KINETO).to_pandas()
     kernels = frame[frame["kind"] == "kernel"]
     calls = frame[frame["kind"].isin(["runtime", "driver"])]
@@ -138,8 +139,7 @@ def test_10_totals_in_their_own_order() -> None:
     totals = tracekit.read(SUMMED).totals.to_pylist()
     wanted = [(t["section"], t["name"], t["total_ns"]) for t in totals if t["total_ns"] is not None]
     got = [
-        (r["section"], r["name"], r["total_ns"])
-        for r in query.query(SUMMED, QUERIES[10].replace("LIMIT 20", "")).to_pylist()
+        (r["section"], r["name"], r["total_ns"]) for r in query(SUMMED, QUERIES[10].replace("LIMIT 20", "")).to_pylist()
     ]
     assert sorted(got, key=str) == sorted(wanted, key=str)
     assert got

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 from support import sample
 
-from tracekit import query
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
-from tracekit.query import _engine
+from tracekit.query import _engine, query
 
 duckdb = pytest.importorskip("duckdb")
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -108,7 +107,7 @@ def placed(sql: str, folder: Path) -> str:
 def test_no_other_file_can_be_read(sql: str, tmp_path: Path) -> None:
     variable_of_the_caller = pa.table({"x": [1]})
     with pytest.raises(UsageError) as caught:
-        query.query(CSV, placed(sql, tmp_path))
+        query(CSV, placed(sql, tmp_path))
     assert SECRET not in str(caught.value)
     assert variable_of_the_caller.num_rows == 1
 
@@ -117,7 +116,7 @@ def test_no_other_file_can_be_read(sql: str, tmp_path: Path) -> None:
 def test_nothing_but_one_select_is_run(sql: str, tmp_path: Path) -> None:
     before = set(os.environ)
     with pytest.raises(UsageError) as caught:
-        query.query(CSV, placed(sql, tmp_path))
+        query(CSV, placed(sql, tmp_path))
     assert caught.value.hint
     assert [p.name for p in tmp_path.iterdir()] == ["secret.csv"]
     assert set(os.environ) == before
@@ -159,13 +158,13 @@ def test_the_engine_itself_refuses_even_if_the_statement_were_let_through(sql: s
     ],
 )
 def test_queries_that_only_read_are_run(sql: str) -> None:
-    assert query.query(CSV, sql).num_columns
+    assert query(CSV, sql).num_columns
 
 
 def test_logins_that_duckdb_keeps_for_this_user_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     try:
-        assert query.query(CSV, "SELECT * FROM duckdb_secrets()").num_rows == 0
+        assert query(CSV, "SELECT * FROM duckdb_secrets()").num_rows == 0
     except UsageError as err:
         assert "inputs alone" in str(err)  # noqa: PT017 - DuckDB 2 refuses, DuckDB 1 gives an empty list
 
@@ -174,12 +173,12 @@ def test_to_parse_a_query_no_file_is_opened(tmp_path: Path) -> None:
     """DuckDB 1 expands IMPORT DATABASE while it parses, by reading schema.sql."""
     (tmp_path / "schema.sql").write_text(f"SELECT '{SECRET}'; {SECRET};", encoding="utf-8")
     with pytest.raises(UsageError) as caught:
-        query.query(CSV, f"IMPORT DATABASE '{tmp_path}'")
+        query(CSV, f"IMPORT DATABASE '{tmp_path}'")
     assert SECRET not in str(caught.value)
 
 
 def test_the_views_are_all_there_is() -> None:
-    assert query.query(CSV, "SHOW TABLES").to_pylist() == [{"name": "events"}, {"name": "totals"}]
+    assert query(CSV, "SHOW TABLES").to_pylist() == [{"name": "events"}, {"name": "totals"}]
 
 
 @pytest.mark.parametrize(
@@ -198,19 +197,19 @@ def test_the_views_are_all_there_is() -> None:
 )
 def test_a_wrong_query_is_one_sentence(sql: str, said: str) -> None:
     with pytest.raises(TracekitError, match=said) as caught:
-        query.query(CSV, sql)
+        query(CSV, sql)
     assert "\n" not in str(caught.value)
     assert not str(caught.value).startswith("Parser Error")
 
 
 def test_nothing_is_left_where_the_query_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    query.query(CSV, "SELECT a.name FROM events a, events b ORDER BY a.name, b.ts_ns")
+    query(CSV, "SELECT a.name FROM events a, events b ORDER BY a.name, b.ts_ns")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(MissingExtraError) as caught:
-        query.query(CSV, "SELECT 1")
+        query(CSV, "SELECT 1")
     assert "tracekit-gpu[query]" in caught.value.hint

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError
-from tracekit.pipeline import inspect
 from tracekit.trace import Trace
 
 HEAD = b"# CUDA_PROFILE_LOG_VERSION 2.0\n# CUDA_DEVICE 0 Tesla C2050\n# CUDA_CONTEXT 1\n"
@@ -41,7 +41,7 @@ def column(trace: Trace, name: str) -> list[object]:
 def test_real_logs_give_the_figures_that_were_checked_by_hand(
     name: str, kernels: int, kernel_ns: int, copies: int, copy_ns: int
 ) -> None:
-    kinds = inspect(corpus(f"cuda_cmdline_profiler/{name}"))["inputs"][0]["by_kind"]
+    kinds = inspect(corpus(f"cuda_cmdline_profiler/{name}")).inputs[0]["by_kind"]
     assert kinds["kernel"] == {"events": kernels, "dur_ns": kernel_ns}
     assert kinds.get("memcpy", {"events": 0, "dur_ns": 0}) == {"events": copies, "dur_ns": copy_ns}
 

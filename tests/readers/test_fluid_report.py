@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support import claimed_alone, corpus, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
-from tracekit.pipeline import inspect
 
 FILES = (
     "paddle_fluid/fluid_report_all_default.txt",
@@ -190,7 +190,7 @@ def test_a_report_within_a_document_reads_as_the_plain_one_though_all_of_it_is_i
 def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: str, tmp_path: Path) -> None:
     lines = (f"{before.format(number)}{line}".rstrip() for number, line in enumerate(WIDE.splitlines()))
     found = written(tmp_path, "\n".join((*lines, "")))
-    assert inspect(found)["inputs"][0]["format"] == "fluid-report"
+    assert inspect(found).inputs[0]["format"] == "fluid-report"
     assert told(totals(found)) == told(totals(written(tmp_path, WIDE)))
     assert not tracekit.read(found).ledgers[0].dropped
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support import claimed_alone, corpus, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
-from tracekit.pipeline import inspect
 
 ORDERS = ("avg", "count", "max", "min", "total")
 TABLES = ("mxnet/mxnet_1.9.1_aggregate_table.txt", *(f"generated/mxnet/mxnet_stats.{o}.txt" for o in ORDERS))
@@ -173,7 +173,7 @@ def test_the_title_of_older_tables_begins_a_run_and_their_memory_is_no_time(tmp_
 def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: str, tmp_path: Path) -> None:
     path = tmp_path / "unknown"
     path.write_text("".join(f"{before}{line}".rstrip() + "\n" for line in OLD.splitlines()))
-    assert inspect(path)["inputs"][0]["format"] == "mxnet-table"
+    assert inspect(path).inputs[0]["format"] == "mxnet-table"
     rows = totals(path)
     assert [(r["section"], r["name"]) for r in rows] == [
         ("Device Storage", "Memory: gpu/0"), ("Device Storage", "Memory: cpu/0"), ("operator", "Pooling"),
@@ -192,7 +192,7 @@ def test_json_that_a_program_printed_twice_is_two_runs(broken: bool, tmp_path: P
         text = text.replace('"kB"', '"kb",')[: text.rindex("}") + 1]
     path = tmp_path / "unknown"
     path.write_text(f"epoch 0\nINFO:root:{text}\nepoch 1\n{text}\n\ndone\n")
-    assert inspect(path)["inputs"][0]["format"] == "mxnet-table"
+    assert inspect(path).inputs[0]["format"] == "mxnet-table"
     assert [(r["run"], r["name"], r["calls"], r["total_ns"]) for r in totals(path)] == [
         (0, "dot", 2, 3_000_000), (1, "dot", 2, 3_000_000),
     ]  # fmt: skip

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support import sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import TracekitError, UsageError
-from tracekit.pipeline import inspect
 from tracekit.trace import Trace
 
 PROCESS = 282_065_551_491_072
@@ -141,8 +141,8 @@ def test_a_bad_line_costs_that_line(tmp_path: Path, line: bytes) -> None:
 
 
 def test_the_samples_tell_the_run_of_the_database() -> None:
-    database = inspect(sample("nsys-sqlite/schema-of-2021.sqlite"))["inputs"][0]["by_kind"]
-    found = inspect(sample("nsys-jsonl/texts-first.jsonl"))["inputs"][0]["by_kind"]
+    database = inspect(sample("nsys-sqlite/schema-of-2021.sqlite")).inputs[0]["by_kind"]
+    found = inspect(sample("nsys-jsonl/texts-first.jsonl")).inputs[0]["by_kind"]
     for kind in ("kernel", "memcpy", "memset", "runtime", "driver"):
         assert found[kind] == database[kind]
 

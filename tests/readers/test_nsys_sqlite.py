@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from support import corpus, corpus_verdicts, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import TracekitError, UsageError
-from tracekit.pipeline import inspect
 from tracekit.trace import Trace
 
 C = "CUPTI_ACTIVITY_KIND_"
@@ -59,7 +59,7 @@ def args(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_against_sql(path: Path, folder: Path) -> None:
-    found = inspect(path)["inputs"][0]["by_kind"]
+    found = inspect(path).inputs[0]["by_kind"]
     database = plain(path, folder)
     have = {r[0] for r in sql(database, "select name from sqlite_master")}
     for kinds, tables in TABLES.items():
@@ -111,7 +111,7 @@ FIGURES = {
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", REAL)
 def test_real_files_give_the_figures_that_were_checked_by_hand(name: str) -> None:
-    found = inspect(corpus(f"nsys_sqlite/{name}"))["inputs"][0]["by_kind"]
+    found = inspect(corpus(f"nsys_sqlite/{name}")).inputs[0]["by_kind"]
     for kind, figures in FIGURES[name].items():
         assert (found[kind]["events"], found[kind]["dur_ns"]) == figures, kind
 

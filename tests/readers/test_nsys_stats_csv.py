@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support import sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import TracekitError
-from tracekit.pipeline import inspect
 from tracekit.trace import Trace
 
 TRACE = (
@@ -160,11 +160,11 @@ def test_a_cut_last_line_costs_that_line(tmp_path: Path) -> None:
 
 
 def test_the_samples_tell_the_same_run_as_each_other() -> None:
-    gpu = {n: inspect(sample(f"nsys-stats-csv/{n}"))["inputs"][0] for n in ("cuda_gpu_trace.csv", "gputrace-2020.csv")}
-    database = inspect(sample("nsys-sqlite/schema-of-2021.sqlite"))["inputs"][0]["by_kind"]
+    gpu = {n: inspect(sample(f"nsys-stats-csv/{n}")).inputs[0] for n in ("cuda_gpu_trace.csv", "gputrace-2020.csv")}
+    database = inspect(sample("nsys-sqlite/schema-of-2021.sqlite")).inputs[0]["by_kind"]
     for found in gpu.values():
         assert found["by_kind"] == {k: database[k] for k in ("kernel", "memcpy", "memset")}
-    calls = inspect(sample("nsys-stats-csv/cuda_api_trace.csv"))["inputs"][0]["by_kind"]
+    calls = inspect(sample("nsys-stats-csv/cuda_api_trace.csv")).inputs[0]["by_kind"]
     assert calls == {k: database[k] for k in ("driver", "runtime")}
     sums = tracekit.read(sample("nsys-stats-csv/sums.csv")).totals.to_pylist()
     for section, kinds in (("cuda_api_sum", ("driver", "runtime")), ("cuda_gpu_kern_sum", ("kernel",))):

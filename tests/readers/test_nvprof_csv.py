@@ -65,7 +65,7 @@ TOTALS = {
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", TRACES)
 def test_real_trace_gives_its_verified_figures(name: str) -> None:
-    entry = tracekit.inspect(corpus(f"nvprof_gputrace_csv/{name}"))["inputs"][0]
+    entry = tracekit.inspect(corpus(f"nvprof_gputrace_csv/{name}")).inputs[0]
     trace = tracekit.read(corpus(f"nvprof_gputrace_csv/{name}"))
     kinds = {k: (v["events"], v["dur_ns"]) for k, v in entry["by_kind"].items()}
     nothing = (0, 0)
@@ -103,7 +103,7 @@ def test_real_appended_runs_have_each_their_own_unit() -> None:
 @pytest.mark.parametrize("name", CSV_SAMPLES)
 def test_sample_gives_what_is_expected(name: str) -> None:
     want = EXPECTED[name]
-    entry = tracekit.inspect(sample(name))["inputs"][0]
+    entry = tracekit.inspect(sample(name)).inputs[0]
     ledger = entry["ledger"]
     assert entry["format"] == want["reader"]
     assert entry["events"] + entry["totals"] == want["data_rows"] == ledger["kept"]

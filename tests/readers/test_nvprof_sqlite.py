@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import TracekitError
-from tracekit.pipeline import inspect
 from tracekit.readers.nvprof import sqlite
 from tracekit.trace import Trace
 
@@ -62,7 +62,7 @@ def change(path: Path, script: str) -> Trace:
 @pytest.mark.corpus
 def test_a_real_file_gives_the_figures_that_were_checked_by_hand() -> None:
     path = corpus("nvprof_sqlite/tf_mnist_titanx.nvvp")
-    found = inspect(path)["inputs"][0]
+    found = inspect(path).inputs[0]
     assert found["by_kind"] == {
         "kernel": {"events": 25, "dur_ns": 1_230_629}, "memcpy": {"events": 48, "dur_ns": 1_813_064},
         "memset": {"events": 1, "dur_ns": 3_507}, "runtime": {"events": 286, "dur_ns": 2_312_050_521},
@@ -92,7 +92,7 @@ def test_calls_of_a_real_file_have_the_names_that_libcupti_gives_and_launches_me
 @pytest.mark.parametrize("kind", TABLES)
 def test_counts_and_sums_of_each_kind_are_those_of_sql(name: str, kind: str) -> None:
     path = sample(f"nvprof-sqlite/{name}")
-    found = inspect(path)["inputs"][0]["by_kind"]
+    found = inspect(path).inputs[0]["by_kind"]
     # the sample's two copies of unified memory stand in a table of their own
     unified = {"events": 2, "dur_ns": 1400} if kind == "memcpy" and "11" in name else {"events": 0, "dur_ns": 0}
     want = {key: value + unified[key] for key, value in sums(path, TABLES[kind]).items()}

@@ -61,7 +61,7 @@ def test_real_metrics_have_their_rows_kernels_and_values() -> None:
 @pytest.mark.parametrize("name", TEXT_SAMPLES)
 def test_sample_gives_what_is_expected(name: str) -> None:
     want = EXPECTED[name]
-    entry = tracekit.inspect(sample(name))["inputs"][0]
+    entry = tracekit.inspect(sample(name)).inputs[0]
     ledger = entry["ledger"]
     assert entry["format"] == want["reader"]
     assert entry["events"] + entry["totals"] == want["data_rows"] == ledger["kept"]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from support import ROOT, claimed_alone, corpus, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
 from tracekit.messages import messages
-from tracekit.pipeline import inspect
 
 CLASSES = messages("nodetree")
 PAIRS = (
@@ -276,7 +276,7 @@ def test_no_damage_brings_anything_but_our_own_errors(
     path = tmp_path_factory.mktemp("fuzz") / "x.pb"
     path.write_bytes(bytes(base))
     try:
-        found = inspect(path, format="paddle-pb")["inputs"][0]
+        found = inspect(path, format="paddle-pb").inputs[0]
     except TracekitError:
         return
     ledger = found["ledger"]

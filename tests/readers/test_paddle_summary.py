@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support import claimed_alone, corpus, corpus_root, sample
 
 import tracekit
+from tracekit.api import inspect
 from tracekit.errors import ParseError, TracekitError
-from tracekit.pipeline import inspect
 from tracekit.units import TIME_EXPONENT
 
 FOLDERS = ("generated/paddle26", "generated/paddle3", "paddle_profiler")
@@ -273,7 +273,7 @@ def test_what_a_log_or_a_quotation_puts_before_each_line_is_taken_away(before: s
     path = tmp_path / "unknown"
     lines = (f"{before.format(number % 60)}{line}" for number, line in enumerate(text.splitlines()))
     path.write_text("".join(f"{line}\x1b[0m\n" if "\x1b" in before else f"{line.rstrip()}\n" for line in lines))
-    assert inspect(path)["inputs"][0]["format"] == "paddle-summary"
+    assert inspect(path).inputs[0]["format"] == "paddle-summary"
     assert not tracekit.read(path).ledgers[0].dropped
     rank = 0 if "stdout" in before else None
     assert totals(path) == [row | {"rank": rank} for row in totals(sample("paddle-summary/paddle3-threads-us.txt"))]

@@ -17,8 +17,9 @@ from views.hosts import call, op, work
 from views.tables import dicts, event_rows, on_trace, trace
 
 from tracekit import compat, pipeline
+from tracekit.api import read
 from tracekit.errors import TracekitError, UsageError
-from tracekit.pipeline import read, render, report_of, summary
+from tracekit.pipeline import render, report_of, summary
 from tracekit.readers import READERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import cell_width

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support import corpus, sample
 from views.tables import NAMES, Row, dicts, on_trace, trace
 
+from tracekit.api import read
 from tracekit.errors import UsageError
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex

@@ -13,8 +13,8 @@ from support import corpus
 from views.hosts import op, work
 from views.tables import dicts, on_trace, trace
 
+from tracekit.api import read
 from tracekit.index.collectives import plain
-from tracekit.pipeline import read
 from tracekit.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions

@@ -16,9 +16,10 @@ from views.hosts import call, op, work
 from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
 
+from tracekit.api import read
 from tracekit.cli import app
 from tracekit.errors import TracekitError, UsageError
-from tracekit.pipeline import read, render, report_of, summary, view
+from tracekit.pipeline import render, report_of, summary, view
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import cell_width
 from tracekit.report import Finding, Section

@@ -11,7 +11,7 @@ from support import corpus, sample
 from views.hosts import Row, op
 from views.tables import dicts, on_trace, trace
 
-from tracekit.pipeline import read
+from tracekit.api import read
 from tracekit.report import Section
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions

@@ -11,7 +11,7 @@ from support import corpus
 from views.hosts import Row, call, op, work
 from views.tables import dicts, on_trace, trace, union
 
-from tracekit.pipeline import read
+from tracekit.api import read
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 

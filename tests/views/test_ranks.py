@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from support import corpus, sample
 from views.tables import Row, dicts, event_rows, on_trace, trace
 
+from tracekit.api import read
 from tracekit.errors import UsageError
-from tracekit.pipeline import read, render, summary
+from tracekit.pipeline import render, summary
 from tracekit.report import Section
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from tracekit.archive._add import Added, add
 from tracekit.archive._entry import Entry, clock_date
-from tracekit.archive._list import arrow_file, entries, entry_at, find, is_archive, read
+from tracekit.archive._list import Listing, arrow_file, entries, entry_at, find, is_archive, listing, read
 from tracekit.archive._prune import Pruned, prune
 from tracekit.archive._verify import Problem, Verification, verify
 
 __all__ = [
     "Added",
     "Entry",
+    "Listing",
     "Problem",
     "Pruned",
     "Verification",
@@ -30,6 +31,7 @@ __all__ = [
     "entry_at",
     "find",
     "is_archive",
+    "listing",
     "prune",
     "read",
     "verify",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
@@ -24,8 +24,8 @@ from tracekit.archive._entry import (
 )
 from tracekit.archive._list import entry_at, entry_of
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
-from tracekit.errors import OutputError, SchemaError, TracekitError, UsageError
-from tracekit.inputs import ALL, Failure, Input, PathLike, expand
+from tracekit.errors import Failure, OutputError, SchemaError, TracekitError, UsageError
+from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run
 
@@ -50,6 +50,7 @@ class Added:
     totals: int
     bytes: int
     ledgers: tuple[Ledger, ...] = field(repr=False, default=())
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +109,12 @@ class _Request:
 def add(
     root: str | Path,
     inputs: PathLike | Sequence[PathLike],
+    options: InputOptions = USUAL,
     *,
     run: str = "",
     tags: Mapping[str, str] | None = None,
     date: str | Date | None = None,
-    format: str = "",
-    selection: Selection = ALL,
-    strict: bool = False,
-    demangle: bool = True,
-    options: Mapping[str, str] | None = None,
     force: bool = False,
-    failures: list[Failure] | None = None,
-    progress: Callable[[float], None] | None = None,
     workspace: Path | None = None,
 ) -> Added:
     """Archive the inputs as one run and return its place. Memory does not grow with the input.
@@ -127,10 +122,9 @@ def add(
     root: a folder, made if there is none, or a URL that fsspec knows. run: the name of the run; by default the label of
     the first input, the name of the folder, or the name of the first file up to its first dot. tags: added to those of
     an earlier add. date: of the run; by default the day of the first event by the trace's wall clock, else of the
-    source's last change, in UTC. force: read and write again what the archive has already. failures: receives the bad
-    inputs among several; without it, the first one raises. workspace: a folder on the archive's file system to prepare
-    the file in, which the caller removes after a kill; by default a hidden one in the archive. The other arguments are
-    those of `pipeline.convert`.
+    source's last change, in UTC. force: read and write again what the archive has already. workspace: a
+    folder on the archive's file system to prepare the file in, which the caller removes after a kill; by default a
+    hidden one in the archive.
 
     Adding the same bytes under the same run again does nothing, or updates the tags and the date. A single input that
     is an archived file keeps its run, date and tags unless others are given.
@@ -145,7 +139,7 @@ def add(
         date=given or (copied.date if copied else None),
         date_from="given" if given or not copied else copied.date_from,
         tags=checked_tags({**(copied.tags if copied else {}), **(tags or {})}),
-        reading=_reading(selection, demangle, options or {}),
+        reading=_reading(options.selection, options.demangle, options.options),
         modified=None if given else _last_change(items),
     )
     store = open_store(root, create=True)
@@ -163,31 +157,22 @@ def add(
 
         all_bad: list[Failure] = []
         while True:
-            bad: list[Failure] = []
             done = pipeline.convert(
                 [_word(item) for item in items],
                 part,
+                replace(options, partial=True),
                 to="parquet",
-                format=format,
-                selection=selection,
-                strict=strict,
-                demangle=demangle,
-                options=options,
-                failures=bad,
-                progress=progress,
                 label=text,
                 force=True,
             )
-            all_bad += bad
-            if not bad:
+            all_bad += done.failures
+            if not done.failures:
                 break
             # The rows of a bad input before its error must not stay: convert again without it.
-            failed = {failure.name for failure in bad}
+            failed = {failure.name for failure in done.failures}
             items = [item for item in items if item.name not in failed]
-            if failures is None or not items or any(item.name == "-" for item in items):
-                raise bad[0].error
-        if failures is not None:
-            failures.extend(all_bad)
+            if not options.partial or not items or any(item.name == "-" for item in items):
+                raise done.failures[0].error
         if label is None:
             raise SchemaError("the writer did not call `label`")
         _check_rows(done, part)
@@ -215,6 +200,7 @@ def add(
         totals=done.written.totals,
         bytes=size,
         ledgers=done.ledgers,
+        failures=tuple(all_bad),
     )
 
 

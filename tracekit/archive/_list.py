@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -13,12 +14,19 @@ from pyarrow import fs
 from tracekit import pipeline
 from tracekit.archive._entry import NAME, VERIFY, Entry, checked_date, read_entry, run_of
 from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
-from tracekit.errors import InputError, TracekitError
-from tracekit.inputs import Failure
+from tracekit.errors import Failure, InputError, TracekitError
 from tracekit.trace import Trace
 
 REMOTE_READERS = 16
 """Footers read at the same time: each waits for the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Archived runs, oldest first, and the damaged files among them."""
+
+    entries: list[Entry]
+    failures: tuple[Failure, ...]
 
 
 def entries(
@@ -28,15 +36,29 @@ def entries(
     since: str | date | None = None,
     until: str | date | None = None,
     run: str | None = None,
-    failures: list[Failure] | None = None,
 ) -> list[Entry]:
     """Return the archived runs, oldest first: by date, then run, then id. Only footers are read.
 
     tag: "KEY" or "KEY=VALUE"; an entry needs all of several. since, until: dates, both included. run: its whole name.
-    failures: receives the damaged files; without it, the first one raises.
-    Raises: InputError if there is no archive, ParseError.
+    Raises: InputError if there is no archive, ParseError for the first damaged file.
     """
+    found = listing(root, tag=tag, since=since, until=until, run=run)
+    if found.failures:
+        raise found.failures[0].error
+    return found.entries
+
+
+def listing(
+    root: str | Path,
+    *,
+    tag: str | Sequence[str] = (),
+    since: str | date | None = None,
+    until: str | date | None = None,
+    run: str | None = None,
+) -> Listing:
+    """Return the archived runs as `entries` does, and name the damaged files. Raises: InputError without an archive."""
     store = open_store(root)
+    failures: list[Failure] = []
     low, high = (
         checked_date(d, f"--{option}") if isinstance(d, str) else d
         for option, d in (("since", since), ("until", until))
@@ -47,10 +69,8 @@ def entries(
         found = NAME.fullmatch(stored.name)
         if found is None:
             if stored.problem and _may_hold_runs(stored):
-                failure = Failure(stored.path, InputError(f"{stored.path}: {stored.problem}", hint=VERIFY))
-                if failures is None:
-                    raise failure.error
-                failures.append(failure)
+                error = InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
+                failures.append(Failure(stored.path, error))
             continue
         # The date may not exist (2026-02-31). `verify` reports that; here it is compared as text.
         day = found["date"]
@@ -58,8 +78,10 @@ def entries(
             continue
         if run is None or run_of(stored.name) == run:
             chosen.append(stored)
-    out = [entry for entry in _opened(store, chosen, failures) if all(entry.matches(t) for t in wanted)]
-    return sorted(out, key=lambda entry: (entry.date, entry.run, entry.id))
+    opened = _opened(store, chosen)
+    failures += [each for each in opened if isinstance(each, Failure)]
+    out = [each for each in opened if isinstance(each, Entry) and all(each.matches(t) for t in wanted)]
+    return Listing(sorted(out, key=lambda entry: (entry.date, entry.run, entry.id)), tuple(failures))
 
 
 def _may_hold_runs(stored: Stored) -> bool:
@@ -68,7 +90,7 @@ def _may_hold_runs(stored: Stored) -> bool:
     return stored.name == "." or (top in TABLES and (not inside or inside.startswith("date=")))
 
 
-def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) -> list[Entry]:
+def _opened(store: Store, chosen: list[Stored]) -> list[Entry | Failure]:
     def read(stored: Stored) -> Entry | Failure | None:
         try:
             return entry_of(store, stored)
@@ -78,18 +100,8 @@ def _opened(store: Store, chosen: list[Stored], failures: list[Failure] | None) 
 
     if store.remote and len(chosen) > 1:
         with ThreadPoolExecutor(REMOTE_READERS) as pool:
-            found = list(pool.map(read, chosen))
-    else:
-        found = [read(stored) for stored in chosen]
-    out = []
-    for each in found:
-        if isinstance(each, Failure):
-            if failures is None:
-                raise each.error
-            failures.append(each)
-        elif each is not None:
-            out.append(each)
-    return out
+            return [each for each in pool.map(read, chosen) if each is not None]
+    return [each for each in map(read, chosen) if each is not None]
 
 
 def entry_of(store: Store, stored: Stored) -> Entry:

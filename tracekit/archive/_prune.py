@@ -9,10 +9,9 @@ from datetime import date as Date
 from pathlib import Path
 
 from tracekit.archive._entry import Entry
-from tracekit.archive._list import entries
+from tracekit.archive._list import listing
 from tracekit.archive._store import WORKSPACE, open_store
-from tracekit.errors import UsageError
-from tracekit.inputs import Failure
+from tracekit.errors import Failure, UsageError
 
 LEFTOVER_AGE_S = 24 * 3600
 """Age at which the workspace of an add belongs to a killed process."""
@@ -26,6 +25,8 @@ class Pruned:
     kept: int
     kept_bytes: int
     leftovers: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    """Damaged files: they are kept."""
 
     @property
     def bytes(self) -> int:
@@ -42,13 +43,14 @@ def prune(
     run: str | None = None,
     keep: str | Sequence[str] = (),
     dry_run: bool = False,
-    failures: list[Failure] | None = None,
+    partial: bool = False,
 ) -> Pruned:
     """Remove entries and return them; with `dry_run` nothing is removed.
 
     tag, run: only entries with these can be removed. keep: entries with such a tag are always kept. before: remove
     those with an earlier date. max_bytes: then remove the oldest until the whole archive is not larger. Without before
-    and max_bytes, all entries with the tag or run are removed. Damaged files are kept, and added to `failures`.
+    and max_bytes, all entries with the tag or run are removed. partial: keep damaged
+    files and name them in the result; without it, the first one raises.
     Raises: UsageError without a criterion; InputError, OutputError.
     """
     if before is None and max_bytes is None and not tag and run is None:
@@ -57,7 +59,10 @@ def prune(
             hint="--older-than 90d, --max-size 10GiB, --tag KEY=VALUE or --run",
         )
     store = open_store(root)
-    found = entries(root, failures=failures)
+    listed = listing(root)
+    if listed.failures and not partial:
+        raise listed.failures[0].error
+    found = listed.entries
     wanted, kept = ([t] if isinstance(t, str) else list(t) for t in (tag, keep))
     removable = [
         e
@@ -86,4 +91,5 @@ def prune(
         len(found) - len(gone),
         sum(e.bytes for e in found) - sum(e.bytes for e in gone),
         tuple(stored.path for stored in leftovers),
+        listed.failures,
     )

@@ -11,6 +11,7 @@ from tracekit import pipeline
 from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, name_of, read_entry
 from tracekit.archive._store import WORKSPACE, Store, Stored, open_store
 from tracekit.errors import SchemaError, TracekitError
+from tracekit.inputs import InputOptions
 from tracekit.trace import Ledger
 
 
@@ -96,7 +97,7 @@ def _checked(store: Store, stored: Stored) -> Entry | Problem | None:
             as_named = name is not None and name["digest"] == sha256[:DIGEST_DIGITS]
             try:
                 entry = read_entry(path, path=stored.path, name=stored.name, size=path.stat().st_size)
-                inspected = pipeline.inspect(path, format="parquet")["inputs"][0]
+                inspected = pipeline.inspect(path, InputOptions(format="parquet")).inputs[0]
             except SchemaError as err:
                 return Problem(stored.path, "wrong-ledger", str(err))
             except TracekitError as err:

@@ -20,6 +20,7 @@ from tracekit.batch._store import FORM_VERSION, RESULT_NAME, ArchivedJson, Recor
 from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
     AllInputsError,
+    Failure,
     InputError,
     MissingExtraError,
     OutputError,
@@ -27,7 +28,7 @@ from tracekit.errors import (
     TracekitError,
     UsageError,
 )
-from tracekit.inputs import Failure
+from tracekit.inputs import InputOptions
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report
 from tracekit.trace import Ledger, Trace
@@ -114,7 +115,7 @@ def _done(task: Task, made: Path) -> Outcome:
     try:
         _make(task, made, state)
     except AllInputsError as err:
-        state.reasons += [("", str(each)) for each in err.errors if not _is_listed(each, state)]
+        state.reasons += [("", str(each.error)) for each in err.failures if not _is_listed(each.error, state)]
     except TracekitError as err:
         state.again = isinstance(err, (OutputError, MissingExtraError, SchemaError)) or _is_gone(err)
         state.reasons += _reasons_of(task, state, err)
@@ -192,11 +193,11 @@ def _make(task: Task, made: Path, state: _RunState) -> None:
             added = archive.add(
                 task.options.archive,
                 paths,
+                InputOptions(strict=task.options.strict, partial=True),
                 run=task.name,
-                strict=task.options.strict,
-                failures=failures,
                 workspace=made.parent if inside else None,
             )
+            failures += added.failures
             state.entry = archive.entry_at(added.path)
             source = added.path
             trace = pipeline.read(source)
@@ -226,15 +227,14 @@ def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace,
     """Return the trace of the files that can be read completely, and their paths."""
     good = list(paths)
     while True:
-        bad: list[Failure] = []
-        trace = pipeline.read(good, strict=task.options.strict, failures=bad)
-        failures += bad
-        if not bad:
+        trace = pipeline.read(good, InputOptions(strict=task.options.strict, partial=True))
+        failures += trace.failures
+        if not trace.failures:
             return trace, good
-        failed = {failure.name for failure in bad}
+        failed = {failure.name for failure in trace.failures}
         good = [path for path in good if path not in failed]
         if not good:
-            raise AllInputsError(failure.error for failure in bad)
+            raise AllInputsError(trace.failures)
 
 
 def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) -> Result:

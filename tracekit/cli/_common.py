@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +20,8 @@ from tracekit._version import __version__
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    from tracekit.errors import Failure
+    from tracekit.inputs import InputOptions
     from tracekit.selection import Selection
     from tracekit.trace import Ledger
 
@@ -82,11 +83,19 @@ class Reading:
                 raise UsageError(f"--option {key}: no value", hint="--option KEY=VALUE")
         return {key: value for key, _, value in pairs}
 
-    def words(self) -> dict[str, Any]:
-        """Return what the functions of `pipeline` take by keyword."""
-        return {
-            "format": self.format, "selection": self.selection(), "strict": self.strict, "options": self.options(),
-        }  # fmt: skip
+    def input_options(self, progress: Callable[[float], None] | None = None) -> InputOptions:
+        """Return how to read the inputs; a bad one among several becomes a failure. Raises: UsageError."""
+        from tracekit.inputs import InputOptions
+
+        return InputOptions(
+            format=self.format,
+            selection=self.selection(),
+            strict=self.strict,
+            demangle=self.demangle,
+            options=self.options(),
+            partial=True,
+            progress=progress,
+        )
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -129,8 +138,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except TracekitError as err:
             if words.get("debug") or os.environ.get("TRACEKIT_DEBUG"):
                 raise
-            for each in err.errors if isinstance(err, AllInputsError) else ():
-                print_error(each)
+            for each in err.failures if isinstance(err, AllInputsError) else ():
+                print_error(each.error)
             print_error(err)
             raise typer.Exit(EXIT_USAGE if isinstance(err, UsageError) else EXIT_FAILED) from None
         except BrokenPipeError:
@@ -215,7 +224,7 @@ def print_error(err: TracekitError) -> None:
         say(f"hint: {err.hint}")
 
 
-def finish(failures: list[Failure]) -> None:
+def finish(failures: Sequence[Failure]) -> None:
     """Name the inputs that failed among others that did not, and end with exit code 1 if there are any."""
     for failure in failures:
         print_error(failure.error)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tracekit.archive import Entry
-    from tracekit.inputs import Failure
     from tracekit.report import ReportTable
 
 archive = typer.Typer(
@@ -67,19 +66,15 @@ def add(
     """Archive the inputs as one run. The same sources under the same run are archived once."""
     from tracekit import archive as archives
 
-    failures: list[Failure] = []
     with progress(f"archiving {reading.inputs[0]}") as update:
         done = archives.add(
             root,
             reading.inputs,
+            reading.input_options(update),
             run=run,
             tags=_tags(tag),
             date=date or None,
             force=force,
-            demangle=reading.demangle,
-            failures=failures,
-            progress=update,
-            **reading.words(),
         )
     word = "added" if done.new else "changed" if done.changed else "already archived:"
     say(f"{word} {done.path}: {_rows(done.events, done.totals)}, {done.bytes:,} bytes")
@@ -88,7 +83,7 @@ def add(
     if done.new or done.changed:
         tell_ledger(done.ledgers)
     print(done.id)
-    finish(failures)
+    finish(done.failures)
 
 
 def _rows(events: int, totals: int) -> str:
@@ -120,8 +115,8 @@ def list_(
     """List the archived runs, oldest first."""
     from tracekit import archive as archives
 
-    failures: list[Failure] = []
-    found = archives.entries(root, tag=tag or (), since=since or None, until=until or None, run=run, failures=failures)
+    listed = archives.listing(root, tag=tag or (), since=since or None, until=until or None, run=run)
+    found, failures = listed.entries, listed.failures
     if format_ == "json":
         _print_json([entry.to_json() for entry in found])
     else:
@@ -266,7 +261,6 @@ def prune(
 
     before = _day_before(older_than) if older_than else None
     most = _size(max_size) if max_size else None
-    failures: list[Failure] = []
     done = archives.prune(
         root,
         before=before,
@@ -275,7 +269,7 @@ def prune(
         run=run,
         keep=keep or (),
         dry_run=dry_run,
-        failures=failures,
+        partial=True,
     )
     word = "would remove" if dry_run else "removed"
     for entry in done.removed:
@@ -287,7 +281,7 @@ def prune(
     say(f"{_count(done.kept, 'run')}, {done.kept_bytes:,} bytes kept")
     if most is not None and done.kept_bytes > most:
         say(f"note: that is more than --max-size {max_size}: the rest is kept by --keep, --tag or --run")
-    finish(failures)
+    finish(done.failures)
 
 
 def _day_before(age: str) -> date:
@@ -321,10 +315,11 @@ def export(
     """Convert an archived run to any target of `tracekit convert`."""
     from tracekit import archive as archives
     from tracekit import pipeline
+    from tracekit.inputs import InputOptions
 
     entry = archives.find(root, entry_id)
     with progress(f"converting {entry.path}") as update:
-        done = pipeline.convert(entry.path, output, to=to, force=force, progress=update)
+        done = pipeline.convert(entry.path, output, InputOptions(progress=update), to=to, force=force)
     rows = _rows(done.written.events, done.written.totals)
     say(f"wrote {output}: {rows}, {done.written.path.stat().st_size:,} bytes")
     for reason, count in sorted(done.written.left_out.items()):

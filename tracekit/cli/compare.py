@@ -12,7 +12,7 @@ from tracekit.cli._common import EXIT_GATE, example, finish, output_width, print
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 _BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".txt": "text"}
 _TOP = 20
@@ -66,8 +66,9 @@ def compare(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Compare runs: faster, slower or the same, with what certainty, and the parts of the change to the ns."""
-    from tracekit import compare as comparing
     from tracekit import pipeline
+    from tracekit.compare import MET, VIOLATED, Limits, report_of
+    from tracekit.compare import compare as compare_runs
     from tracekit.inputs import refuse_inputs
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
@@ -76,13 +77,12 @@ def compare(
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     first, second = _sides(words or [], base or [], new or [], baseline, history=history)
-    limits = comparing.Limits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
+    limits = Limits(_percent("--min-effect", min_effect), _percent("--same-within", same_within))
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, [*first, *second])
-    failures: list[Failure] = []
     with progress("comparing") as update:
-        comparison = comparing.compare(
+        comparison = compare_runs(
             first,
             second,
             rules=fail_on or (),
@@ -90,12 +90,12 @@ def compare(
             history=history,
             format=reader,
             one_run=one_run,
-            failures=failures,
+            partial=True,
             progress=update,
         )
     if top is None:
         top = _TOP if form in ("text", "markdown") else 0
-    report = comparing.report_of(comparison, top=top)
+    report = report_of(comparison, top=top)
     width = output_width() if output == "-" else 0
     text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
     if output == "-":
@@ -106,14 +106,14 @@ def compare(
             file.write(text.encode("utf-8", "replace"))
     failed = False
     for checked in comparison.checked:
-        if checked.state != comparing.MET:
+        if checked.state != MET:
             say(f"{checked.state}: {checked.rule.text}: {checked.text}")
-            failed |= checked.state == comparing.VIOLATED or strict
+            failed |= checked.state == VIOLATED or strict
     if failed:
-        for failure in failures:
+        for failure in comparison.failures:
             print_error(failure.error)
         raise typer.Exit(EXIT_GATE)
-    finish(failures)
+    finish(comparison.failures)
 
 
 def _form(format_: str, output: str) -> str:

@@ -14,7 +14,9 @@ from tracekit.cli._common import Reading, example, expanded, finish, progress, s
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    from collections.abc import Sequence
+
+    from tracekit.errors import Failure
     from tracekit.pipeline import Conversion
 
 
@@ -38,29 +40,25 @@ def convert(
         raise UsageError(f"--for {viewer}: no such viewer", hint="one of: chrome, perfetto, speedscope")
     if not output.strip():
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
-    failures: list[Failure] = []
+    failures: Sequence[Failure]
     if output.endswith("/") or (Path(output).is_dir() and output != "-"):
-        _one_each(reading, Path(output), to=to, viewer=viewer, force=force, failures=failures)
+        failures = _one_each(reading, Path(output), to=to, viewer=viewer, force=force)
     elif output == "-":
-        _to_stdout(reading, to=to, viewer=viewer, failures=failures)
+        failures = _to_stdout(reading, to=to, viewer=viewer)
     else:
-        _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force, failures=failures))
+        failures = _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force))
     finish(failures)
 
 
-def _convert(
-    reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool, failures: list[Failure]
-) -> Conversion:
+def _convert(reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool) -> Conversion:
     from tracekit import pipeline
 
     with progress(f"converting {inputs[0]}") as update:
-        return pipeline.convert(
-            inputs, output, to=to, viewer=viewer, force=force, demangle=reading.demangle,
-            failures=failures, progress=update, **reading.words(),
-        )  # fmt: skip
+        return pipeline.convert(inputs, output, reading.input_options(update), to=to, viewer=viewer, force=force)
 
 
-def _tell(done: Conversion) -> None:
+def _tell(done: Conversion) -> Sequence[Failure]:
+    """Print what was written, and return the inputs that failed."""
     written = done.written
     size = written.path.stat().st_size
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
@@ -70,11 +68,14 @@ def _tell(done: Conversion) -> None:
     for note in written.notes:
         say(f"note: {note}")
     tell_ledger(done.ledgers)
+    return done.failures
 
 
-def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bool, failures: list[Failure]) -> None:
+def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bool) -> Sequence[Failure]:
+    failures: list[Failure] = []
     from tracekit import pipeline
-    from tracekit.inputs import Failure, expand
+    from tracekit.errors import Failure
+    from tracekit.inputs import expand
 
     to = to or "chrome"
     suffix = pipeline.writer_for("", to).suffixes[0]
@@ -90,21 +91,22 @@ def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bo
         taken.add(name)
         try:
             target = str(folder / f"{name}{suffix}")
-            one: list[Failure] = []
-            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force, failures=one))
+            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force))
         except TracekitError as err:
             if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
                 raise
             failures.append(Failure(item.name, err))
+    return failures
 
 
-def _to_stdout(reading: Reading, *, to: str, viewer: str, failures: list[Failure]) -> None:
+def _to_stdout(reading: Reading, *, to: str, viewer: str) -> Sequence[Failure]:
     if not to:
         raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         target = Path(folder) / "stdout"
-        done = _convert(reading, reading.inputs, str(target), to=to, viewer=viewer, force=True, failures=failures)
+        done = _convert(reading, reading.inputs, str(target), to=to, viewer=viewer, force=True)
         with target.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         tell_ledger(done.ledgers)
+        return done.failures

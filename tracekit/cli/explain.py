@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 
 @expanded
@@ -33,15 +32,8 @@ def explain(
             hint="tracekit explain run.csv kernel.total device.kernel_time",
         )
     *inputs, left, right = reading.inputs
-    failures: list[Failure] = []
     with progress(f"reading {inputs[0]}") as update:
-        trace = pipeline.read(
-            inputs,
-            demangle=reading.demangle,
-            failures=failures,
-            progress=update,
-            **replace(reading, inputs=inputs).words(),
-        )
+        trace = pipeline.read(inputs, reading.input_options(update))
     made = explained(trace, left, right)
     sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
-    finish(failures)
+    finish(trace.failures)

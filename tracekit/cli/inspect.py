@@ -12,7 +12,7 @@ from tracekit.errors import UsageError
 from tracekit.units import format_span
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 
 @expanded
@@ -26,18 +26,15 @@ def inspect(
 
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
-    failures: list[Failure] = []
     with progress(f"reading {reading.inputs[0]}") as update:
-        found = pipeline.inspect(
-            reading.inputs, failures=failures, demangle=reading.demangle, progress=update, **reading.words()
-        )
+        found = pipeline.inspect(reading.inputs, reading.input_options(update))
     if format_ == "json":
         import orjson
 
-        sys.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+        sys.stdout.write(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
-        print("\n\n".join(_text(entry) for entry in found["inputs"]))
-    finish(failures)
+        print("\n\n".join(_text(entry) for entry in found.inputs))
+    finish(found.failures)
 
 
 def _text(entry: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from tracekit.cli._common import example, finish, output_width, progress, say
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "text", ".md": "markdown"}
 
@@ -36,8 +36,8 @@ def query(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Query the inputs in SQL. DuckDB can read the inputs, and nothing else: pip install 'tracekit-gpu[query]'."""
-    from tracekit import query as queries
-    from tracekit.inputs import refuse_inputs
+    from tracekit.inputs import InputOptions, refuse_inputs
+    from tracekit.query import FORMS, ask, render, write
     from tracekit.render.base import RenderOptions
     from tracekit.writers.base import new_file
 
@@ -47,8 +47,8 @@ def query(
             f"-o {output}: the suffix names no output format", hint="choose one with --format csv, json ..."
         )
     form = format_ or _BY_SUFFIX.get(suffix, "text")
-    if form not in queries.FORMS:
-        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {', '.join(queries.FORMS)}")
+    if form not in FORMS:
+        raise UsageError(f"--format {form}: not an output format", hint=f"one of: {', '.join(FORMS)}")
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: not a unit", hint="one of: s, ms, us, ns")
     if _is_input(sql):
@@ -58,14 +58,13 @@ def query(
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, inputs)
-    failures: list[Failure] = []
     with (
         progress(f"reading {inputs[0]}") as update,
-        queries.ask(inputs, sql, format=reader, strict=strict, failures=failures, progress=update) as answer,
+        ask(inputs, sql, InputOptions(format=reader, strict=strict, partial=True, progress=update)) as answer,
     ):
         if form in ("text", "markdown"):
             width = output_width() if output == "-" else 0
-            text = queries.render(answer.reader.read_all(), form, RenderOptions(time_unit=unit, width=width))
+            text = render(answer.reader.read_all(), form, RenderOptions(time_unit=unit, width=width))
             if output == "-":
                 sys.stdout.write(text)
             else:
@@ -73,18 +72,18 @@ def query(
                     file.write(text.encode("utf-8", "replace"))
         elif output == "-":
             with tempfile.TemporaryFile() as whole:  # a failure in the middle must not leave half an answer in a pipe
-                queries.write(answer.reader, form, whole, answer.ledgers)
+                write(answer.reader, form, whole, answer.ledgers)
                 whole.seek(0)
                 shutil.copyfileobj(whole, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         else:
             with new_file(Path(output), force=force) as file:
-                queries.write(answer.reader, form, file, answer.ledgers)
+                write(answer.reader, form, file, answer.ledgers)
     for ledger in answer.ledgers:
         dropped = sum(ledger.dropped.values())
         if dropped:
             say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
-    finish(failures)
+    finish(answer.failures)
 
 
 def _is_input(word: str) -> bool:

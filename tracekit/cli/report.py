@@ -10,7 +10,7 @@ import typer
 from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 
 @expanded
@@ -24,14 +24,11 @@ def report(
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError
 
-    failures: list[Failure] = []
     if Path(output).exists() and not force:
         raise OutputExistsError(output)
     with progress(f"reading {reading.inputs[0]}") as update:
-        trace = pipeline.read(
-            reading.inputs, demangle=reading.demangle, failures=failures, progress=update, **reading.words()
-        )
+        trace = pipeline.read(reading.inputs, reading.input_options(update))
     pipeline.write_report(trace, output, force=force)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
-    finish(failures)
+    finish(trace.failures)

@@ -10,7 +10,7 @@ import typer
 from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, say
 
 if TYPE_CHECKING:
-    from tracekit.inputs import Failure
+    pass
 
 
 @expanded
@@ -47,15 +47,12 @@ def summary(
 
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
-    failures: list[Failure] = []
     views = pipeline.views_of(compat, view or ())
-    words = reading.words()
-    numbers, thresholds = _view_numbers(words["options"]), _thresholds(words["options"])
+    given = reading.options()
+    numbers, thresholds = _view_numbers(given), _thresholds(given)
+    how = replace(reading.input_options(), options=given)
     with progress(f"reading {reading.inputs[0]}") as update:
-        trace = pipeline.read(
-            reading.inputs, columns=pipeline.columns_of(views, compat), demangle=reading.demangle, failures=failures,
-            progress=update, **words,
-        )  # fmt: skip
+        trace = pipeline.read(reading.inputs, replace(how, columns=pipeline.columns_of(views, compat), progress=update))
     if top is None:
         top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
     options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat, **numbers)
@@ -66,7 +63,7 @@ def summary(
     if compat and format_ == "text":  # what the upstream prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
-    finish(failures)
+    finish(trace.failures)
 
 
 def _view_numbers(options: dict[str, str]) -> dict[str, Any]:

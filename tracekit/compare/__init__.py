@@ -30,7 +30,6 @@ from tracekit.compare._profile import Profile
 from tracekit.compare._report import Comparison, report_of
 from tracekit.compare._rules import MET, VIOLATED, CheckedRule, GateRule, check, parse_rule
 from tracekit.errors import UsageError
-from tracekit.inputs import Failure
 from tracekit.schema import Kind
 
 __all__ = [
@@ -67,13 +66,14 @@ def compare(
     history: bool = False,
     format: str = "",
     one_run: bool = False,
-    failures: list[Failure] | None = None,
+    partial: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
     """Return the comparison of two sides, each named as on the command line of `tracekit compare`.
 
     rules: gates, as texts or parsed. history: the base is a series in order of time, searched for change points; only
     its runs after the last change point are compared. Without `new` the result is the history alone.
+    partial: name the runs that cannot be read in the result; without it, the first one raises.
     Raises: TracekitError.
     """
     words = [[side] if isinstance(side, str) else list(side) for side in (base, new)]
@@ -97,7 +97,7 @@ def compare(
             if progress is not None:
                 progress((before + share * count) / total)
 
-        options = LoadOptions(format, one_run, failures, side_progress)
+        options = LoadOptions(format, one_run, partial, side_progress)
         loaded = load(runs, options) if runs else LoadedRuns([], [], [])
         sides.append(replace(loaded, notes=[*notes, *loaded.notes]))
         done += len(runs)
@@ -107,9 +107,10 @@ def compare(
         if trend.since and sides[1].profiles:
             sides[0] = replace(sides[0], profiles=sides[0].profiles[trend.since :], runs=sides[0].runs[trend.since :])
     names = (", ".join(words[0]), ", ".join(words[1]))
+    failures = tuple(failure for side in sides for failure in side.failures)
     if not sides[1].profiles:
-        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names)
-    return replace(_compared(sides, parsed, limits or Limits(), trend), names=names)
+        return Comparison(None, (), None, (), trend, tuple(sides[0].notes), names=names, failures=failures)
+    return replace(_compared(sides, parsed, limits or Limits(), trend), names=names, failures=failures)
 
 
 def _compared(sides: list[LoadedRuns], rules: list[GateRule], limits: Limits, trend: History | None) -> Comparison:

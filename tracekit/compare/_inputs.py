@@ -20,19 +20,19 @@ from pathlib import Path
 from tracekit import archive, pipeline
 from tracekit.archive import Entry
 from tracekit.compare._profile import COLUMNS, Profile, profile_of
-from tracekit.errors import AllInputsError, InputError, TracekitError, UsageError
-from tracekit.inputs import Failure, expand
+from tracekit.errors import AllInputsError, Failure, InputError, TracekitError, UsageError
+from tracekit.inputs import InputOptions, expand
 
 _PORT = re.compile(r"\d+(/|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Options of reading. format: a reader's name, "" to detect it. progress: called with the share done, 0..1."""
+    """How to read. format: a reader's name, "" for the guess. partial: name bad runs in the result; else they raise."""
 
     format: str = ""
     one_run: bool = False
-    failures: list[Failure] | None = None
+    partial: bool = False
     progress: Callable[[float], None] | None = None
 
 
@@ -48,11 +48,15 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRuns:
-    """The runs that could be read, each with its profile. notes: how folders were interpreted."""
+    """The runs that could be read, each with its profile, and those that could not.
+
+    notes: how folders were interpreted.
+    """
 
     profiles: list[Profile]
     runs: list[RunInput]
     notes: list[str]
+    failures: tuple[Failure, ...] = ()
 
 
 def find_runs(words: Sequence[str], options: LoadOptions) -> list[RunInput]:
@@ -195,11 +199,9 @@ def load(runs: Sequence[RunInput], options: LoadOptions) -> LoadedRuns:
         if options.progress is not None:
             options.progress((number + 1) / len(runs))
     if not read:
-        raise AllInputsError(failure.error for failure in failures)
-    if failures and options.failures is None:
+        raise AllInputsError(failures)
+    if failures and not options.partial:
         raise failures[0].error
-    if options.failures is not None:
-        options.failures.extend(failures)
     out: list[tuple[RunInput, Profile]] = []
     notes: list[str] = []
     for folder in dict.fromkeys(run.folder for run, _ in read):
@@ -212,11 +214,11 @@ def load(runs: Sequence[RunInput], options: LoadOptions) -> LoadedRuns:
             else:
                 notes.append(f"{folder}: read as {len(mine)} runs, one for each file or folder; --one-run joins them")
         out += mine
-    return LoadedRuns([profile for _, profile in out], [run for run, _ in out], notes)
+    return LoadedRuns([profile for _, profile in out], [run for run, _ in out], notes, tuple(failures))
 
 
 def _profile(run: RunInput, options: LoadOptions) -> Profile:
-    trace = pipeline.read(list(run.inputs), format=options.format, columns=COLUMNS)
+    trace = pipeline.read(list(run.inputs), InputOptions(format=options.format, columns=COLUMNS))
     return profile_of(trace, run.label)
 
 

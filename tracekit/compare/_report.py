@@ -23,6 +23,7 @@ from tracekit.compare._measure import (
 from tracekit.compare._parts import ChangePart, ChangeParts
 from tracekit.compare._profile import Amount, Profile
 from tracekit.compare._rules import CheckedRule, describe, percent
+from tracekit.errors import Failure
 from tracekit.report import Cell, Column, Report, ReportTable, Section
 from tracekit.units import Unit, format_span
 
@@ -54,11 +55,17 @@ class Comparison:
     notes: tuple[str, ...]
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     names: tuple[str, str] = ("", "")
+    failures: tuple[Failure, ...] = ()
+    """Runs that could not be read, among others that could."""
 
     @property
     def verdict(self) -> str:
         """Return "slower", "faster", "same" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
+
+    def report(self, *, top: int = 0) -> Report:
+        """Return the tables of the comparison. top: names in each table, 0 for all."""
+        return report_of(self, top=top)
 
 
 def report_of(comparison: Comparison, *, top: int = 0) -> Report:

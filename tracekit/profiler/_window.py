@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from tracekit import recorder
 from tracekit.profiler import _cupti
@@ -100,10 +100,10 @@ WRITERS: Final = {"json": "chrome", "pb": "paddle-pb", "fluid": "fluid-pb"}
 def read_windows(windows: list[Window]) -> Trace:
     """Return windows as one trace. Raises: TracekitError."""
     from tracekit import pipeline
+    from tracekit.inputs import InputOptions
 
-    failures: list[Any] = []
-    trace = pipeline.read(_logs(windows), failures=failures)
-    _print_failures(failures)
+    trace = pipeline.read(_logs(windows), InputOptions(partial=True))
+    _print_failures(trace.failures)
     return _joined(trace)
 
 
@@ -154,13 +154,13 @@ def save_windows(windows: list[Window], path: str | os.PathLike[str], format: st
     if format not in WRITERS:
         raise ValueError(f"format {format!r} is not one of 'json', 'pb'")
     from tracekit import pipeline
+    from tracekit.inputs import InputOptions
 
     target = Path(path)
     with contextlib.suppress(OSError):  # the writer reports a folder that cannot be made
         target.parent.mkdir(parents=True, exist_ok=True)
-    failures: list[Any] = []
-    pipeline.convert(_logs(windows), target, to=WRITERS[format], force=True, failures=failures)
-    _print_failures(failures)
+    done = pipeline.convert(_logs(windows), target, InputOptions(partial=True), to=WRITERS[format], force=True)
+    _print_failures(done.failures)
 
 
 class SharedLog:

@@ -1,6 +1,6 @@
 """SQL over the rows of any input, by DuckDB (extra `query`). Columns and examples: `docs/queries.md`.
 
-    query.query(["run.csv"], "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
+    tracekit.query("run.csv", "SELECT kind, sum(dur_ns) AS total_ns FROM events GROUP BY kind").to_pandas()
 
 Two views, `events` and `totals`, have the columns of `tracekit.schema`, and `entry`, `date` and `run_name`: the archive
 entry of a row (null for other inputs). tracekit reads the inputs and passes them to DuckDB. DuckDB itself cannot open a
@@ -10,13 +10,14 @@ file, load an extension or change a setting, and runs only one SELECT.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracekit.inputs import Failure, PathLike
+from tracekit.errors import Failure
+from tracekit.inputs import USUAL, InputOptions, PathLike
 from tracekit.query._engine import answered, checked_sql
 from tracekit.query._results import FORMS, plain, render, write
 from tracekit.query._tables import ARCHIVE_COLUMNS, tables
@@ -30,60 +31,34 @@ __all__ = ["ARCHIVE_COLUMNS", "FORMS", "Answer", "ask", "query", "render", "writ
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of an answer as a stream: `reader` yields each batch once. ledgers: of the inputs that were read."""
+    """The rows of an answer as a stream: `reader` yields each batch once.
+
+    ledgers: of the inputs that were read. failures: inputs that could not be read, among others that could.
+    """
 
     reader: pa.RecordBatchReader
-    ledgers: tuple[Ledger, ...] = field(default=())
+    ledgers: tuple[Ledger, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 @contextmanager
-def ask(
-    inputs: PathLike | Sequence[PathLike],
-    sql: str,
-    *,
-    format: str = "",
-    strict: bool = False,
-    demangle: bool = True,
-    options: Mapping[str, str] | None = None,
-    failures: list[Failure] | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> Iterator[Answer]:
+def ask(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> Iterator[Answer]:
     """Return a context with the answer to one SELECT over inputs: files of any format, folders, archives, URLs.
 
     Of archived files, only the columns and row groups that the query needs are read. Other inputs are first converted
     to one temporary file. Memory does not grow with the inputs: DuckDB uses a temporary folder for large intermediate
-    results. The other arguments are those of `pipeline.read`.
+    results.
     Raises: UsageError for anything but a SELECT over these views; MissingExtraError without DuckDB; TracekitError.
     """
     checked_sql(sql)
     with (
-        tables(
-            inputs,
-            totals=_TOTALS.search(sql) is not None,
-            format=format,
-            strict=strict,
-            demangle=demangle,
-            options=options,
-            failures=failures,
-            progress=progress,
-        ) as (events, totals, ledgers),
+        tables(inputs, totals=_TOTALS.search(sql) is not None, options=options) as (events, totals, ledgers, failures),
         answered(events, totals, sql) as reader,
     ):
-        yield Answer(plain(reader), ledgers)
+        yield Answer(plain(reader), ledgers, failures)
 
 
-def query(
-    inputs: PathLike | Sequence[PathLike],
-    sql: str,
-    *,
-    format: str = "",
-    strict: bool = False,
-    demangle: bool = True,
-    options: Mapping[str, str] | None = None,
-    failures: list[Failure] | None = None,
-) -> pa.Table:
+def query(inputs: PathLike | Sequence[PathLike], sql: str, options: InputOptions = USUAL) -> pa.Table:
     """Return the whole answer as a table. The arguments are those of `ask`. Raises: TracekitError."""
-    with ask(
-        inputs, sql, format=format, strict=strict, demangle=demangle, options=options, failures=failures
-    ) as answer:
+    with ask(inputs, sql, options) as answer:
         return answer.reader.read_all()

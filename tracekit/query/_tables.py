@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,8 +18,8 @@ from pyarrow.fs import FileSystem
 from tracekit import archive, pipeline, schema
 from tracekit.archive import Entry
 from tracekit.arrow import array
-from tracekit.errors import AllInputsError, InputError, ParseError
-from tracekit.inputs import Failure, PathLike
+from tracekit.errors import AllInputsError, Failure, InputError, ParseError
+from tracekit.inputs import InputOptions, PathLike
 from tracekit.trace import Ledger
 
 ArrowField: TypeAlias = "pa.Field[pa.DataType]"
@@ -41,20 +42,15 @@ def tables(
     inputs: PathLike | Sequence[PathLike],
     *,
     totals: bool,
-    format: str,
-    strict: bool,
-    demangle: bool,
-    options: Mapping[str, str] | None,
-    failures: list[Failure] | None,
-    progress: Callable[[float], None] | None,
-) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...]]]:
-    """Return a context with EVENTS as a dataset, TOTALS as a table (empty unless `totals`), and the ledgers.
+    options: InputOptions,
+) -> Iterator[tuple[ds.Dataset, pa.Table, tuple[Ledger, ...], tuple[Failure, ...]]]:
+    """Return a context with EVENTS as a dataset, TOTALS as a table (empty unless `totals`), ledgers and failures.
 
     Raises: TracekitError.
     """
     words = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     bad: list[Failure] = []
-    entries, others = _archived_and_others(words, format, bad)
+    entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
     with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []
@@ -64,7 +60,7 @@ def tables(
             path = entry.path
             if not entry.as_written or entry.schema != schema.VERSION:
                 path = str(Path(folder) / f"{number}.parquet")
-                pipeline.convert(entry.path, path, format="parquet", strict=strict)
+                pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
             if entry.table == "events":
                 fragments.append(_fragment(path, entry))
             if totals and entry.totals:
@@ -72,29 +68,18 @@ def tables(
             ledgers += entry.ledgers
         if others:
             path = str(Path(folder) / "others.parquet")
-            done = pipeline.convert(
-                others,
-                path,
-                to="parquet",
-                format=format,
-                strict=strict,
-                demangle=demangle,
-                options=options,
-                failures=bad,
-                progress=progress,
-            )
+            done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
+            bad += done.failures
             ledgers += done.ledgers
             if done.written.events or not done.written.totals:
                 fragments.append(_fragment(path, None))
             if totals and done.written.totals:
                 summed.append(_with_origin(_totals(path), None))
-        if bad and failures is None:
+        if bad and not options.partial:
             raise bad[0].error
-        if failures is not None:
-            failures.extend(bad)
         if not (entries or others):
-            raise AllInputsError(failure.error for failure in bad)
-        yield _dataset(fragments), pa.concat_tables([TOTALS.empty_table(), *summed]), tuple(ledgers)
+            raise AllInputsError(bad)
+        yield _dataset(fragments), pa.concat_tables([TOTALS.empty_table(), *summed]), tuple(ledgers), tuple(bad)
 
 
 def _archived_and_others(
@@ -110,7 +95,9 @@ def _archived_and_others(
         elif (entry := archive.entry_at(text)) is not None:
             entries.append(entry)
         elif _may_be_archive(text) and archive.is_archive(text):
-            entries += _unique(archive.entries(text, failures=bad), bad)
+            found = archive.listing(text)
+            bad += found.failures
+            entries += _unique(found.entries, bad)
         else:
             others.append(word)
     return entries, others

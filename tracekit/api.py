@@ -1,0 +1,225 @@
+"""The public functions of `import tracekit`: plain arguments, and errors that speak of these arguments.
+
+Each function that takes a trace also takes inputs (a path, a folder, a pattern, a URL, or several of them). Of inputs
+it reads only the columns that it needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from tracekit import pipeline
+from tracekit.compare import Comparison
+from tracekit.compare import compare as _compare
+from tracekit.errors import TracekitError
+from tracekit.explain import explain as _explain
+from tracekit.inputs import ALL, InputOptions, PathLike
+from tracekit.pipeline import Conversion, Inspection
+from tracekit.report import Report, Section
+from tracekit.selection import Selection
+from tracekit.trace import Trace
+from tracekit.views.base import ViewOptions
+from tracekit.writers.base import Written
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+TraceLike = Trace | PathLike | Sequence[PathLike]
+"""A trace, or what `read` accepts."""
+
+ARGUMENTS: Mapping[str, str] = {
+    "from": "format", "kind": "kinds", "rank": "ranks", "device": "devices", "stream": "streams", "step": "steps",
+    "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
+    "option": "options", "fail-on": "rules", "tag": "tags",
+}  # fmt: skip
+"""Options of the command line whose argument has another name."""
+
+
+def in_python(text: str) -> str:
+    """Return a sentence about options of the command line as one about arguments.
+
+    >>> in_python("--strict makes the first note an error")
+    'strict=True makes the first note an error'
+    >>> in_python("--from NAME skips the guess")
+    'format=NAME skips the guess'
+    >>> in_python("--view kernl: no such view")
+    'view kernl: no such view'
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        name = ARGUMENTS.get(found[1], found[1].replace("-", "_"))
+        if found[1] in ("strict", "force"):
+            return f"{name}=True"
+        return f"{name}={found[2]}" if found[2] else name
+
+    return re.sub(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([A-Z][A-Z:=]*)\b)?", argument, text)
+
+
+def spoken(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return the function with errors that speak of its arguments, not of options of the command line."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except TracekitError as err:
+            err.args = tuple(in_python(each) if isinstance(each, str) else each for each in err.args)
+            err.hint = in_python(err.hint)
+            raise
+
+    return wrapper
+
+
+@spoken
+def read(
+    inputs: PathLike | Sequence[PathLike],
+    *,
+    format: str = "",
+    selection: Selection = ALL,
+    strict: bool = False,
+    columns: frozenset[str] | None = None,
+    demangle: bool = True,
+    options: Mapping[str, str] | None = None,
+    partial: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Trace:
+    """Return the trace of one or several inputs: paths, folders, patterns, "-", URLs.
+
+    format: a reader's name (`tracekit formats`); "" lets the content decide. selection: keep only these rows. strict:
+    raise at the first note. columns: keep only these columns of EVENTS. demangle: make C++ names readable. options:
+    those of one format. partial: read the other inputs if one is bad, and name it in `Trace.failures`. progress: called
+    with the share done, 0..1.
+    Raises: TracekitError.
+    """
+    how = InputOptions(format, selection, strict, demangle, options or {}, columns, partial, progress=progress)
+    return pipeline.read(inputs, how)
+
+
+def _trace(source: TraceLike, columns: frozenset[str] | None = None) -> Trace:
+    return source if isinstance(source, Trace) else pipeline.read(source, InputOptions(columns=columns))
+
+
+@spoken
+def view(source: TraceLike, name: str, options: ViewOptions | None = None) -> Section:
+    """Return one view of a trace, for example "kernel". Raises: TracekitError, UsageError for an unknown name."""
+    compat = options.compat if options else ""
+    return pipeline.view(_trace(source, pipeline.columns_of([name], compat)), name, options)
+
+
+@spoken
+def summary(source: TraceLike, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
+    """Return the tables that `tracekit summary` prints: those of these views ("all": every table), or the usual ones.
+
+    Raises: TracekitError, UsageError for an unknown view.
+    """
+    compat = options.compat if options else ""
+    return pipeline.summary(
+        _trace(source, pipeline.columns_of(pipeline.views_of(compat, views), compat)), views=views, options=options
+    )
+
+
+@spoken
+def report(source: TraceLike, *, options: ViewOptions | None = None) -> Report:
+    """Return every view of a trace; `write_report` makes the page of it. Raises: TracekitError."""
+    return pipeline.report(_trace(source), options=options)
+
+
+@spoken
+def write_report(source: TraceLike, target: PathLike, *, form: str = "html", force: bool = False) -> None:
+    """Write the report of all views into a file, complete or not at all: an HTML page, or text, json, csv, markdown.
+
+    Raises: TracekitError.
+    """
+    pipeline.write_report(_trace(source), target, form=form, force=force)
+
+
+@spoken
+def convert(
+    source: PathLike | Sequence[PathLike],
+    target: PathLike,
+    *,
+    to: str = "",
+    format: str = "",
+    selection: Selection = ALL,
+    strict: bool = False,
+    demangle: bool = True,
+    options: Mapping[str, str] | None = None,
+    partial: bool = False,
+    force: bool = False,
+    viewer: str = "",
+    progress: Callable[[float], None] | None = None,
+) -> Conversion:
+    """Convert inputs into one file, as a stream: memory does not grow with the input.
+
+    to: a target's name; "" lets the target's suffix decide. force: replace a file that exists. viewer: "chrome",
+    "perfetto" or "speedscope", to respect its limits. The others are those of `read`. Nothing is left half-written.
+    Raises: TracekitError.
+    """
+    how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
+    return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer)
+
+
+@spoken
+def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
+    """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
+    return pipeline.write(trace, target, to=to, force=force, viewer=viewer)
+
+
+@spoken
+def inspect(
+    inputs: PathLike | Sequence[PathLike],
+    *,
+    format: str = "",
+    selection: Selection = ALL,
+    strict: bool = False,
+    options: Mapping[str, str] | None = None,
+    partial: bool = False,
+) -> Inspection:
+    """Return what each input is and holds, and the ledger of its records. Raises: TracekitError."""
+    how = InputOptions(format, selection, strict, options=options or {}, partial=partial)
+    return pipeline.inspect(inputs, how)
+
+
+@spoken
+def compare(
+    base: PathLike | Sequence[PathLike],
+    new: PathLike | Sequence[PathLike],
+    *,
+    rules: Sequence[str] = (),
+    history: bool = False,
+    format: str = "",
+    one_run: bool = False,
+    partial: bool = False,
+) -> Comparison:
+    """Return the comparison of two sides: runs, folders or patterns of repeats, archives.
+
+    rules: gates such as "step.p50 > 3%". The result has `verdict`, `changes` and `checked`; `report()` makes tables.
+    Raises: TracekitError.
+    """
+    sides = [[str(side)] if isinstance(side, (str, Path)) else [str(each) for each in side] for side in (base, new)]
+    return _compare(*sides, rules=rules, history=history, format=format, one_run=one_run, partial=partial)
+
+
+@spoken
+def query(inputs: PathLike | Sequence[PathLike], sql: str, *, format: str = "", strict: bool = False) -> pa.Table:
+    """Return the answer to one SELECT over the views `events` and `totals` of inputs or archives, as an Arrow table.
+
+    Raises: TracekitError; MissingExtraError without DuckDB.
+    """
+    from tracekit.query import query as answered
+
+    return answered(inputs, sql, InputOptions(format=format, strict=strict))
+
+
+@spoken
+def explain(source: TraceLike, left: str, right: str) -> Report:
+    """Return why two cells differ, in steps that add up. left, right: VIEW.COLUMN or VIEW.ROW.COLUMN.
+
+    Raises: TracekitError, UsageError for a cell that does not exist or has no definition.
+    """
+    return _explain(_trace(source), left, right)
