@@ -308,7 +308,7 @@ def api_page() -> str:
     """Return the page of the public functions and classes, which mkdocstrings fills."""
     names = [name for name in tracekit.__all__ if not name.startswith("_")]
     return "# Python API\n\nThe guide is [Python](python.md).\n\n" + "".join(
-        f"::: tracekit.{name}\n\n" for name in names
+        f"::: tracekit.{f'api.{name}' if inspect.isfunction(getattr(tracekit, name)) else name}\n\n" for name in names
     )
 
 
