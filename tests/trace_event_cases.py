@@ -11,6 +11,7 @@ from typing import Any
 
 from support import sure_of
 
+from tracekit.api import inspect
 from tracekit.readers.base import Head
 from tracekit.trace import Trace
 

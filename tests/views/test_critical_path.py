@@ -12,7 +12,7 @@ from tracekit.api import read
 from tracekit.errors import UsageError
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
-from tracekit.pipeline import read, render, summary
+from tracekit.pipeline import render, summary
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
