@@ -316,6 +316,27 @@ def test_only_allocated_memory_counts_as_peak() -> None:
     assert change(compare(file, file), "memory.peak").base == 4_096  # 2 MiB are reserved
 
 
+RANGE = [{"ts_ns": 0, "dur_ns": 5, "name": "setup", "kind": "user_range"}]
+"""A trace without steps, device work and operators."""
+
+
+def test_a_run_with_nothing_to_compare_is_named(tmp_path: Path) -> None:
+    base, new = write(tmp_path / "a.parquet", steps(6)), write(tmp_path / "b.parquet", RANGE)
+    found = compare.compare(base, new)
+    assert found.verdict == UNKNOWN
+    assert f"new: nothing to compare in {new}" in found.notes
+
+
+def test_a_history_counts_the_runs_without_its_metric(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{number}.parquet", steps(6)) for number in range(3)]
+    found = compare.compare([*files, write(tmp_path / "x.parquet", RANGE)], history=True)
+    assert found.history is not None
+    assert found.history.values[3] is None
+    notes = compare.report_of(found).sections[-1].notes
+    assert "1 run has no step.mean" in notes
+    assert "no change point in 3 runs; at least 8 runs are needed" in notes
+
+
 def test_a_steady_history_has_no_change_point(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     fill(root, [1.0] * 10)
