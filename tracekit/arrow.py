@@ -168,6 +168,12 @@ def texts(values: Values) -> list[str]:
     return found
 
 
+def binaries(values: Values) -> list[bytes]:
+    """Return the values of a binary column that has no null."""
+    found: list[Any] = values.to_pylist()
+    return found
+
+
 def optional_texts(values: Values) -> list[str | None]:
     """Return the values of a text column, None for null."""
     found: list[str | None] = values.to_pylist()

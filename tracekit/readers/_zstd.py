@@ -1,9 +1,9 @@
-"""A zstd file as a stream that notices when its last frame is cut: the library's reader ends there without a word."""
+"""A zstd file as a stream that notices when its last frame is cut; the library's own reader ends there silently."""
 
 from __future__ import annotations
 
 import io
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import zstandard
 
@@ -16,7 +16,7 @@ class ZstdStream(io.RawIOBase):
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._frame: Any = None
+        self._frame: zstandard.ZstdDecompressionObj | None = None
         self._ready = bytearray()
         self._damage: zstandard.ZstdError | None = None
 
@@ -43,7 +43,7 @@ class ZstdStream(io.RawIOBase):
                 except zstandard.ZstdError as err:
                     if not self._ready:
                         raise
-                    self._damage = err  # told with the next call: what came before the damage is whole
+                    self._damage = err  # raised by the next call: what came before the damage is whole
                     break
                 piece = b""
                 if self._frame.eof:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrow import Chunked, Column, DictColumn
 from tracekit.trace import Run
 
-Values = Any
+Values: TypeAlias = "Column | Chunked | npt.NDArray[np.generic] | str | int | float | None"
 """pyarrow array, numpy array, one value for all rows (str, int, float), or None for nulls."""
 
 BATCH_ROWS = 1 << 16
@@ -20,41 +22,42 @@ INT64_MAX = (1 << 63) - 1
 
 
 @lru_cache(maxsize=16)
-def _nulls(kind: pa.DataType, capacity: int) -> pa.Array:
-    return pa.nulls(capacity, kind)
+def _nulls(kind: pa.DataType, capacity: int) -> Column:
+    return arrow.nulls(capacity, kind)
 
 
-def nulls(kind: pa.DataType, count: int) -> pa.Array:
+def nulls(kind: pa.DataType, count: int) -> Column:
     """Return `count` nulls of the type; a slice of one shared array, since most columns of most batches are empty."""
     capacity = max(BATCH_ROWS, 1 << max(count - 1, 0).bit_length())
     return _nulls(kind, capacity).slice(0, count)
 
 
-def constant(value: str | int | float, kind: pa.DataType, count: int) -> pa.Array:
+def constant(value: str | int | float, kind: pa.DataType, count: int) -> Column:
     """Return `count` times the same value, as a dictionary of one entry where the type is text."""
     if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([value], pa.string()))
+        return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), arrow.array([value], pa.string()))
     if pa.types.is_string(kind):
         return pa.repeat(pa.scalar(value, kind), count)
-    return pa.array(np.full(count, value, kind.to_pandas_dtype()), kind)
+    return arrow.array(np.full(count, value, kind.to_pandas_dtype()), kind)
 
 
-def _column(values: Values, kind: pa.DataType, count: int) -> pa.Array:
+def _column(values: Values, kind: pa.DataType, count: int) -> Column:
     if values is None:
         return nulls(kind, count)
     if isinstance(values, (str, int, float)):
         return constant(values, kind, count)
     if isinstance(values, np.ndarray):
-        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if values.type == kind:
-        return values
+        return arrow.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
+    column: Column = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+    if column.type == kind:
+        return column
     if pa.types.is_dictionary(kind):
-        if pa.types.is_dictionary(values.type):
-            return pa.DictionaryArray.from_arrays(values.indices.cast(pa.int32()), values.dictionary.cast(pa.string()))
-        return values.cast(pa.string()).dictionary_encode()
-    return values.cast(kind)
+        if not pa.types.is_dictionary(column.type):
+            return arrow.encoded(column.cast(pa.string()))
+        own = arrow.encoded(column)
+        return pa.DictionaryArray.from_arrays(own.indices.cast(pa.int32()), own.dictionary.cast(pa.string()))
+    converted: Column = column.cast(kind)
+    return converted
 
 
 def event_batch(count: int, columns: Mapping[str, Values]) -> pa.RecordBatch:
@@ -79,16 +82,16 @@ def _batch(want: pa.Schema, count: int, columns: Mapping[str, Values]) -> pa.Rec
 
 
 class RowBuilder:
-    """Rows one by one, for small tables and odd rows; `take()` gives them as a batch and starts anew."""
+    """Rows one by one, for small tables and odd rows; `take()` returns them as a batch and starts anew."""
 
     def __init__(self, table: str = "events") -> None:
         self._schema = schema.EVENTS if table == "events" else schema.TOTALS
-        self._rows: list[Mapping[str, Any]] = []
+        self._rows: list[Mapping[str, object]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, **row: Any) -> None:
+    def add(self, **row: object) -> None:
         """Add a row; columns that are not named are null."""
         self._rows.append(row)
 
@@ -99,7 +102,7 @@ class RowBuilder:
         for name in {name for row in rows for name in row}:
             kind = self._schema.field(name).type
             plain = pa.string() if pa.types.is_dictionary(kind) else kind
-            columns[name] = pa.array([row.get(name) for row in rows], plain)
+            columns[name] = arrow.array([row.get(name) for row in rows], plain)
         return _batch(self._schema, len(rows), columns)
 
 
@@ -133,12 +136,12 @@ class IdTable:
         return known
 
 
-def map_texts(column: pa.Array, change: Callable[[str], str | None]) -> pa.DictionaryArray:
+def map_texts(column: Column, change: Callable[[str], str | None]) -> DictColumn:
     """Return a dictionary array with each distinct text changed once; a change to None makes null."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    texts = [None if t is None else change(t) for t in encoded.dictionary.to_pylist()]
-    values = pa.array(texts, pa.string())
+    encoded = arrow.encoded(column)
+    texts = [None if t is None else change(t) for t in arrow.optional_texts(encoded.dictionary)]
+    values = arrow.array(texts, pa.string())
     if values.null_count or len(set(texts)) < len(texts):
         # A dictionary may hold neither nulls nor the same text twice: encode anew, through the distinct values only.
-        return values.dictionary_encode().take(encoded.indices.cast(pa.int32()))
+        return arrow.encoded(arrow.encoded(values).take(encoded.indices.cast(pa.int32())))
     return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), values)

@@ -23,8 +23,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrow import Column, DictColumn, pc
 from tracekit.readers._demangle_child import LONGEST
 from tracekit.readers.builder import map_texts
 from tracekit.trace import Ledger
@@ -117,18 +118,18 @@ class Demangler:
             self._known[text] = known
         return known
 
-    def columns(self, names: pa.Array) -> tuple[pa.DictionaryArray, pa.DictionaryArray | None]:
+    def columns(self, names: Column) -> tuple[DictColumn, DictColumn | None]:
         """Return the columns name and raw_name of a text column (string or dictionary, nulls stay null).
 
         raw_name is null where it equals the name; None when nothing differs. Each distinct text is demangled once.
         """
-        encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+        encoded = arrow.encoded(names)
         encoded = pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), encoded.dictionary.cast(pa.string()))
         if not self._enabled or not pc.any(pc.starts_with(encoded.dictionary, "_")).as_py():
             return encoded, None
         pairs: dict[str, Pair] = {}
         left = BATCH_TEXT_BYTES
-        for text in encoded.dictionary.to_pylist():
+        for text in arrow.optional_texts(encoded.dictionary):
             if text is None or text in pairs:
                 continue
             pair = self.one(text)
@@ -274,8 +275,11 @@ def _start_child() -> _Child | None:
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(script), library],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, close_fds=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            close_fds=True,
+        )
     except OSError:
         return None
     child = _Child(process)

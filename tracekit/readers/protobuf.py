@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrow import DictColumn
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
@@ -28,7 +29,7 @@ EPOCH_NS = 10**18
 
 
 class What(Enum):
-    """What the walker met: begin and end of a level, a field, bytes that are no message, the end of a cut file."""
+    """Kinds of events: begin and end of a level, a field, bytes that are no message, the end of a cut file."""
 
     OPEN = 0
     CLOSE = 1
@@ -39,13 +40,17 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """One thing the walker met. `value` is bytes (text, message), int (varint), or None; `at` its byte in the file."""
+    """An event of the walker. `at`: its byte in the file.
+
+    value: bytes (text, message) or int (varint) of a field; of CUT whether it is within a field. reason: of DAMAGE.
+    """
 
     what: What
     level: str
     number: int = 0
-    value: Any = None
+    value: bytes | int | None = None
     at: int = 0
+    reason: str = ""
 
 
 class _Cut(Exception):
@@ -138,7 +143,7 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
             tag = data.varint()
             number, wire = tag >> 3, tag & 7
             below = enter.get(level, {}).get(number)
-            value: Any = None
+            value: bytes | int
             if not number or number > 1 << 29:
                 raise _Bad
             if wire == 0:
@@ -153,7 +158,7 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
                     continue
                 if length > MAX_MESSAGE_BYTES:
                     data.skip(length)
-                    yield Met(What.DAMAGE, level, number, "larger than 64 MiB", start)
+                    yield Met(What.DAMAGE, level, number, at=start, reason="larger than 64 MiB")
                     continue
                 value = data.take(length)
             elif wire in (1, 5):
@@ -163,7 +168,7 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
             if end is not None and data.at > end:
                 raise _Bad
         except _Bad:
-            yield Met(What.DAMAGE, level, 0, "no protobuf message", start)
+            yield Met(What.DAMAGE, level, at=start, reason="no protobuf message")
             if end is None or data.at > end:
                 break
             try:
@@ -179,17 +184,17 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
         yield Met(What.CLOSE, level, at=data.at)
 
 
-def fields(data: bytes, most: int = 64) -> list[tuple[int, int, Any]]:
+def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
     """Return number, wire type and value of the first fields of a message, for sniffers.
 
     Raises: ValueError where the bytes are no message. A field that the bytes cut off is left away.
     """
-    found: list[tuple[int, int, Any]] = []
+    found: list[tuple[int, int, bytes | int]] = []
     met = walk([data], {})
     for item in met:
         if item.what is What.DAMAGE:
             raise ValueError("no protobuf message")
-        if item.what is What.FIELD:
+        if item.what is What.FIELD and isinstance(item.value, (bytes, int)):
             wire = 0 if isinstance(item.value, int) else 2
             found.append((item.number, wire, item.value))
             if len(found) == most:
@@ -198,12 +203,12 @@ def fields(data: bytes, most: int = 64) -> list[tuple[int, int, Any]]:
 
 
 def good_range(start: int, end: int) -> bool:
-    """Tell whether both ends are times that a trace can hold, in order."""
+    """Return whether both ends are times that a trace can hold, in order."""
     return 0 <= start <= end < MAX_NS
 
 
 def tell_cut(ledger: Ledger, met: Met) -> None:
-    """Count a record that the end of the file, or damage, cost."""
+    """Count a record that is lost at the end of the file, or by damage."""
     where = f"byte {met.at}"
     if met.what is What.CUT and not met.value:
         ledger.note("cut", "the file ends within a message: what stands before is read", where=where)
@@ -212,19 +217,19 @@ def tell_cut(ledger: Ledger, met: Met) -> None:
     if met.what is What.CUT:
         ledger.drop("torn-row", where=where, text="dropped: the file ends within a record")
     else:
-        ledger.drop("damaged", where=where, text=f"dropped: {met.value}, up to the end of what holds it")
+        ledger.drop("damaged", where=where, text=f"dropped: {met.reason}, up to the end of what holds it")
 
 
-def text_column(values: list[bytes], ledger: Ledger) -> pa.DictionaryArray:
+def text_column(values: list[bytes], ledger: Ledger) -> DictColumn:
     """Return names as a dictionary column; bytes that are not UTF-8 become U+FFFD, with a note."""
-    encoded = pa.array(values, pa.binary()).dictionary_encode()
+    encoded = arrow.encoded(arrow.array(values, pa.binary()))
     texts: dict[str, int] = {}
     codes: list[int] = []
-    for value in encoded.dictionary.to_pylist():
+    for value in arrow.binaries(encoded.dictionary):
         text = plain(value, ledger)
         codes.append(texts.setdefault(text, len(texts)))
     indices = np.array(codes, np.int32)[encoded.indices.to_numpy()] if len(values) else np.empty(0, np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(texts), pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, arrow.array(list(texts), pa.string()))
 
 
 def plain(value: bytes, ledger: Ledger | None = None) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, Protocol, Self
 
 import numpy as np
 
@@ -40,10 +40,25 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
+class SupportsRead(Protocol):
+    """Anything that bytes can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, all that is left for a negative one; nothing at the end."""
+
+
+class Stream(SupportsRead, Protocol):
+    """Decompressed bytes of an input."""
+
+    def close(self) -> None:
+        """Close the file too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a sniffer sees: at most 64 KiB of the decompressed, UTF-8 text or bytes, the name, and an SQLite's tables.
+    """The part of an input that sniffers see: at most 64 KiB, its name, and the names of an SQLite file's tables.
 
+    data: decompressed, text as UTF-8.
     complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
     """
 
@@ -95,7 +110,7 @@ class Source:
             self._temporary = None
 
     def size_bytes(self) -> int:
-        """Return the size of the input as it lies there."""
+        """Return the size of the input in bytes, compressed or not."""
         return self.path.stat().st_size
 
     def share_read(self) -> float:
@@ -105,7 +120,7 @@ class Source:
         return self._file.tell() / max(self.size_bytes(), 1)
 
     def sha256(self) -> str:
-        """Return the fingerprint of the input as it lies there."""
+        """Return the SHA-256 of the input, compressed or not."""
         digest = hashlib.sha256()
         with self._open() as file:
             while chunk := file.read(BLOCK_BYTES):
@@ -113,7 +128,7 @@ class Source:
         return digest.hexdigest()
 
     def head(self) -> Head:
-        """Return what sniffers see. Raises: InputError when the input cannot be opened or decompressed at all."""
+        """Return the head for sniffers. Raises: InputError when the input cannot be opened or decompressed at all."""
         if self._head is None:
             with closing(self.binary()) as stream:
                 data, err = _read_part(stream, HEAD_BYTES + 1)
@@ -131,7 +146,7 @@ class Source:
             self._head = Head(Path(self.name).name, data, complete, is_text(data), tables)
         return self._head
 
-    def binary(self) -> BinaryIO:
+    def binary(self) -> Stream:
         """Return the decompressed bytes as a stream. Raises: InputError."""
         file = self._file = self._open()
         magic = file.read(4)
@@ -141,13 +156,12 @@ class Source:
 
             stream = igzip.GzipFile(fileobj=file, mode="rb")
             stream.myfileobj = file  # closing the stream then closes the file, as for a name
-            return cast(BinaryIO, stream)
-        if magic == ZSTD_MAGIC:
-            return cast(BinaryIO, ZstdStream(file))
-        return file
+            opened: Stream = stream
+            return opened
+        return ZstdStream(file) if magic == ZSTD_MAGIC else file
 
     def chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-        """Give the decompressed bytes in pieces of at most `size`; a damaged end is noted and ends the input."""
+        """Yield the decompressed bytes in pieces of at most `size`; a damaged end is noted and ends the input."""
         with closing(self.binary()) as stream:
             count = 0
             while True:
@@ -183,7 +197,7 @@ class Source:
                 tail = (tail + chunk)[-size:]
 
     def _salvaged(self, skip: int) -> Iterator[bytes]:
-        """Give what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
+        """Yield what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
         with self._open() as file:
             if file.read(2) != GZIP_MAGIC:
                 return
@@ -203,11 +217,11 @@ class Source:
                         unpack = zlib.decompressobj(wbits=31)
 
     def text_chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-        """Give the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
+        """Yield the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
         return as_utf8(self.chunks(ledger, size), ledger)
 
     def line_blocks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[LineBlock]:
-        """Give the text in blocks of whole lines of about `size` bytes, as clean UTF-8.
+        """Yield the text in blocks of whole lines of about `size` bytes, as clean UTF-8.
 
         A line beyond 16 MiB counts as one record, dropped. Bytes that are not UTF-8 become U+FFFD, with a note.
         """
@@ -294,21 +308,22 @@ def _damage() -> tuple[type[Exception], ...]:
     import zstandard
     from isal import igzip_lib
 
-    # Its stubs call the class an instance.
-    return (EOFError, zlib.error, OSError, zstandard.ZstdError, cast(type[Exception], igzip_lib.IsalError))
+    isal_error: object = igzip_lib.IsalError  # its stubs call the class an instance
+    found = (EOFError, zlib.error, OSError, zstandard.ZstdError)
+    return (*found, isal_error) if isinstance(isal_error, type) and issubclass(isal_error, Exception) else found
 
 
 _DAMAGE = _damage()
-"""What the decompressors raise for damaged or cut data; gzip's BadGzipFile is an OSError."""
+"""Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError."""
 
 
 def open_source(name: str) -> Source:
-    """Return the source that a user's word names: a path, "-" for stdin, or a URL that fsspec knows.
+    """Return the source for an input: a path, "-" for stdin, or a URL that fsspec knows.
 
     Raises: InputError, MissingExtraError.
     """
     if name == "-":
-        return _spooled("stdin", cast(BinaryIO, sys.stdin.buffer))
+        return _spooled("stdin", sys.stdin.buffer)
     if "://" in name:
         try:
             import fsspec
@@ -338,7 +353,7 @@ def open_source(name: str) -> Source:
     return Source(name, path)
 
 
-def _spooled(name: str, stream: BinaryIO) -> Source:
+def _spooled(name: str, stream: SupportsRead) -> Source:
     folder = tempfile.TemporaryDirectory(prefix="tracekit-")
     path = Path(folder.name) / "input"
     with path.open("wb") as out:
@@ -358,7 +373,7 @@ def _cannot_open(name: str, err: OSError) -> InputError:
     return InputError(f"{name}: cannot be read ({err.strerror or err})")
 
 
-def _read_part(stream: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
+def _read_part(stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
     """Return up to `size` bytes, and what ended the reading early: bytes before the damage are whole."""
     out = io.BytesIO()
     read = getattr(stream, "read1", stream.read)  # read() would lose what it had when the damage comes
@@ -373,7 +388,7 @@ def _read_part(stream: BinaryIO, size: int) -> tuple[bytes, Exception | None]:
     return out.getvalue(), None
 
 
-def _read_up_to(stream: BinaryIO, count: int) -> bytes:
+def _read_up_to(stream: SupportsRead, count: int) -> bytes:
     data, err = _read_part(stream, count)
     if err is not None and not data:
         raise err

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrow import Column, pc
 from tracekit.readers.builder import event_batch, map_texts, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
 
-Columns = dict[str, pa.Array]
+Columns = dict[str, Column]
 Upgrade = Callable[[str, Columns], Columns]
 """(table, columns of version n) -> columns of version n + 1. table: "events" or "totals"."""
 
 UPGRADES: Mapping[int, Upgrade] = {}
 """By the version they begin at. A column that a version only added needs no function: it is null in older files."""
+
+
+def known_versions() -> str:
+    """Return the versions of the schema that can be read, for errors."""
+    return f"1 to {schema.VERSION}" if schema.VERSION > 1 else "1"
 
 
 def upgraded(table: str, columns: Columns, version: int) -> Columns:
@@ -28,14 +32,14 @@ def upgraded(table: str, columns: Columns, version: int) -> Columns:
     return columns
 
 
-def conform(table: str, columns: Mapping[str, pa.Array], count: int, first_source: int) -> pa.RecordBatch:
+def conform(table: str, columns: Mapping[str, Column], count: int, first_source: int) -> pa.RecordBatch:
     """Return a batch of the schema; sources count from `first_source`; columns that are not there are null.
 
     Raises: ValueError (pa.ArrowInvalid is one) for what the schema cannot hold: wrong types, nulls where none may be,
     kinds and texts that are none.
     """
     want = schema.EVENTS if table == "events" else schema.TOTALS
-    known: dict[str, Any] = {name: column for name, column in columns.items() if name in want.names}
+    known = {name: column for name, column in columns.items() if name in want.names}
     for column in known.values():
         column.validate(full=True)
     if first_source and "source" in known:
@@ -49,20 +53,20 @@ def conform(table: str, columns: Mapping[str, pa.Array], count: int, first_sourc
 
 
 def _with_true_kinds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Raise ValueError for a kind that is none; one that only stands in the dictionary unused does no harm."""
-    kinds: pa.DictionaryArray = batch.column("kind")
-    strange = [k for k in kinds.dictionary.to_pylist() if k not in schema.KINDS]
-    if not strange:
+    """Raise ValueError for a kind that is not in the list; an unused one in the dictionary does no harm."""
+    kinds = arrow.encoded(batch.column("kind"))
+    texts = arrow.optional_texts(kinds.dictionary)
+    if all(text in schema.KINDS for text in texts):
         return batch
-    used = set(pc.unique(kinds.indices).to_pylist()) - {None}
-    bad = [k for code, k in enumerate(kinds.dictionary.to_pylist()) if k not in schema.KINDS and code in used]
+    used = set(arrow.codes(kinds).tolist())
+    bad = [text for code, text in enumerate(texts) if text not in schema.KINDS and code in used]
     if bad:
         raise ValueError(f"kind {bad[0]!r} is not in the list")
     cleaned = map_texts(kinds, lambda text: text if text in schema.KINDS else None)
     return batch.set_column(batch.schema.get_field_index("kind"), batch.schema.field("kind"), cleaned)
 
 
-def run_from_json(data: Any) -> Run:
+def run_from_json(data: object) -> Run:
     """Return the run that `Run.to_json` wrote. Raises: ValueError, TypeError or KeyError for what is none."""
     if not isinstance(data, dict):
         raise TypeError("the facts of the run are no object")
@@ -82,7 +86,7 @@ def run_from_json(data: Any) -> Run:
     return run
 
 
-def with_ledgers(run: Run, ledgers: list[dict[str, Any]], path: str, reader: str) -> Run:
+def with_ledgers(run: Run, ledgers: list[dict[str, object]], path: str, reader: str) -> Run:
     """Return the run whose sources carry the ledgers of the conversion that made the file ("archived_ledgers").
 
     A run without sources gets the file itself as one. ledgers: as `Ledger.to_json` gives them; oldest first.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrow import Column
 from tracekit.trace import Ledger
 
 NON_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -18,7 +18,7 @@ NON_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infi
 
 _OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RANGE = {pa.int32(): (-(1 << 31), (1 << 31) - 1), pa.int64(): (-(1 << 63), (1 << 63) - 1)}
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 class OddRows:
@@ -61,15 +61,15 @@ class OddRows:
         ledger.kept += 1
         self._rows[table].append(row)
 
-    def take(self) -> Iterator[tuple[str, dict[str, pa.Array], int]]:
-        """Give (table, columns, number of rows) for each table that has rows, and start anew."""
+    def take(self) -> Iterator[tuple[str, dict[str, Column], int]]:
+        """Yield (table, columns, number of rows) for each table that has rows, and start anew."""
         for table, rows in self._rows.items():
             if rows:
                 want = schema.EVENTS if table == "events" else schema.TOTALS
                 columns = {}
                 for field in want:
                     kind = pa.string() if field.type == schema.TEXT else field.type
-                    columns[field.name] = pa.array([row.get(field.name) for row in rows], kind)
+                    columns[field.name] = arrow.array([row.get(field.name) for row in rows], kind)
                 yield table, columns, len(rows)
         self._rows = {"totals": [], "events": []}
 
@@ -79,6 +79,7 @@ def _row(table: str, values: dict[str, msgspec.Raw], number: int) -> Row:
     want = schema.EVENTS if table == "events" else schema.TOTALS
     row: Row = {}
     strange: dict[str, str] = {}
+    args: str | None = None
     for key, raw in values.items():
         text = str(raw, "utf-8")
         if text == "null":
@@ -87,7 +88,7 @@ def _row(table: str, values: dict[str, msgspec.Raw], number: int) -> Row:
         if index < 0:
             strange[key] = text
         elif key == "args":
-            row[key] = _args(text)
+            row[key] = args = _args(text)
         else:
             row[key] = _value(key, text, want.field(index).type)
     if table == "events":
@@ -101,11 +102,11 @@ def _row(table: str, values: dict[str, msgspec.Raw], number: int) -> Row:
     if missing := [f.name for f in want if not f.nullable and f.name not in row]:
         raise ValueError(f"{missing[0]} is missing")
     if strange:
-        row["args"] = _with(row.get("args"), strange)
+        row["args"] = _with(args, strange)
     return row
 
 
-def _value(key: str, text: str, kind: pa.DataType) -> Any:
+def _value(key: str, text: str, kind: pa.DataType) -> int | float | str:
     try:
         if kind in _RANGE:
             number = _integer(text)

@@ -17,20 +17,20 @@ Not supported: several of our files joined by `cat` (name them all instead).
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrow import Column, pc
 from tracekit.errors import ParseError, UnsupportedVersionError
-from tracekit.readers.archive._conform import conform, renumbered, run_from_json, upgraded, with_ledgers
+from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.archive._jsonl_rows import OddRows
 from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.source import MAX_LINE_BYTES, LineBlock, Source
@@ -113,18 +113,21 @@ class _Reading:
         self.run = Run()
         self._version = schema.VERSION
         self._head = False
-        self._end: dict[str, Any] | None = None
+        self._end: dict[str, object] | None = None
         self._seen = {"events": 0, "totals": 0}
 
     def take_facts(self, line: bytes, where: str) -> None:
         """Take the run of a header or an end line. Raises: ParseError, UnsupportedVersionError."""
         facts = self._facts(line, where)
         try:
-            self.run = with_ledgers(run_from_json(facts["run"]), facts.get("ledger", []), self._name, NAME)
+            ledgers = facts.get("ledger", [])
+            if not isinstance(ledgers, list):
+                raise TypeError("the ledgers are no list")
+            self.run = with_ledgers(run_from_json(facts["run"]), ledgers, self._name, NAME)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as err:
             raise ParseError(self._name, where, f"the facts of the run cannot be read ({err})") from err
 
-    def _facts(self, line: bytes, where: str) -> dict[str, Any]:
+    def _facts(self, line: bytes, where: str) -> dict[str, object]:
         try:
             # Not msgspec: names of files may hold lone surrogates, which only json reads back.
             facts = json.loads(line)
@@ -155,7 +158,7 @@ class _Reading:
             self._ledger.events_out += batch.num_rows
 
     def _rows(self, block: LineBlock) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a block; the header and the end line are taken off first, so that the rest is one table."""
+        """Yield the rows of a block; the header and the end line are taken off first, so that the rest is one table."""
         data, line = block.data, block.line
         if data.startswith(FACTS):
             head, newline, data = data.partition(b"\n")
@@ -235,27 +238,25 @@ class _Reading:
 
 def _version(name: str, version: object) -> int:
     if not isinstance(version, int) or not 1 <= version <= schema.VERSION:
-        raise UnsupportedVersionError(
-            name, str(version), f"1 to {schema.VERSION}" if schema.VERSION > 1 else "1",
-            hint="a newer tracekit wrote this file: pip install --upgrade tracekit-gpu",
-        )  # fmt: skip
+        hint = "a newer tracekit wrote this file: pip install --upgrade tracekit-gpu"
+        raise UnsupportedVersionError(name, str(version), known_versions(), hint=hint)
     return version
 
 
-def _columns(data: bytes, lines: int, number: int) -> tuple[dict[str, pa.Array], int]:
+def _columns(data: bytes, lines: int, number: int) -> tuple[dict[str, Column], int]:
     """Return the columns that occur in a block of events, and its rows.
 
     Raises: one of _FAILS where a line is not as writers/jsonl.py writes it.
     """
-    args: pa.Array | None = None
+    args: Column | None = None
     if b',"args":' in data:
         data, args = _without_args(data)
     options = pj.ReadOptions(use_threads=False, block_size=len(data) + 1)
-    table = pj.read_json(pa.BufferReader(data), options, _PARSE).combine_chunks()
+    table = pj.read_json(io.BytesIO(data), options, _PARSE).combine_chunks()
     if table.num_rows != lines:
         raise ValueError("empty lines, or several objects on one")
     columns = {
-        name: column.chunk(0)
+        name: column.chunks[0]
         for name, column in zip(table.schema.names, table.columns, strict=True)
         if column.null_count < lines
     }
@@ -263,14 +264,14 @@ def _columns(data: bytes, lines: int, number: int) -> tuple[dict[str, pa.Array],
         columns["args"] = args
     own, source = columns.get("event_id"), columns.get("source")
     if own is None or own.null_count:
-        ids = pa.array(np.arange(number, number + lines))
+        ids = arrow.array(np.arange(number, number + lines))
         columns["event_id"] = ids if own is None else pc.coalesce(own, ids)
     if source is None or source.null_count:
-        columns["source"] = pa.array(np.zeros(lines, np.int32)) if source is None else source.fill_null(0)
+        columns["source"] = arrow.array(np.zeros(lines, np.int32)) if source is None else pc.fill_null(source, 0)
     return columns, lines
 
 
-def _without_args(data: bytes) -> tuple[bytes, pa.Array]:
+def _without_args(data: bytes) -> tuple[bytes, Column]:
     """Return the lines without their last key, "args", and its values as text.
 
     Inside a JSON string a quote has its backslash, so the bytes looked for are a key. Whether it is the last one of
@@ -289,7 +290,7 @@ def _without_args(data: bytes) -> tuple[bytes, pa.Array]:
     if list(map(bytes, raws)) != there:
         raise ValueError("args is not the last key")
     texts = [None if tail is None else _object(tail) for tail in tails]
-    return b"\n".join(heads) + b"\n", pa.array(texts, pa.binary()).cast(pa.string())
+    return b"\n".join(heads) + b"\n", arrow.array(texts, pa.binary()).cast(pa.string())
 
 
 def _object(raw: bytes) -> bytes | None:

@@ -24,27 +24,24 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
 from tracekit import schema
+from tracekit.arrow import pc
 from tracekit.errors import ParseError, UnsupportedVersionError
-from tracekit.readers.archive._conform import conform, renumbered, run_from_json, upgraded, with_ledgers
+from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
 MAGIC = b"PAR1"
-FACT_KEYS = (
-    "tracekit.schema", "tracekit.table", "tracekit.version", "tracekit.run", "tracekit.ledger", "tracekit.totals",
-    "tracekit.archive",
-)  # fmt: skip
+_FACTS = ("schema", "table", "version", "run", "ledger", "totals", "archive")
+FACT_KEYS = tuple(f"tracekit.{name}" for name in _FACTS)
 """In the order in which their checksum is taken."""
 
 _BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
@@ -125,10 +122,8 @@ def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Le
     have = set(file.schema_arrow.names)
     table = next((table for table, names in TELLING.items() if have.issuperset(names)), "")
     if not table:
-        raise ParseError(
-            name, "", "a Parquet file, but no archive of tracekit: neither its metadata nor its columns are ours",
-            hint="`tracekit convert TRACE -o archive.parquet` makes one",
-        )  # fmt: skip
+        reason = "a Parquet file, but no archive of tracekit: neither its metadata nor its columns are ours"
+        raise ParseError(name, "", reason, hint="`tracekit convert TRACE -o archive.parquet` makes one")
     ledger.note(
         "facts-lost",
         "another program wrote this archive anew and lost its facts: the rows are read as they stand, unverified; "
@@ -164,10 +159,8 @@ def _version(name: str, text: bytes) -> int:
     except ValueError as err:
         raise ParseError(name, "footer", f"the version of the schema is {text[:20]!r}, no number", hint=HINT) from err
     if not 1 <= version <= schema.VERSION:
-        raise UnsupportedVersionError(
-            name, str(version), f"1 to {schema.VERSION}" if schema.VERSION > 1 else "1",
-            hint="a newer tracekit wrote this archive: pip install --upgrade tracekit-gpu",
-        )  # fmt: skip
+        hint = "a newer tracekit wrote this archive: pip install --upgrade tracekit-gpu"
+        raise UnsupportedVersionError(name, str(version), known_versions(), hint=hint)
     return version
 
 
@@ -198,10 +191,10 @@ def _checked(name: str, path: Path, file: pq.ParquetFile, texts: Mapping[str, by
     return False
 
 
-def _facts(texts: Mapping[str, bytes]) -> tuple[Run, str, list[dict[str, Any]]]:
+def _facts(texts: Mapping[str, bytes]) -> tuple[Run, str, list[dict[str, object]]]:
     """Return the run, which table the file holds, and the ledgers of the conversion that made it."""
     run = run_from_json(json.loads(texts["tracekit.run"]))
-    ledgers: list[dict[str, Any]] = json.loads(texts["tracekit.ledger"])
+    ledgers: list[dict[str, object]] = json.loads(texts["tracekit.ledger"])
     table = texts["tracekit.table"].decode()
     if table not in ("events", "totals"):
         raise ValueError(f"tracekit.table is {table!r}")

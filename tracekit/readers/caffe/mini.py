@@ -19,11 +19,12 @@ from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Stre
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import MINI_CAFFE as DIALECT
+from tracekit.readers.trace_event.look import Dialect
 from tracekit.readers.trace_event.marks import PHASE
 from tracekit.trace import Ledger
 
 NAME = "mini-caffe"
+DIALECT = Dialect(NAME, "Mini-Caffe profiler")
 _CAT = re.compile(rb'"cat"\s*:\s*"category"')
 
 

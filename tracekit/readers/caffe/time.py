@@ -23,9 +23,8 @@ and `caffe test`, which print no times of layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -58,7 +57,7 @@ _ROW_STARTS = ("Iteration: ", "Average Forward", "Average Backward", "Total Time
 
 @dataclass(slots=True)
 class _Process:
-    """Who logs. number: its benchmark, -1 for none. first: its first layer. seen: lines that a benchmark has once."""
+    """A process that logs. number: its benchmark, -1: none. first: its first layer. seen: lines that come once."""
 
     number: int = -1
     iterations: int | None = None
@@ -255,15 +254,24 @@ class _Reading:
         return True
 
     def _add(
-        self, section: str, name: str, kind: Kind, found: re.Match[str], group: int, line: TextLine,
-        args: dict[str, Any] | None = None, calls: int | None = 1, *, average: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        section: str,
+        name: str,
+        kind: Kind,
+        found: re.Match[str],
+        group: int,
+        line: TextLine,
+        args: Mapping[str, object] | None = None,
+        calls: int | None = 1,
+        *,
+        average: bool = False,
+    ) -> None:
         """Add a row whose time is in groups `group` and the next. average: the time of one of the calls."""
         now = self._now
         if now.number < 0 or (now.ended and section != "header"):
             self._begin()
         self.found += 1
-        more: dict[str, Any] = {"calls": calls, "device": now.device, "rank": now.rank}
+        more: dict[str, object] = {"calls": calls, "device": now.device, "rank": now.rank}
         try:
             time = printed(found[group], "ms")
             if average:
@@ -321,10 +329,11 @@ class _Reading:
         self._once("Testing")
         now.iterations = int(found[1])
         self.ledger.kept += 1
+        count, name, kind = now.iterations, "Iterations", str(Kind.OTHER)
+        process = {"device": now.device, "rank": now.rank}
         self.rows.add(
-            now.number, "header", "Iterations", str(Kind.OTHER), calls=now.iterations, device=now.device,
-            rank=now.rank, value_avg=float(now.iterations), unit="iterations",
-        )  # fmt: skip
+            now.number, "header", name, kind, None, calls=count, value_avg=float(count), unit="iterations", **process
+        )
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
@@ -24,11 +25,9 @@ from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import KINDS, Kind
 from tracekit.trace import SourceFacts
 
-_WHOLE = (
-    "correlation", "step", "bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes", "device", "context",
-    "stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
-)  # fmt: skip
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
+_SIZES = ("bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")
+_WHOLE = ("correlation", "step", *_SIZES, "device", "context", "stream", *_SHAPES[0][1], *_SHAPES[1][1])
 _TEXTS = ("raw_name", "copy_kind")
 _LANE = ("source", "rank", "process", "device", "context", "stream", "thread")
 _PROCESS = re.compile(r"(?:rank -?\d+ · )?(?:(?P<name>.*) \(process (?P<pid>[^()]*)\)|process [^()]*)", re.DOTALL)
@@ -37,21 +36,29 @@ _THREAD = re.compile(r"(?P<name>.*) \(thread [^()]*\)", re.DOTALL)
 _STREAM = re.compile(r"stream (?P<id>\S+) (?P<name>.+?)(?:, context \S+)?", re.DOTALL)
 
 
-def is_own(facts: dict[str, Any]) -> bool:
-    """Tell whether the facts beside the events are ours, lanes included."""
+Lane = dict[str, object]
+
+
+def own_facts(facts: Mapping[str, object]) -> tuple[dict[str, object], list[Lane]] | None:
+    """Return our own member beside the events, and its lanes; None for a file of another program."""
     own = facts.get("tracekit")
     lanes = own.get("lanes") if isinstance(own, dict) else None
-    return isinstance(lanes, list) and all(
-        isinstance(lane, dict) and isinstance(lane.get("tid"), int) for lane in lanes
-    )
+    if not isinstance(own, dict) or not isinstance(lanes, list):
+        return None
+    good = all(isinstance(lane, dict) and isinstance(lane.get("tid"), int) for lane in lanes)
+    return (own, lanes) if good else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 class OwnReading:
-    """One file of our own."""
+    """One file of our own, with its own facts and lanes."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, own: dict[str, object], lanes: list[Lane]) -> None:
         self.reading = reading
-        self._own: dict[str, Any] = reading.facts["tracekit"]
+        self._own, self._stored_lanes = own, lanes
         origin = self._own.get("origin_ns")
         reading.run.origin_ns = origin if isinstance(origin, int) and not isinstance(origin, bool) else None
         base = reading.facts.get("baseTimeNanoseconds")
@@ -60,34 +67,34 @@ class OwnReading:
         self._pairs = Pairs(reading.ledger)
         self._take_sources()
 
-    def _table(self) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    def _table(self) -> dict[str, tuple[I64, Mask]]:
         """Return by the viewer's tid: value and known of each part of a lane, and whether it is a device's."""
-        lanes = [lane for lane in self._own["lanes"] if 0 <= lane["tid"] < 1 << 24]
-        size = max((lane["tid"] for lane in lanes), default=0) + 1
+        lanes = [(tid, lane) for lane in self._stored_lanes if 0 <= (tid := _whole(lane["tid"]) or 0) < 1 << 24]
+        size = max((tid for tid, _ in lanes), default=0) + 1
         out = {}
         for key in (*_LANE, "on_device"):
             values, known = np.zeros(size, np.int64), np.zeros(size, np.bool_)
-            for lane in lanes:
+            for tid, lane in lanes:
                 value = lane.get("side") == "device" if key == "on_device" else lane.get(key)
                 if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
-                    values[lane["tid"]], known[lane["tid"]] = value, True
+                    values[tid], known[tid] = value, True
             out[key] = values, known
         return out
 
     def _take_sources(self) -> None:
         run = self.reading.run
-        facts = [s for s in self._own.get("sources", []) if isinstance(s, dict)]
+        stored = self._own.get("sources")
         taken = []
-        for one in facts:
-            known = {k: one[k] for k in SourceFacts.__dataclass_fields__ if k in one}
-            if isinstance(known.get("path"), str) and isinstance(known.get("facts", {}), dict):
+        for one in stored if isinstance(stored, list) else ():
+            if isinstance(one, dict) and isinstance(one.get("path"), str) and isinstance(one.get("facts", {}), dict):
+                known = {k: one[k] for k in SourceFacts.__dataclass_fields__ if k in one}
                 taken.append(SourceFacts(**{"format": "chrome-trace"} | known))
         if taken:
             run.sources[:] = taken
         run.sources[0].facts = run.sources[0].facts | {"archived_ledgers": self._own.get("ledger", [])}
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows; the run has its names afterwards."""
+        """Yield the rows; the run has its names afterwards."""
         planner = Planner(self.look, self.reading.ledger)
         with closing(self._pairs):
             for rows in events.planned(self.reading, planner):
@@ -104,7 +111,7 @@ class OwnReading:
         self._name_everything()
 
     def _take_pairs(self, rows: Rows) -> None:
-        begins = rows.per_plan(lambda b: b.phase == BEGIN)
+        begins = rows.flag(lambda build: build.phase == BEGIN)
         identity, _ = rows.ints("scratch_2")
         none = np.zeros(rows.count, np.int64)
         self._place(rows)
@@ -112,7 +119,7 @@ class OwnReading:
         self._pairs.add(rows, source, begins, (identity, none, none))
 
     def look(self, build: Build) -> None:
-        """Say what an event is."""
+        """Put into `build` what its event is."""
         event = build.event
         phase, cat = event.get("ph"), event.get("cat")
         if phase == "M":
@@ -181,26 +188,26 @@ class OwnReading:
         build.fate = FACT
         build.integer("pid", event.members.get("pid"))
         build.integer("tid", event.members.get("tid"))
-        build.extra = {"what": event.get("name") or "", "text": event.arg("name") or ""}
+        build.metadata = event.get("name") or "", event.arg("name") or ""
 
     def _place(self, rows: Rows) -> None:
         """Put rows on the lanes that they came from, on the clock they came with."""
         columns, count = rows.columns, rows.count
-        columns["ts_ns"] = pa.array(columns["ts_ns"].to_numpy() + self._offset)
+        columns["ts_ns"] = arrow.array(columns["ts_ns"].to_numpy() + self._offset)
         viewer, known = rows.ints("scratch_0")
         size = len(self._lanes["source"][0])
         lane = np.where(known & (viewer >= 0) & (viewer < size), viewer, 0)
         device_side = self._lanes["on_device"][0][lane] == 1
-        columns["source"] = pa.array((self._lanes["source"][0][lane] + self.reading.options.source).astype(np.int32))
+        columns["source"] = arrow.array((self._lanes["source"][0][lane] + self.reading.options.source).astype(np.int32))
         for column, key, kind in (("rank", "rank", pa.int32()), ("pid", "process", pa.int64())):
             values, there = self._lanes[key]
-            columns[column] = pa.array(values[lane], mask=~there[lane]).cast(kind)
+            columns[column] = arrow.array(values[lane], mask=~there[lane]).cast(kind)
         own_tid = events.filled(columns.get("scratch_1"), count, pa.int64())
         thread, there = self._lanes["thread"]
-        columns["tid"] = events.where(device_side, own_tid, pa.array(thread[lane], mask=~there[lane]))
+        columns["tid"] = events.where(device_side, own_tid, arrow.array(thread[lane], mask=~there[lane]))
         for column, kind in (("device", pa.int32()), ("context", pa.int64()), ("stream", pa.int64())):
             values, there = self._lanes[column]
-            of_lane = pa.array(values[lane], mask=~there[lane]).cast(kind)
+            of_lane = arrow.array(values[lane], mask=~there[lane]).cast(kind)
             own = events.filled(columns.get(column), count, kind)
             columns[column] = events.where(device_side, of_lane, own)
         for name in SCRATCH:
@@ -208,19 +215,21 @@ class OwnReading:
 
     def _name_everything(self) -> None:
         run, names = self.reading.run, self.reading.names
-        for lane in self._own["lanes"]:
-            source = int(lane.get("source") or 0) + self.reading.options.source
-            process = names.processes.get(lane.get("pid"), "")
-            thread = names.threads.get((lane.get("pid"), lane.get("tid")), "")
+        for lane in self._stored_lanes:
+            source = (_whole(lane.get("source")) or 0) + self.reading.options.source
+            shown = _whole(lane.get("pid")) or 0
+            process = names.processes.get(shown, "")
+            thread = names.threads.get((shown, _whole(lane["tid"]) or 0), "")
             if lane.get("side") == "device":
+                device, number = _whole(lane.get("device")), _whole(lane.get("stream"))
                 found = _DEVICE.fullmatch(process)
-                number = str(lane.get("device"))
-                if found and (name := found["name"].removeprefix(number).strip()):
-                    run.devices[source, lane.get("device")] = name
-                if (stream := _STREAM.fullmatch(thread)) and stream["id"] == str(lane.get("stream")):
-                    run.streams[source, lane.get("device"), lane.get("stream")] = stream["name"]
+                if found and (name := found["name"].removeprefix(str(device)).strip()):
+                    run.devices[source, device] = name
+                if (stream := _STREAM.fullmatch(thread)) and stream["id"] == str(number):
+                    run.streams[source, device, number] = stream["name"]
                 continue
+            owner = _whole(lane.get("process"))
             if (found := _PROCESS.fullmatch(process)) and found["name"]:
-                run.processes[source, lane.get("process")] = found["name"]
+                run.processes[source, owner] = found["name"]
             if (found := _THREAD.fullmatch(thread)) and found["name"]:
-                run.threads[source, lane.get("process"), lane.get("thread")] = found["name"]
+                run.threads[source, owner, _whole(lane.get("thread"))] = found["name"]

@@ -27,16 +27,16 @@ Not supported: systemTraceEvents and samples (passed over with a note); stackFra
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tracekit.options import OptionSpec
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
-from tracekit.readers.chrome._own import OwnReading, is_own
+from tracekit.readers.chrome._own import OwnReading, own_facts
+from tracekit.readers.chrome._producers import ASCEND, FLUID, TRACEKIT, VIZTRACER, dialect_of
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import ASCEND, FLUID, TRACEKIT, VIZTRACER, Dialect, dialect_of
+from tracekit.readers.trace_event.look import Dialect
 from tracekit.trace import Ledger
 
 NAME = "chrome-trace"
@@ -55,9 +55,9 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     # Ascend writes times as text: as numbers, all events of a kind are read as one.
     rewrite = _as_numbers if dialect is ASCEND else None
     reading = events.begin(source, options, ledger, dialect.tool or "unknown (Chrome trace)", NAME, rewrite)
-    if is_own(reading.facts):
+    if (own := own_facts(reading.facts)) is not None:
         reading.run.sources[0].facts["tool"] = TRACEKIT.tool
-        return Opened(reading.run, OwnReading(reading).batches(), False, (ledger,))
+        return Opened(reading.run, OwnReading(reading, *own).batches(), False, (ledger,))
     first = events.first_time(source)
     per_unit = _unit(options, dialect, first, ledger)
     reading.run.origin_ns = _origin(reading, dialect, first * per_unit)
@@ -81,10 +81,10 @@ def _unit(options: ReadOptions, dialect: Dialect, first: int, ledger: Ledger) ->
 
 
 def _origin(reading: Reading, dialect: Dialect, first_ns: int) -> int | None:
-    facts: Any = reading.facts
-    if dialect is VIZTRACER and isinstance(facts.get("viztracer_metadata"), dict):
-        facts = facts["viztracer_metadata"]
-    base = facts.get("baseTimeNanoseconds")
+    base = reading.facts.get("baseTimeNanoseconds")
+    metadata = reading.facts.get("viztracer_metadata")
+    if dialect is VIZTRACER and isinstance(metadata, dict):
+        base = metadata.get("baseTimeNanoseconds")
     if isinstance(base, int) and not isinstance(base, bool) and 0 < base < 1 << 62:
         return base
     return 0 if first_ns >= events.EPOCH_FROM_US * 1000 else None

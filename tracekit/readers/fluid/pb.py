@@ -85,7 +85,7 @@ def sniff(head: Head) -> Confidence:
     for number, wire, value in found:
         if (number, wire) in ((2, 0), (3, 0)):
             continue
-        if wire != 2 or number not in (1, 4) or not _is_event(value, number):
+        if number not in (1, 4) or not isinstance(value, bytes) or wire != 2 or not _is_event(value, number):
             return Confidence.NO
         events += 1
     if events:
@@ -103,8 +103,10 @@ def _is_event(data: bytes, number: int) -> bool:
         return False
     have = {n: value for n, _, value in found}
     if number == 4:
-        return {1, 2, 3, 4} <= have.keys() and have[4] < 16
-    return {1, 2, 3} <= have.keys() and len(have[1]) > 0 and b"\0" not in have[1]
+        place = have.get(4)
+        return {1, 2, 3} <= have.keys() and isinstance(place, int) and place < 16
+    name = have.get(1)
+    return {2, 3} <= have.keys() and isinstance(name, bytes) and len(name) > 0 and b"\0" not in name
 
 
 class _Reading:
@@ -261,11 +263,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     if state := options.value(STATE):
         facts["state"] = state
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
-    first = next(
-        ({n: v for n, _, v in fields(value)}.get(2 if number == 1 else 1)
-         for number, wire, value in fields(head.data, 4) if wire == 2), None,
-    )  # fmt: skip
-    run.origin_ns = 0 if first is None or first >= EPOCH_NS else None
+    messages_first = ((number, value) for number, _, value in fields(head.data, 4) if isinstance(value, bytes))
+    starts = ({n: v for n, _, v in fields(value)}.get(2 if number == 1 else 1) for number, value in messages_first)
+    first = next(starts, None)
+    run.origin_ns = 0 if not isinstance(first, int) or first >= EPOCH_NS else None
     return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
 

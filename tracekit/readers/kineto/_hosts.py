@@ -1,8 +1,8 @@
-"""Whose work device rows are: one process in a file of Kineto, several where a tool joined the files of ranks.
+"""The processes that device rows belong to: one in a file of Kineto, several where a tool joined the files of ranks.
 
-Device rows have pid = device, and nothing but the file says which process launched them. Tools that join files
-(SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": the label says it then. Others keep
-the pids as they are: then nothing says it, and the rows have no pid.
+Device rows have pid = device, and only the file says which process launched them. Tools that join files
+(SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": then the label says it. Others keep
+the pids as they are: then the process is not known, and the rows have no pid.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
 from tracekit.readers.builder import FIRST_TEXT_ID
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.columns import Mask
 from tracekit.readers.trace_event.plan import MOVABLE
 from tracekit.readers.trace_event.rows import Rows
-from tracekit.readers.trace_event.scan import I64
 from tracekit.trace import Ledger, Run
 
 
@@ -50,7 +50,7 @@ class Hosts:
             )
 
     def see_devices(self, pids: I64, devices: I64) -> None:
-        """Take the pids of device rows, and the devices that they tell."""
+        """Take the pids of device rows, and the devices that they state."""
         if not len(pids) or int(pids.max()) < FIRST_TEXT_ID:
             return
         pairs, at = np.unique(np.column_stack((pids, devices)), axis=0, return_index=True)
@@ -77,13 +77,13 @@ class Hosts:
         if not moved.any():
             return
         columns, count = rows.columns, rows.count
-        device = pa.array([self.devices.get(p) for p in pid[moved].tolist()], pa.int32())
+        device = arrow.array([self.devices.get(p) for p in pid[moved].tolist()], pa.int32())
         old = {n: events.filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
-        at = pa.array(np.cumsum(moved) - 1, mask=~moved)
+        at = arrow.array(np.cumsum(moved) - 1, mask=~moved)
         columns["device"] = events.where(
             moved, device.take(at), events.filled(columns.get("device"), count, pa.int32())
         )
         columns["stream"] = events.where(moved, old["tid"], old["stream"])
-        columns["tid"] = events.where(moved, pa.nulls(count, pa.int64()), old["tid"])
+        columns["tid"] = events.where(moved, arrow.nulls(count, pa.int64()), old["tid"])
         host, found = self.of(pid)
-        columns["pid"] = events.where(moved, pa.array(host, mask=~found), old["pid"])
+        columns["pid"] = events.where(moved, arrow.array(host, mask=~found), old["pid"])

@@ -15,7 +15,7 @@ KINDS: dict[str, Kind] = {
     "gpu_memset": Kind.MEMSET,
     "cuda_sync": Kind.SYNC,
     "overhead": Kind.OVERHEAD,
-    # Of the same kinds, under other names: their cat stays in args.
+    # Other names of the same kinds; the cat stays in args.
     "Operator": Kind.OPERATOR,
     "Runtime": Kind.RUNTIME,
     "Kernel": Kind.KERNEL,
@@ -33,15 +33,20 @@ KINDS: dict[str, Kind] = {
     "collective_comm": Kind.COMMUNICATION,
 }
 OWN_CAT = {
-    Kind.OPERATOR: "cpu_op", Kind.USER_RANGE: "user_annotation", Kind.STEP: "user_annotation",
-    Kind.PYTHON_OP: "python_function", Kind.RUNTIME: "cuda_runtime", Kind.DRIVER: "cuda_driver", Kind.KERNEL: "kernel",
-    Kind.MEMCPY: "gpu_memcpy", Kind.MEMSET: "gpu_memset", Kind.SYNC: "cuda_sync", Kind.OVERHEAD: "overhead",
-}  # fmt: skip
-"""The cat that a kind tells."""
-ON_DEVICE = frozenset(
-    {
-        "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation", "mtia_ccp_events", "hpu_op", "Kernel",
-        "Memcpy", "Memset", "concurrent_kernel", "cuda_profiler_range", "mtia_insight", "gpu_pm_counter",
-    }
-)  # fmt: skip
+    Kind.OPERATOR: "cpu_op",
+    Kind.USER_RANGE: "user_annotation",
+    Kind.STEP: "user_annotation",
+    Kind.PYTHON_OP: "python_function",
+    Kind.RUNTIME: "cuda_runtime",
+    Kind.DRIVER: "cuda_driver",
+    Kind.KERNEL: "kernel",
+    Kind.MEMCPY: "gpu_memcpy",
+    Kind.MEMSET: "gpu_memset",
+    Kind.SYNC: "cuda_sync",
+    Kind.OVERHEAD: "overhead",
+}
+"""The cat that a kind implies: another cat stays in args."""
+_DEVICE_WORK = frozenset({Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC})
+_BESIDE_WORK = frozenset({"gpu_user_annotation", "cuda_profiler_range", "mtia_insight", "gpu_pm_counter"})
+ON_DEVICE = frozenset(cat for cat, kind in KINDS.items() if kind in _DEVICE_WORK) | _BESIDE_WORK
 HOST = frozenset({"cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "Operator", "Runtime"})

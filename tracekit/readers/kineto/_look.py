@@ -1,16 +1,15 @@
-"""What an event of Kineto is: its kind, and which of its members have columns."""
+"""The plan for an event of Kineto: its kind, and which of its members have columns."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tracekit.readers.kineto._kinds import HOST as HOST_CATS
 from tracekit.readers.kineto._kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE, Build
+from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE, Build, Member
 from tracekit.schema import Kind
 
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
@@ -23,7 +22,7 @@ _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "bloc
 
 
 class Look:
-    """Says in a Build what an event is."""
+    """Puts into a Build what an event is."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -34,7 +33,7 @@ class Look:
         self._demangler.close()
 
     def __call__(self, build: Build) -> None:
-        """Say what an event is."""
+        """Put into `build` what its event is."""
         if events.metadata(self._reading, build):
             return
         phase = build.event.get("ph")
@@ -140,5 +139,5 @@ def _taken(build: Build, column: str, key: str) -> set[str]:
     return {key} if build.integer(column, member) else set()
 
 
-def _negative(member: Any) -> bool:
+def _negative(member: Member | None) -> bool:
     return member is None or member.raw[:1] == b"-"

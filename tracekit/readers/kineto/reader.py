@@ -20,13 +20,13 @@ and i events, and the arrows s, t, f. Facts: M events. Ignored: empty objects.
 | mtia_ccp_events | kernel, or memcpy where it is a dma_request |
 | gpu_user_annotation, Trace, cuda_profiler_range, others | other |
 
-A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not tell stays in args. Device
+A gpu_user_annotation repeats a host range: it is no GPU work. A cat that its kind does not imply stays in args. Device
 rows have pid = device and tid = stream in the file (torch 1.8: the text "stream 7"); here they have these in `device`
 and `stream`, and the pid of the host process, since one file is of one process; ends of arrows there are in the context
 of the work on their stream.
 "[memory]" instants are rows of kind memory (bytes signed, device when it is a GPU) and bring two counters, Total
-Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args. What is in a
-step is found behind the reader (tracekit.steps).
+Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args.
+`tracekit.steps` sets the step of the rows inside one.
 
 Rank, world size, process groups and device properties are facts of the run. Device events at time 0 with duration 0
 have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
@@ -39,13 +39,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
-from tracekit.readers.builder import event_batch
+from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.kineto._hosts import Hosts
 from tracekit.readers.kineto._look import Look
 from tracekit.readers.source import Source
@@ -54,7 +56,6 @@ from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE
 from tracekit.readers.trace_event.rows import Rows
-from tracekit.readers.trace_event.scan import I64
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
@@ -94,7 +95,7 @@ def _origin(reading: Reading, first_us: int) -> int | None:
 
 
 class _Kineto:
-    """What spans the slabs of one file: the host's process, what is a device, the rank."""
+    """The state that spans the slabs of one file: the host's process, the devices, the rank."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -102,11 +103,11 @@ class _Kineto:
         rank = info.get("rank") if isinstance(info, dict) else None
         self.rank = rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 else None
         self.hosts = Hosts(reading.run, reading.options.source, reading.ledger)
-        self.devices: set[int] = {p["id"] for p in self._properties() if isinstance(p.get("id"), int)}
+        self.devices: set[int] = {number for p in self._properties() if isinstance(number := p.get("id"), int)}
         self.contexts: dict[tuple[int, int], int | None] = {}
         """(device, stream) -> the context of its work, None where it is of several."""
 
-    def _properties(self) -> list[dict[str, Any]]:
+    def _properties(self) -> list[dict[str, object]]:
         found = self.reading.facts.get("deviceProperties", self.reading.facts.get("computeProperties"))
         return [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
 
@@ -117,7 +118,7 @@ class _Kineto:
         for rows in events.planned(reading, planner):
             self._watch(rows)
             waiting.append(rows)
-            # Device rows take the pid of the host, which most files tell at once.
+            # Device rows take the pid of the host, which is known at once in most files.
             if self.hosts.first is not None or len(waiting) > 16:
                 for each in waiting:
                     yield from self._finished(each)
@@ -156,7 +157,7 @@ class _Kineto:
             context, stated = rows.ints("context")
             context[at] = np.array([c or 0 for c in found], np.int64)[place]
             stated[at] = np.array([c is not None for c in found])[place]
-            rows.columns["context"] = pa.array(context, mask=~stated)
+            rows.columns["context"] = arrow.array(context, mask=~stated)
 
     def _finished(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         reading = self.reading
@@ -171,17 +172,17 @@ class _Kineto:
         if own.any():
             pid = events.filled(columns.get("pid"), rows.count, pa.int64())
             of, found = self.hosts.of(rows.ints("pid")[0])
-            columns["pid"] = events.where(own, pa.array(of, mask=~found), pid)
+            columns["pid"] = events.where(own, arrow.array(of, mask=~found), pid)
         for column in ("device", "stream", "context"):
-            if column in columns and (none := _no_number(columns[column].fill_null(0).to_numpy())).any():
-                columns[column] = events.where(none, pa.nulls(rows.count, columns[column].type), columns[column])
+            if column in columns and (none := _no_number(rows.ints(column)[0])).any():
+                columns[column] = events.where(none, arrow.nulls(rows.count, columns[column].type), columns[column])
         counters = self._memory(rows)
         for name in ("scratch_0", "scratch_1", "scratch_2"):
             columns.pop(name, None)
-        rank: pa.Array | int | None = self.rank
+        rank: Column | int | None = self.rank
         if self.hosts.several and rank is not None:
             of, known = rows.ints("pid")
-            rank = pa.array(np.full(rows.count, rank, np.int32), mask=~known | (of != host))
+            rank = arrow.array(np.full(rows.count, rank, np.int32), mask=~known | (of != host))
         yield reading.batch(rows, rank=rank)
         yield from counters
 
@@ -200,7 +201,7 @@ class _Kineto:
         return rows.take(~timeless)
 
     def _memory(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Make counters of the running totals; take the device away where the memory is the host's."""
+        """Make counters of the running totals; remove the device where the memory is the host's."""
         own = rows.has(MEMORY)
         if not own.any():
             return iter(())
@@ -208,20 +209,18 @@ class _Kineto:
         kind, _ = rows.ints("scratch_0")
         if "device" in columns:
             host = own & (kind == 0)  # c10::DeviceType::CPU
-            columns["device"] = events.where(host, pa.nulls(rows.count, pa.int32()), columns["device"])
+            columns["device"] = events.where(host, arrow.nulls(rows.count, pa.int32()), columns["device"])
         made = []
         for column, name in (("scratch_1", "Total Allocated"), ("scratch_2", "Total Reserved")):
             values, known = rows.ints(column)
             at = np.flatnonzero(own & known)
             if len(at):
-                keep = {k: columns.get(k) for k in ("ts_ns", "event_id", "pid", "tid", "device")}
-                taken = {k: v.take(pa.array(at)) for k, v in keep.items() if isinstance(v, pa.Array)}
-                made.append(
-                    event_batch(len(at), taken | {
-                        "kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64),
-                        "source": self.reading.options.source, "rank": None if self.hosts.several else self.rank,
-                    })
-                )  # fmt: skip
+                same = [k for k in ("ts_ns", "event_id", "pid", "tid", "device") if k in columns]
+                counters: dict[str, Values] = {k: arrow.take(columns[k], at) for k in same}
+                counters |= {"kind": Kind.COUNTER.value, "name": name, "value": values[at].astype(np.float64)}
+                counters |= {"source": self.reading.options.source}
+                counters |= {"rank": None if self.hosts.several else self.rank}
+                made.append(event_batch(len(at), counters))
                 self.reading.ledger.events_out += len(at)
         return iter(made)
 
@@ -229,12 +228,12 @@ class _Kineto:
         reading = self.reading
         run, names, source = reading.run, reading.names, reading.options.source
         for properties in self._properties():
-            if isinstance(properties.get("id"), int) and isinstance(properties.get("name"), str):
-                run.devices[source, properties["id"]] = properties["name"]
-        devices = {
-            pid for pid in names.processes.keys() | names.labels.keys()
-            if pid != self.hosts.first and (pid in self.devices or (names.labels.get(pid, "CPU") != "CPU"))
-        }  # fmt: skip
+            number, text = properties.get("id"), properties.get("name")
+            if isinstance(number, int) and isinstance(text, str):
+                run.devices[source, number] = text
+        devices = {pid for pid, label in names.labels.items() if label != "CPU"}
+        devices |= self.devices & (names.processes.keys() | names.labels.keys())
+        devices -= {self.hosts.first}
         for pid, text in names.processes.items():
             if pid not in devices:
                 run.processes[source, pid] = text
@@ -272,7 +271,7 @@ def _has_events(data: bytes) -> bool:
     return bool(_CATS_OF_NOBODY_ELSE.search(data) or (_CATS.search(data) and _ARGS.search(data)))
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
@@ -288,9 +287,10 @@ def _distinct(*columns: I64) -> tuple[list[tuple[int, ...]], I64]:
     return list(zip(*(column[first].tolist() for column in columns), strict=True)), place
 
 
-def _no_number(values: Any) -> Any:
-    """Tell which numbers of a device, stream or context stand for none: -1, and -1 of 32 bits (Context Sync)."""
-    return (values < 0) | (values == 0xFFFFFFFF)
+def _no_number(values: I64) -> Mask:
+    """Return which numbers of a device, stream or context mean none: -1, and -1 of 32 bits (Context Sync)."""
+    none: Mask = (values < 0) | (values == 0xFFFFFFFF)
+    return none
 
 
 READER = Reader(

@@ -31,7 +31,6 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import count, pairwise
-from typing import Any
 
 import pyarrow as pa
 
@@ -88,7 +87,7 @@ def sniff(head: Head) -> Confidence:
 class _Reading:
     """The tables of one writer: the whole file, or the lines of one rank. found: whether there are any."""
 
-    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], sections: list[list[Any]]) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], sections: list[list[int | str]]) -> None:
         self.ledger = ledger
         self.sections = sections
         self.begun: set[tuple[int, str]] = set()
@@ -169,9 +168,17 @@ class _Reading:
                     self.ledger.note("memory-as-times", why, where=where)
                     memory_unit, args = "kB", {"last": float(figures["Total"])}
                 self.rows.add(
-                    self.run, section, name, str(Kind.MEMORY), args, calls=calls, unit=memory_unit, value_min=low,
-                    value_max=high, value_avg=mean,
-                )  # fmt: skip
+                    self.run,
+                    section,
+                    name,
+                    str(Kind.MEMORY),
+                    args,
+                    calls=calls,
+                    unit=memory_unit,
+                    value_min=low,
+                    value_max=high,
+                    value_avg=mean,
+                )
             else:
                 self._time(section, name, calls, figures, where)
         except ValueError:
@@ -192,15 +199,30 @@ class _Reading:
             why = "counters stand in the table as if they were times: they are kept as numbers"
             self.ledger.note("counters-as-times", why, where=where)
             last = float(total.ns / 1000)
+            args = {"last": int(last) if last.is_integer() else last}
             self.rows.add(
-                run, section, name, str(Kind.COUNTER), {"last": int(last) if last.is_integer() else last}, calls=calls,
-                value_min=float(low.ns / 1000), value_max=float(high.ns / 1000), value_avg=float(mean.ns / 1000),
-            )  # fmt: skip
+                run,
+                section,
+                name,
+                str(Kind.COUNTER),
+                args,
+                calls=calls,
+                value_min=float(low.ns / 1000),
+                value_max=float(high.ns / 1000),
+                value_avg=float(mean.ns / 1000),
+            )
             return
         self.rows.add(
-            run, section, name, str(_kind(section)), calls=calls, total_ns=total.rounded(), min_ns=low.rounded(),
-            max_ns=high.rounded(), avg_ns=float(mean.ns),
-        )  # fmt: skip
+            run,
+            section,
+            name,
+            str(_kind(section)),
+            calls=calls,
+            total_ns=total.rounded(),
+            min_ns=low.rounded(),
+            max_ns=high.rounded(),
+            avg_ns=float(mean.ns),
+        )
 
 
 def _kind(section: str) -> Kind:
@@ -238,7 +260,7 @@ def _text(found: str) -> str:
     return found.encode("utf-8", "backslashreplace").decode()
 
 
-def _entry(reading: _Reading, top: str, section: str, name: str, figures: Any, memory_unit: str) -> None:
+def _entry(reading: _Reading, top: str, section: str, name: str, figures: object, memory_unit: str) -> None:
     ledger = reading.ledger
     ledger.read += 1
     wanted = ("Count", "Min", "Max", "Avg") if top == "Memory" else ("Count", "Total", "Min", "Max", "Avg")
@@ -310,7 +332,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     form, sure = _form(source.head())
     if sure is Confidence.NO and (end := end_of(source)) is not None:
         form, _ = _form(end)
-    sections: list[list[Any]] = []
+    sections: list[list[int | str]] = []
     facts = {"tool": "MXNet profiler", "form": form, "sections": sections}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
 

@@ -23,10 +23,14 @@ from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import MXNET as DIALECT
+from tracekit.readers.trace_event.look import Dialect
+from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
 NAME = "mxnet"
+DIALECT = Dialect(
+    NAME, "MXNet profiler", {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER}
+)
 _WORDS = re.compile(rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"')
 MEMORY_UNIT = OptionSpec(
     "memory_unit", str, "", "Unit of memory in MXNet's tables: kB as in 1.9, or kb as before it.", ("kB", "kb")

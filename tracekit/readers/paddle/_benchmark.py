@@ -129,8 +129,9 @@ class Benchmark:
             if name == "ips":
                 values = [number(cell) for cell in (mean, high, low)]
                 shares = {key: found for key, cell in more.items() if (found := number(cell)) is not None}
+                args = {**absent, **shares}
                 self._rows.add(
-                    run, PERF, name, str(Kind.OTHER), absent | shares, unit=self._ips_unit or None, value_avg=values[0],
+                    run, PERF, name, str(Kind.OTHER), args, unit=self._ips_unit or None, value_avg=values[0],
                     value_max=values[1], value_min=values[2],
                 )  # fmt: skip
             else:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -75,12 +74,12 @@ def end_of(source: Source) -> Head | None:
 
 
 def _is_notebook(data: bytes) -> bool:
-    """Tell whether a file begins as one of Jupyter: an output has each line as a JSON text on a line of its own."""
+    """Return whether a file begins as one of Jupyter: an output has each line as a JSON text on a line of its own."""
     return data[:1] == b"{" and any(key in data for key in (b'"cells"', b'"nbformat"', b'"worksheets"'))
 
 
 def _output(line: str) -> str:
-    """Return what a line of a notebook holds; where it is no text alone, the line, whose indentation means nothing."""
+    """Return the text that a line of a notebook holds; of other lines the line without indentation."""
     line = line.strip()
     words = line.removesuffix(",")
     if len(words) < 2 or words[0] != '"' or words[-1] != '"':
@@ -92,7 +91,7 @@ def _output(line: str) -> str:
 
 
 def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
-    """Give the lines of an input, each counted as read.
+    """Yield the lines of an input, each counted as read.
 
     Of a line with carriage returns the last part counts: a progress bar was written over, and what follows it is what
     one sees. Colours are left out. Of a notebook of Jupyter the lines of its outputs are given as they were printed.
@@ -123,9 +122,9 @@ class TotalRows:
         self._order = 0
 
     def add(
-        self, run: int, section: str, name: str, kind: str, args: Mapping[str, Any] | None = None, **more: Any
+        self, run: int, section: str, name: str, kind: str, args: Mapping[str, object] | None = None, **more: object
     ) -> None:
-        """Add a row. args: what finds no column; empty: none."""
+        """Add a row. args: members without a column of their own."""
         if args:
             more["args"] = orjson.dumps(args).decode()
         self._builder.add(
@@ -134,7 +133,7 @@ class TotalRows:
         self._order += 1
 
     def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
-        """Give the rows as a batch when there are many, or all that are left."""
+        """Yield the rows as a batch when there are many, or all that are left."""
         if len(self._builder) >= (1 if everything else FLUSH_ROWS):
             batch = self._builder.take()
             self._ledger.totals_out += batch.num_rows
@@ -157,7 +156,7 @@ class Printed:
         return _checked(Printed(self.ns * count, self.off * count))
 
     def apart(self, other: Printed) -> bool:
-        """Tell whether both cannot be the same time."""
+        """Return whether the two cannot be the same time."""
         return abs(self.ns - other.ns) > self.off + other.off
 
     def narrowed(self, other: Printed) -> Printed:

@@ -1,9 +1,9 @@
-"""Lines of a printed report as its profiler wrote them: without what a terminal, a log or a quotation put around them.
+"""Lines of a printed report as its profiler wrote them, without what a terminal, a log or a quotation added.
 
-Two things are taken away, beside the colours that `text_lines` leaves out: the tag of `mpirun --tag-output`,
-`[1,0]<stdout>:`, whose rank tells apart the reports that several processes wrote into one log; and whatever stands
-before the title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) on each line that begins with the
-same, whatever its digits are.
+`text_lines` has removed colours already. Two more things are removed. The tag of `mpirun --tag-output`,
+`[1,0]<stdout>:`, has the rank, which separates the reports that several processes wrote into one log. The prefix of the
+title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) is removed from each line that begins with
+the same, whatever its digits are.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.printed.lines import TextLine, TotalRows, text_lines
+from tracekit.readers.printed.prefix import MPIRUN_TAG
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 
-_RANK = re.compile(r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
+_RANK = re.compile(MPIRUN_TAG, re.ASCII)
 _LONGEST_TITLE = 4096
 _LONGEST_PREFIX = 200
 _MOST_RANKS = 4096
@@ -30,7 +31,7 @@ _CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCI
 
 
 def closes(stripped: str) -> bool:
-    """Tell whether a line ends a quotation, whatever the report in it was at: a fence, quotes of Python, HTML tags.
+    """Return whether a line ends a quotation, wherever the report in it is: a fence, quotes of Python, HTML tags.
 
     >>> closes("```"), closes("</code></pre>"), closes("<lambda>  3")
     (True, True, False)
@@ -39,7 +40,7 @@ def closes(stripped: str) -> bool:
 
 
 class Plain:
-    """Takes lines to what the profiler wrote. mark: how a title of a report ends a line."""
+    """Removes prefixes from lines. mark: the title of a report at the end of a line."""
 
     def __init__(self, mark: re.Pattern[str]) -> None:
         self._mark = mark
@@ -80,7 +81,7 @@ class RankRows:
         self._rows, self._rank = rows, rank
 
     def add(
-        self, run: int, section: str, name: str, kind: str, args: Mapping[str, Any] | None = None, **more: Any
+        self, run: int, section: str, name: str, kind: str, args: Mapping[str, object] | None = None, **more: object
     ) -> None:
         """Add a row, as TotalRows does."""
         self._rows.add(run, section, name, kind, args, rank=self._rank, **more)
@@ -93,14 +94,18 @@ class Reading(Protocol):
         """Take a line, which the ledger has counted as read."""
 
     def close(self) -> bool:
-        """Note that no line follows. Tell whether there was a report."""
+        """Note that no line follows. Return whether there was a report."""
 
 
 def read_reports(
-    source: Source, options: ReadOptions, ledger: Ledger, mark: re.Pattern[str], what: str,
+    source: Source,
+    options: ReadOptions,
+    ledger: Ledger,
+    mark: re.Pattern[str],
+    what: str,
     begin: Callable[[RankRows, Iterator[int]], Reading],
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Give the rows of a text, each rank's by a reading of its own, which `begin` makes with the numbers of runs.
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a text, each rank's by a reading of its own, which `begin` makes with the numbers of runs.
 
     Raises: ParseError, at the end, when there was no report: what.
     """

@@ -1,4 +1,4 @@
-"""What stands before the words of a logged line: glog's prefix, the rank that mpirun wrote, the `>` of a quotation.
+"""Prefixes of a logged line: glog's prefix, the rank that mpirun wrote, the `>` of a quotation.
 
     [1,3]<stderr>:I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
     > I0803 16:17:27.564402  4515 caffe.cpp:404] conv1 ...
@@ -14,7 +14,10 @@ from typing import NamedTuple
 _MOST = 400
 """Characters in which a prefix is looked for."""
 _QUOTE = re.compile(r"(?:> ?)+")
-_TAG = re.compile(r"\[(?:\d{1,9},)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?")
+MPIRUN_TAG = r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:"
+"""The tag of `mpirun --tag-output`: the number of the job (from Open MPI 5 on a name) and the rank, its group."""
+_TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
+"""A copy may have lost what looks like an HTML tag."""
 _GLOG = re.compile(
     r"(?:^|[\s>:|\]]|[IWEF])(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
@@ -39,10 +42,10 @@ def unquoted_line(text: str) -> tuple[str, int | None]:
     ('a', 2)
     """
     text = text.strip()
-    if text.startswith(">"):
-        text = text[_QUOTE.match(text).end() :]  # type: ignore[union-attr]
+    if quote := _QUOTE.match(text):
+        text = text[quote.end() :]
     if text.startswith("[") and (tag := _TAG.match(text)):
-        return text[tag.end() :].lstrip(), int(tag[1])
+        return text[tag.end() :].lstrip(), int(tag[1] or tag[2])
     return text, None
 
 

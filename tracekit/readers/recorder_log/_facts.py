@@ -1,10 +1,9 @@
-"""What a recorder's log says of its process and of its clocks."""
+"""Facts that a recorder's log has about its process and its clocks."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ Anchor = tuple[int, int, int]
 """perf_ns, epoch_ns, uncertainty_ns."""
 
 
-def process_facts(head: Header, anchors: Sequence[Anchor], *, clean_stop: bool) -> dict[str, Any]:
+def process_facts(head: Header, anchors: Sequence[Anchor], *, clean_stop: bool) -> dict[str, object]:
     """Return the facts of one log. clock_drift_ns: how far the wall clock went from the monotonic one, over all."""
-    out: dict[str, Any] = {"tool": "tracekit recorder", "tool_version": head.tracekit or None}
+    out: dict[str, object] = {"tool": "tracekit recorder", "tool_version": head.tracekit or None}
     if head.command:
         out["command"] = shlex.join(head.command)
     for key in ("process", "host", "python", "pid", "parent_pid", "rank", "world_size"):

@@ -1,21 +1,20 @@
-"""Begins and ends become ranges, whole blocks at once; what is open goes on into the next block."""
+"""Begins and ends become ranges, whole blocks at once; ranges that are still open wait for the next block."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-I64 = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+from tracekit.arrays import I64, Mask
 
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
 class Pending:
-    """The items of a block, flat as they stand in the lines. counts, offsets, firsts: of each line."""
+    """The items of a block, flat, in the order of the lines. counts, offsets, firsts: of each line."""
 
     flat: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
@@ -46,7 +45,7 @@ class Items:
     ids: I64
     times: I64
     records: I64
-    cut: Bools
+    cut: Mask
     handles: I64
     threads: I64
 
@@ -55,23 +54,28 @@ class Items:
         """Return no items."""
         return cls(_NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE, _NONE)
 
-    def take(self, index: Any) -> Items:
-        """Return these items of them."""
+    def take(self, index: I64 | Mask) -> Items:
+        """Return some of the items."""
         extra = (self.handles[index], self.threads[index]) if len(self.handles) else (_NONE, _NONE)
         return Items(self.ids[index], self.times[index], self.records[index], self.cut[index], *extra)
 
     def then(self, other: Items) -> Items:
-        """Return these and the others."""
-        both = zip(self._columns(), other._columns(), strict=True)
-        return Items(*(b if not len(a) else a if not len(b) else np.concatenate((a, b)) for a, b in both))
-
-    def _columns(self) -> tuple[Any, ...]:
-        return self.ids, self.times, self.records, self.cut, self.handles, self.threads
+        """Return these items and the others after them."""
+        if not len(self.ids) or not len(other.ids):
+            return self if len(self.ids) else other
+        return Items(
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.times, other.times)),
+            np.concatenate((self.records, other.records)),
+            np.concatenate((self.cut, other.cut)),
+            np.concatenate((self.handles, other.handles)),
+            np.concatenate((self.threads, other.threads)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Ranges with their ends, what is open still, ends without a begin.
+    """Ranges with their ends, begins that are still open, ends without a begin.
 
     ends: time of each range's end, shape of `begins`. unfinished: the true end is unknown. end_threads: of async
     ranges. repaired: ranges that were closed because one around them ended.
@@ -79,7 +83,7 @@ class Paired:
 
     begins: Items
     ends: I64
-    unfinished: Bools
+    unfinished: Mask
     end_threads: I64
     opened: Items
     orphans: I64
@@ -106,10 +110,8 @@ def nested(opened: Items, new: Items) -> Paired:
             still = begins.copy()
             still[start] = False
             left = np.flatnonzero(still)
-            return Paired(
-                items.take(start), items.times[end], items.cut[end], _NONE, items.take(left[np.argsort(level[left])]),
-                _NONE,
-            )  # fmt: skip
+            still_open = items.take(left[np.argsort(level[left])])
+            return Paired(items.take(start), items.times[end], items.cut[end], _NONE, still_open, _NONE)
     return _repaired(items)
 
 
@@ -140,10 +142,10 @@ def _repaired(items: Items) -> Paired:
                 break
     begin, end = np.array(starts, np.int64), np.array(ends, np.int64)
     closed = np.array(forced, np.bool_)
-    return Paired(
-        items.take(begin), items.times[end], items.cut[end] | closed, _NONE, items.take(np.array(stack, np.int64)),
-        items.records[np.array(orphans, np.int64)], int(closed.sum()),
-    )  # fmt: skip
+    still_open = items.take(np.array(stack, np.int64))
+    lost = items.records[np.array(orphans, np.int64)]
+    unfinished: Mask = items.cut[end] | closed
+    return Paired(items.take(begin), items.times[end], unfinished, _NONE, still_open, lost, int(closed.sum()))
 
 
 def by_handle(opened: Items, new: Items) -> Paired:
@@ -156,20 +158,19 @@ def by_handle(opened: Items, new: Items) -> Paired:
     start, end = first[pairs], second[pairs]
     lonely = np.ones(len(begins), np.bool_)
     lonely[start] = lonely[end] = False
-    return Paired(
-        items.take(start), items.times[end], items.cut[end], items.threads[end],
-        items.take(np.flatnonzero(lonely & begins)), items.records[np.flatnonzero(lonely & ~begins)],
-    )  # fmt: skip
+    still_open = items.take(np.flatnonzero(lonely & begins))
+    lost = items.records[np.flatnonzero(lonely & ~begins)]
+    return Paired(items.take(start), items.times[end], items.cut[end], items.threads[end], still_open, lost)
 
 
 def closed(opened: Items, at: int) -> Paired:
-    """Return what is open as ranges that end at a time, unfinished."""
+    """Return open begins as ranges that end at a time, unfinished."""
     count = len(opened.ids)
     ends = np.full(count, at, np.int64)
     return Paired(opened, ends, np.ones(count, np.bool_), opened.threads, Items.none(), _NONE)
 
 
-def together(done: list[Paired]) -> tuple[Items, I64, Bools]:
+def together(done: list[Paired]) -> tuple[Items, I64, Mask]:
     """Return the nested ranges of several threads as one: begins, ends, unfinished."""
     begins = Items(
         np.concatenate([found.begins.ids for found in done]),

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrays import I64
+from tracekit.arrow import Column
 from tracekit.readers.recorder_log._lines import Name
-from tracekit.readers.recorder_log._pairs import I64
 from tracekit.recorder import log_format as log
 
 NAMES_KEPT = 1 << 18
@@ -48,7 +49,7 @@ class Names:
         if len(self._known) > NAMES_KEPT:
             del self._known[next(iter(self._known))]
 
-    def columns(self, ids: I64, fixed_kind: str = "") -> tuple[pa.Array, pa.Array, list[str], I64]:
+    def columns(self, ids: I64, fixed_kind: str = "") -> tuple[Column, Column, list[str], I64]:
         """Return name and kind as dictionary arrays; the texts of args that names bring, and which row has which (-1:
         none). fixed_kind: of marks and counters, whose kind is not the name's.
         """
@@ -125,7 +126,7 @@ def _members(named: str) -> tuple[tuple[str, ...], str]:
 
 def args_column(
     records: I64, payloads: dict[int, bytes], named: list[str], name_codes: I64, extras: Mapping[int, Extras]
-) -> pa.Array | None:
+) -> Column | None:
     """Return the args of each row, None where no row has any.
 
     records: number of the record of each row; its payload is taken out of `payloads`. named, name_codes: as `Names`
@@ -143,14 +144,14 @@ def args_column(
         payload = payloads.pop(int(records[row]), None)
         codes[row] = len(entries)
         entries.append(joined_args(payload, named[code] if code >= 0 else "", extras.get(row, {})))
-    return pa.array(entries, pa.string()).take(pa.array(codes, mask=codes < 0))
+    return arrow.array(entries, pa.string()).take(arrow.array(codes, mask=codes < 0))
 
 
-def step_column(steps: tuple[I64, I64], starts: I64) -> pa.Array | None:
+def step_column(steps: tuple[I64, I64], starts: I64) -> Column | None:
     """Return the step in which each start falls. steps: times, ascending, and the number that begins at each."""
     times, numbers = steps
     if not len(times):
         return None
     place = np.searchsorted(times, starts, "right") - 1
     found = np.where(place >= 0, numbers[place], log.NO_STEP).astype(np.int32)
-    return pa.array(found, mask=found == log.NO_STEP)
+    return arrow.array(found, mask=found == log.NO_STEP)

@@ -1,17 +1,19 @@
-"""The state of one log while it is read: names, threads, what is open, and the items of the block at hand."""
+"""The state of one log while it is read: names, threads, open ranges, and the items of the current block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.builder import IdTable, event_batch
+from tracekit import arrow
+from tracekit.arrays import F64, I64, Mask
+from tracekit.arrow import Column
+from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.recorder_log import _lines as lines
 from tracekit.readers.recorder_log._facts import clock_jump_ns, process_facts
-from tracekit.readers.recorder_log._pairs import I64, Items, Paired, Pending, by_handle, closed, nested, together
+from tracekit.readers.recorder_log._pairs import Items, Paired, Pending, by_handle, closed, nested, together
 from tracekit.readers.recorder_log._rows import Extras, Names, args_column, distinct, step_column
 from tracekit.recorder import log_format as log
 from tracekit.trace import Ledger, Run
@@ -23,7 +25,7 @@ EXACT = 1 << 53
 
 
 class Log:
-    """One log of a file. `add` takes lines, `rows` gives what is complete, `close` the rest."""
+    """One log of a file. `add` takes lines, `rows` yields what is complete, `close` the rest."""
 
     def __init__(
         self, head: lines.Header | None, source: int, shift: int, steps: tuple[I64, I64], run: Run, ledger: Ledger
@@ -107,7 +109,7 @@ class Log:
                 self._run.threads[key] = line.name
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Give the ranges that ended, the marks and the counters of the lines since the last call."""
+        """Yield the ranges that ended, the marks and the counters of the lines since the last call."""
         done: list[tuple[int, Paired]] = []
         ranges, self._ranges = self._ranges, {}
         for thread, pending in ranges.items():
@@ -137,7 +139,7 @@ class Log:
             self._drop_lost_payloads()
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """Give what is open still, closed at the last time seen, and say what is wrong with the log as a whole."""
+        """Yield the open ranges, closed at the last time seen, and note what is wrong with the whole log."""
         yield from self.rows()
         done = [(thread, closed(opened, self._last)) for thread, opened in self._open.items()]
         left = closed(self._async, self._last)
@@ -213,7 +215,7 @@ class Log:
         # An outer range begins first: of two with the same times it stays the outer one.
         order = np.argsort(begins.records)
         begins, ends, unfinished = begins.take(order), ends[order], unfinished[order]
-        yield self._batch(begins, ends, unfinished, pa.array(tids[order]), {})
+        yield self._batch(begins, ends, unfinished, arrow.array(tids[order]), {})
 
     def _async_rows(self, found: Paired) -> Iterator[pa.RecordBatch]:
         if not len(found.ends):
@@ -229,8 +231,8 @@ class Log:
         self,
         begins: Items,
         ends: I64,
-        unfinished: np.ndarray[Any, Any],
-        tids: pa.Array | None,
+        unfinished: Mask,
+        tids: Column | None,
         extras: dict[int, Extras],
     ) -> pa.RecordBatch:
         ledger = self._ledger
@@ -240,22 +242,23 @@ class Log:
             ledger.note("clock-went-back", "ranges that end before they begin have the duration 0", count)
             durations = np.maximum(durations, 0)
         if (cut := np.flatnonzero(unfinished)).size:
-            text = "ranges without their true end: it is the last time at which they were known to be open"
+            text = "unfinished ranges: shown up to the last moment the log saw them open"
             ledger.note("unfinished-range", text, len(cut))
             for row in cut.tolist():
                 extras[row] = {**extras.get(row, {}), "unfinished": True}
         names, kinds, named, codes = self._names.columns(begins.ids)
-        return self._counted(
-            len(durations),
-            begins.times,
-            {
-                "dur_ns": durations, "event_id": begins.records, "name": names, "kind": kinds, "tid": tids,
-                "args": args_column(begins.records, self._payloads, named, codes, extras),
-            },
-        )  # fmt: skip
+        columns: dict[str, Values] = {
+            "dur_ns": durations,
+            "event_id": begins.records,
+            "name": names,
+            "kind": kinds,
+            "tid": tids,
+        }
+        args = args_column(begins.records, self._payloads, named, codes, extras)
+        return self._counted(len(durations), begins.times, {**columns, "args": args})
 
     def _point_rows(self, kind: str, pending: Pending) -> Iterator[pa.RecordBatch]:
-        """Give marks or counters."""
+        """Yield marks or counters."""
         table, records = pending.arrays(3)
         good = (table[:, 1] > 0) & (table[:, 0] > 0)
         values = pending.values
@@ -269,31 +272,23 @@ class Log:
         is_counter = kind == log.COUNTERS
         names, kinds, named, codes = self._names.columns(table[:, 0], "counter" if is_counter else "mark")
         extras: dict[int, Extras] = {}
-        numbers: np.ndarray[Any, Any] | None = None
+        numbers: F64 | None = None
         if is_counter:
             numbers = np.array([log.NON_FINITE[v] if isinstance(v, str) else v for v in values], np.float64)
             for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
                 if isinstance(values[row], int):
                     extras[row] = {"value": values[row]}  # a float would round it
-        yield self._counted(
-            len(table),
-            table[:, 1],
-            {
-                "event_id": records, "name": names, "kind": kinds, "tid": pa.array(self._tids_of(table[:, 2])),
-                "value": numbers, "args": args_column(records, self._payloads, named, codes, extras),
-            },
-        )  # fmt: skip
+        columns: dict[str, Values] = {"event_id": records, "name": names, "kind": kinds, "value": numbers}
+        columns["tid"] = self._tids_of(table[:, 2])
+        columns["args"] = args_column(records, self._payloads, named, codes, extras)
+        yield self._counted(len(table), table[:, 1], columns)
 
-    def _counted(self, count: int, times: I64, columns: dict[str, Any]) -> pa.RecordBatch:
+    def _counted(self, count: int, times: I64, columns: Mapping[str, Values]) -> pa.RecordBatch:
         self._ledger.kept += count
         self._ledger.events_out += count
-        return event_batch(
-            count,
-            {
-                "ts_ns": times + self._shift, "source": self._source, "rank": self.head.rank, "pid": self.head.pid,
-                "step": step_column(self._steps, times),
-            } | columns,
-        )  # fmt: skip
+        same: dict[str, Values] = {"source": self._source, "rank": self.head.rank, "pid": self.head.pid}
+        same |= {"ts_ns": times + self._shift, "step": step_column(self._steps, times)}
+        return event_batch(count, {**same, **columns})
 
     def _drop_lost_payloads(self) -> None:
         waiting = [opened.records for opened in self._open.values()] + [self._async.records]
@@ -317,8 +312,8 @@ class Log:
         found, places = distinct(threads)
         return np.array([self._tid(thread) for thread in found.tolist()], np.int64)[places]
 
-    def facts(self) -> dict[str, Any]:
-        """Return what is known of the process and its clock; a wall clock that was set is noted."""
+    def facts(self) -> dict[str, object]:
+        """Return the facts of the process and its clock; a wall clock that was set is noted."""
         if jump := clock_jump_ns(self._anchors):
             text = f"the wall clock was set by {jump / 1e9:+.3f} s while the log was written; the first anchor counts"
             self._ledger.note("wall-clock-set", text)

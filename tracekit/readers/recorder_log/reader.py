@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from tracekit.arrays import I64
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.recorder_log._lines import BadLineError, Header, Items, Line, Steps, parse
-from tracekit.readers.recorder_log._pairs import I64
 from tracekit.readers.recorder_log._state import Log
 from tracekit.readers.source import Source
 from tracekit.recorder import log_format as log

@@ -11,7 +11,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.trace_event.scan import I64
+from tracekit import arrow
+from tracekit.arrays import I64
 from tracekit.trace import concat
 
 CHUNK_ROWS = 1 << 16
@@ -97,7 +98,7 @@ class Sorter:
 
     def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
         table = concat(tables, self._spill.schema).combine_chunks()
-        return table.take(pa.array(np.lexsort(self._matrix(table)[::-1])))
+        return arrow.take(table, np.lexsort(self._matrix(table)[::-1]))
 
     def _merged(self, files: Sequence[Path]) -> Iterator[pa.Table]:
         """Rounds: of all pieces at hand, the rows up to the smallest last key can be given, sorted together."""

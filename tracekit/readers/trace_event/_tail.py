@@ -1,9 +1,8 @@
-"""What stands behind the list of events of a trace: read ahead, since a run's clock and rank may stand there."""
+"""The members behind the list of events of a trace. They are read ahead, since a run's clock and rank may be there."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ _LIST_END = re.compile(rb"[}\[]\s*,?\s*\]")
 _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def facts_behind(source: Source) -> dict[str, Any]:
+def facts_behind(source: Source) -> dict[str, object]:
     """Return what stands behind the list of events at the top level, as far as the last MiB shows it."""
     tail = source.tail(TAIL_BYTES).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
     if not tail.endswith(b"}"):
@@ -31,7 +30,7 @@ def facts_behind(source: Source) -> dict[str, Any]:
         members = _members_behind(tail[match.end() :])
         if members is not None and "traceEvents" not in members:
             found = members
-    facts = {}
+    facts: dict[str, object] = {}
     for key, raw in found.items():
         if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
             value = fact_of(raw)
@@ -40,10 +39,10 @@ def facts_behind(source: Source) -> dict[str, Any]:
     return facts
 
 
-def fact_of(raw: msgspec.Raw) -> Any:
+def fact_of(raw: msgspec.Raw) -> object:
     """Return the value of a member, TOO_DEEP for one that no JSON library of ours could write again."""
     try:
-        value: Any = msgspec.json.decode(raw)
+        value: object = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return TOO_DEEP
     level = [value]

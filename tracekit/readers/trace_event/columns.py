@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit import schema
-from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, Build, Event
+from tracekit import arrow, schema
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, Value, pc
+from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, NO_EVENT, Build, Event
 from tracekit.readers.trace_event.rows import Rows
-from tracekit.readers.trace_event.scan import I64, Scan, slices
+from tracekit.readers.trace_event.scan import Scan, slices
 from tracekit.readers.trace_event.stream import Slab
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
-Mask = npt.NDArray[np.bool_]
+G = TypeVar("G", bound=np.generic)
 KNOWN_PLANS = 1 << 17
 """Plans kept at once; when there are more, they are made anew."""
 
 TIMES = ("ts_ns", "dur_ns")
+_TAKEN_OTHERWISE = frozenset((*TIMES, "event_id", "source"))
 INTEGERS = tuple(
-    c.name for c in schema.describe("events")
-    if c.type in (pa.int64(), pa.int32()) and c.name not in (*TIMES, "event_id", "source")
-)  # fmt: skip
+    column.name
+    for column in schema.describe("events")
+    if column.type in (pa.int64(), pa.int32()) and column.name not in _TAKEN_OTHERWISE
+)
 SCRATCH = ("scratch_0", "scratch_1", "scratch_2")
 """Integers that a dialect wants by row and that are no columns; it takes them out again."""
 NUMBERS = (*INTEGERS, *SCRATCH, "value")
@@ -36,7 +39,7 @@ _TENS = 10 ** np.arange(19, dtype=np.int64)
 _INT32 = frozenset(c.name for c in schema.describe("events") if c.type == pa.int32())
 
 Look = Callable[[Build], None]
-"""A dialect: says in the Build what the event is."""
+"""A dialect's function: puts into the Build what the event is."""
 
 
 class Planner:
@@ -53,29 +56,30 @@ class Planner:
         self._builds: list[Build] = []
         self._text_codes: dict[str, int] = {}
         self._texts_known: list[str] = []
-        self._grow(1 << 10)
+        size, numbers = 1 << 10, len(NUMBERS)
+        self._state = np.zeros((size, numbers), np.int8)
+        self._negative = np.zeros((size, numbers), np.bool_)
+        self._value = np.zeros((size, numbers), np.int64)
+        self._float = np.zeros(size, np.float64)
+        self._time_state = np.zeros((size, 2), np.int8)
+        self._time = np.zeros((size, 2, 3), np.int64)
+        self._segments = np.zeros((size, MOST_SEGMENTS, 4), np.int32)
+        self._pieces = np.zeros(size, np.int32)
+        self._whole = np.zeros(size, np.bool_)
+        self._fate = np.zeros(size, np.int8)
+        self._flags = np.zeros(size, np.int64)
+        self._text = np.zeros((size, len(TEXTS)), np.int64)
+        self._noted = np.zeros(size, np.bool_)
 
     def _grow(self, size: int) -> None:
-        def grown(old: Any, kind: Any, *shape: int) -> Any:
-            new = np.zeros((size, *shape), kind)
-            if old is not None:
-                new[: len(old)] = old
-            return new
-
-        before = self.__dict__
-        self._state = grown(before.get("_state"), np.int8, len(NUMBERS))
-        self._negative = grown(before.get("_negative"), np.bool_, len(NUMBERS))
-        self._value = grown(before.get("_value"), np.int64, len(NUMBERS))
-        self._float = grown(before.get("_float"), np.float64)
-        self._time_state = grown(before.get("_time_state"), np.int8, 2)
-        self._time = grown(before.get("_time"), np.int64, 2, 3)
-        self._segments = grown(before.get("_segments"), np.int32, MOST_SEGMENTS, 4)
-        self._pieces = grown(before.get("_pieces"), np.int32)
-        self._whole = grown(before.get("_whole"), np.bool_)
-        self._fate = grown(before.get("_fate"), np.int8)
-        self._flags = grown(before.get("_flags"), np.int64)
-        self._text = grown(before.get("_text"), np.int64, len(TEXTS))
-        self._noted = grown(before.get("_noted"), np.bool_)
+        """Make room for `size` plans."""
+        self._state, self._negative = _grown(self._state, size), _grown(self._negative, size)
+        self._value, self._float = _grown(self._value, size), _grown(self._float, size)
+        self._time_state, self._time = _grown(self._time_state, size), _grown(self._time, size)
+        self._segments, self._pieces = _grown(self._segments, size), _grown(self._pieces, size)
+        self._whole, self._fate = _grown(self._whole, size), _grown(self._fate, size)
+        self._flags, self._text = _grown(self._flags, size), _grown(self._text, size)
+        self._noted = _grown(self._noted, size)
 
     def rows(self, slab: Slab) -> tuple[Rows, Rows]:
         """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
@@ -128,20 +132,22 @@ class Planner:
         self._state[number] = NULL
         self._float[number] = 0.0
         for place, column in enumerate(NUMBERS):
-            if build.consts.get(column) is not None:
+            value = build.consts.get(column)
+            if isinstance(value, (int, float)):
                 self._state[number, place] = CONST
                 if column == "value":
-                    self._float[number] = build.consts[column]
+                    self._float[number] = value
                 else:
-                    self._value[number, place] = build.consts[column]
+                    self._value[number, place] = value
             elif column in build.runs:
                 self._state[number, place] = RUN
                 self._negative[number, place], self._value[number, place] = build.runs[column]
         for place, column in enumerate(TIMES):
             self._time_state[number, place] = NULL
-            if build.consts.get(column) is not None:
+            value = build.consts.get(column)
+            if isinstance(value, int):
                 self._time_state[number, place] = CONST
-                self._time[number, place] = build.consts[column], 0, 0
+                self._time[number, place] = value, 0, 0
             elif column in build.times:
                 self._time_state[number, place] = RUN
                 self._time[number, place] = build.times[column]
@@ -159,9 +165,9 @@ class Planner:
                 self._segments[number, place] = *build.event.place(start), *build.event.place(end)
         for place, column in enumerate(TEXTS):
             text = build.consts.get(column)
-            self._text[number, place] = -1 if text is None else self._text_code(text)
+            self._text[number, place] = self._text_code(text) if isinstance(text, str) else -1
         if not build.exact:
-            build.event = None  # type: ignore[assignment]  # thousands of them: what counts is in the tables
+            build.event = NO_EVENT  # there are thousands of plans, and the tables have all that is needed
             build.kept = []
         return number
 
@@ -187,8 +193,8 @@ class Planner:
         kept = self._columns(slab, plan, there[fate == KEPT])
         ts = kept.columns["ts_ns"]
         if ts.null_count:
-            missing = ts.is_null().to_numpy(zero_copy_only=False)
-            first = int(kept.columns["event_id"].to_numpy()[missing][0])
+            missing: Mask = ~arrow.valid(ts)
+            first = int(arrow.ints(kept.columns["event_id"])[missing][0])
             ledger.drop("no-time", int(missing.sum()), where=f"event {first}", text="dropped: events without a time")
             kept = kept.take(~missing)
         return kept, self._columns(slab, plan, there[fate == FACT])
@@ -197,22 +203,23 @@ class Planner:
         scan, own = slab.scan, plan[at]
         first = scan.first[at]
         if not len(at):
-            return Rows(0, {"ts_ns": pa.array([], pa.int64())}, own, self._builds, self._flags[own])
+            return Rows(0, {"ts_ns": arrow.array([], pa.int64())}, own, self._builds, self._flags[own])
         used, place = _distinct(own, len(self._builds))
-        columns: dict[str, Any] = {"event_id": pa.array(slab.numbers[at])}
+        columns = {"event_id": arrow.array(slab.numbers[at])}
         for index, column in enumerate(TIMES):
             columns[column] = self._times(scan, own, first, index, at, slab)
-        states = self._state[used].any(axis=0) if len(used) else np.zeros(len(NUMBERS), np.bool_)
+        states: Mask = np.any(self._state[used] != NULL, axis=0)
         for index, column in enumerate(NUMBERS):
             if states[index]:
                 columns[column] = self._integers(scan, own, first, index)
         for index, column in enumerate(TEXTS[:4]):
-            columns[column] = self._texts(index, used, place)
-        if self._with_args:
-            columns["args"] = self._args(scan, own, first, scan.start[at])
+            if (texts := self._texts(index, used, place)) is not None:
+                columns[column] = texts
+        if self._with_args and (args := self._args(scan, own, first, scan.start[at])) is not None:
+            columns["args"] = args
         return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 
-    def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> pa.Array:
+    def _integers(self, scan: Scan, plan: I64, first: I64, index: int) -> Column:
         state = self._state[plan, index]
         values = self._value[plan, index]
         by_run = state == RUN
@@ -226,17 +233,17 @@ class Planner:
             values[negative] *= -1
         null: Mask = state == NULL
         if NUMBERS[index] == "value":
-            return pa.array(np.where(by_run, values.astype(np.float64), self._float[plan]), mask=null)
+            return arrow.array(np.where(by_run, values.astype(np.float64), self._float[plan]), mask=null)
         if NUMBERS[index] in _INT32:
             far: Mask = ~null & ((values > 0x7FFFFFFF) | (values < -0x80000000))
             if far.any():
                 self._ledger.note("value-too-large", f"{NUMBERS[index]}: beyond 32 bits, left out", int(far.sum()))
                 null |= far
                 values[far] = 0
-            return pa.array(values.astype(np.int32), mask=null if null.any() else None)
-        return pa.array(values, mask=null if null.any() else None)
+            return arrow.array(values.astype(np.int32), mask=null if null.any() else None)
+        return arrow.array(values, mask=null if null.any() else None)
 
-    def _times(self, scan: Scan, plan: I64, first: I64, index: int, at: I64, slab: Slab) -> pa.Array:
+    def _times(self, scan: Scan, plan: I64, first: I64, index: int, at: I64, slab: Slab) -> Column:
         state = self._time_state[plan, index]
         negative, whole, fraction = self._time[plan, index].T
         values: I64 = np.where(state == CONST, negative, 0)
@@ -262,7 +269,7 @@ class Planner:
                 null[run[far]] = True
                 ns[far] = 0
             values[run] = np.where(negative[run] != 0, -ns, ns)
-        return pa.array(values, mask=null if null.any() else None)
+        return arrow.array(values, mask=null if null.any() else None)
 
     def _text_code(self, text: str) -> int:
         code = self._text_codes.setdefault(text, len(self._texts_known))
@@ -270,17 +277,17 @@ class Planner:
             self._texts_known.append(text)
         return code
 
-    def _texts(self, index: int, used: I64, place: I64) -> pa.Array | None:
+    def _texts(self, index: int, used: I64, place: I64) -> Column | None:
         known, codes = np.unique(self._text[used, index], return_inverse=True)
         missing = len(known) > 0 and known[0] < 0
         if len(known) == missing:
             return None
-        texts = pa.array([self._texts_known[code] for code in known[int(missing) :].tolist()], pa.string())
+        texts = arrow.array([self._texts_known[code] for code in known[int(missing) :].tolist()], pa.string())
         by_row = (codes - missing).astype(np.int32)[place]
-        return pa.DictionaryArray.from_arrays(pa.array(by_row, mask=by_row < 0 if missing else None), texts)
+        return pa.DictionaryArray.from_arrays(by_row, texts, mask=by_row < 0 if missing else None)
 
-    def _args(self, scan: Scan, plan: I64, first: I64, start: I64) -> pa.Array | None:
-        parts: list[tuple[I64, pa.Array]] = []
+    def _args(self, scan: Scan, plan: I64, first: I64, start: I64) -> Column | None:
+        parts: list[tuple[I64, Column]] = []
         whole, pieces = self._whole[plan], self._pieces[plan]
         rows = np.flatnonzero(whole)
         if len(rows):
@@ -288,7 +295,7 @@ class Planner:
         for count in range(1, MOST_SEGMENTS + 1):
             rows = np.flatnonzero(pieces == count)
             if len(rows):
-                texts: list[Any] = [b"{"]
+                texts: list[Column | Value] = [b"{"]
                 for index in range(count):
                     texts += [b","] * (index > 0) + [self._piece(scan, plan, first, start, rows, index)]
                 parts.append((rows, pc.binary_join_element_wise(*texts, b"}", b"")))
@@ -296,7 +303,7 @@ class Planner:
         rows = np.flatnonzero(texts_own >= 0)
         if len(rows):
             parts.append(
-                (rows, pa.array([self._texts_known[c].encode() for c in texts_own[rows].tolist()], pa.binary()))
+                (rows, arrow.array([self._texts_known[c].encode() for c in texts_own[rows].tolist()], pa.binary()))
             )
         if not parts:
             return None
@@ -305,15 +312,21 @@ class Planner:
         where[np.concatenate([r for r, _ in parts])] = np.arange(len(joined))
         if len(parts) == 1 and len(joined) == len(plan):
             return joined.view(pa.string())
-        return joined.take(pa.array(where, mask=where < 0)).view(pa.string())
+        return joined.take(arrow.array(where, mask=where < 0)).view(pa.string())
 
-    def _piece(self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int) -> pa.Array:
+    def _piece(self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int) -> Column:
         places = self._segments[plan[rows], index].astype(np.int64)
         runs = first[rows]
         base = start[rows] - scan.cut[runs]
         begin = base + places[:, 0] + scan.cut[runs + places[:, 1]]
         end = base + places[:, 2] + scan.cut[runs + places[:, 3]]
         return slices(scan.text, begin, end)
+
+
+def _grown(old: npt.NDArray[G], size: int) -> npt.NDArray[G]:
+    new = np.zeros((size, *old.shape[1:]), old.dtype)
+    new[: len(old)] = old
+    return new
 
 
 def _distinct(numbers: I64, size: int) -> tuple[I64, I64]:

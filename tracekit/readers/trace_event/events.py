@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit.errors import ParseError
+from tracekit import arrow
+from tracekit.arrays import Mask
+from tracekit.arrow import Column, pc
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.builder import IdTable, event_batch
+from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.plan import FACT, MOVABLE, Build
@@ -80,20 +80,24 @@ class Reading:
     names: Names = field(default_factory=Names)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """What stands beside the events in the file."""
         return self.events.facts
 
-    def batch(self, rows: Rows, **more: Any) -> pa.RecordBatch:
+    def batch(self, rows: Rows, **more: Values) -> pa.RecordBatch:
         """Return rows as a batch of EVENTS, counted."""
         self.ledger.events_out += rows.count
-        return event_batch(rows.count, rows.columns | {"source": self.options.source} | more)
+        return event_batch(rows.count, {**rows.columns, "source": self.options.source, **more})
 
 
 def begin(
-    source: Source, options: ReadOptions, ledger: Ledger, tool: str, name: str,
+    source: Source,
+    options: ReadOptions,
+    ledger: Ledger,
+    tool: str,
+    name: str,
     rewrite: Callable[[bytes], bytes] | None = None,
-) -> Reading:  # fmt: skip
+) -> Reading:
     """Open the stream and find the facts before and behind the events. rewrite: as `Events` has it.
 
     Raises: ParseError.
@@ -104,10 +108,8 @@ def begin(
     events.look_ahead()
     number = options.source
     run.sources.append(SourceFacts(source.name, name, facts={"tool": tool}))
-    return Reading(
-        source, options, ledger, run, events, LaneIds(run, "pid", number), LaneIds(run, "tid", number),
-        LaneIds(run, "stream", number), IdTable(run, "correlation", number),
-    )  # fmt: skip
+    pids, tids, streams = (LaneIds(run, column, number) for column in ("pid", "tid", "stream"))
+    return Reading(source, options, ledger, run, events, pids, tids, streams, IdTable(run, "correlation", number))
 
 
 def first_time(source: Source) -> int:
@@ -138,14 +140,14 @@ def metadata(reading: Reading, build: Build) -> bool:
     build.integer("tid", event.members.get("tid"), reading.tids.number)
     what = event.get("name") or ""
     text = event.arg("labels") if what == "process_labels" else event.arg("name")
-    build.extra = {"what": what, "text": text or ""}
+    build.metadata = what, text or ""
     return True
 
 
 def _take_names(reading: Reading, facts: Rows) -> None:
     names = reading.names
     for build, (pid, tid) in fact_rows(facts, ("pid", "tid")):
-        what, text = build.extra.get("what"), build.extra.get("text", "").strip()
+        what, text = build.metadata[0], build.metadata[1].strip()
         if pid is None or not text or len(names.threads) + len(names.processes) > MOST_NAMES:
             continue
         if what == "process_name":
@@ -184,29 +186,18 @@ def times(build: Build) -> None:
     build.time("ts_ns", members.get("ts"))
     if not build.time("dur_ns", members.get("dur")):
         build.notes["no-duration"] = "events of phase X without a duration: it is not known"
-    elif build.times.get("dur_ns", (False,))[0] or build.consts.get("dur_ns", 0) < 0:
+    elif build.times.get("dur_ns", (False,))[0] or build.is_below_zero("dur_ns"):
         build.notes["negative-duration"] = "events have a negative duration: kept as it stands"
 
 
-def cut_check(source: Source, reading: Reading) -> None:
-    """Raise ParseError where nothing at all is there to read."""
-    if not reading.ledger.read and not reading.events.whole and reading.events.form == "array":
-        raise ParseError(source.name, "", "the list of events is not closed and holds none")
-
-
-def filled(column: pa.Array | None, count: int, kind: pa.DataType) -> pa.Array:
+def filled(column: Column | None, count: int, kind: pa.DataType) -> Column:
     """Return the column, or nulls."""
-    return pa.nulls(count, kind) if column is None else column
+    return arrow.nulls(count, kind) if column is None else column
 
 
-def where(mask: Any, yes: pa.Array, no: pa.Array) -> pa.Array:
+def where(mask: Mask, yes: Column, no: Column) -> Column:
     """Return `yes` where the mask is set, else `no`."""
-    return pc.if_else(pa.array(mask), yes, no)
-
-
-def dictionary_of(text: str, count: int) -> pa.DictionaryArray:
-    """Return a text column of one text."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+    return pc.if_else(arrow.array(mask), yes, no)
 
 
 def move_arrows(rows: Rows, host: int | None, devices: set[int]) -> None:
@@ -226,8 +217,8 @@ def move_arrows(rows: Rows, host: int | None, devices: set[int]) -> None:
     columns, count = rows.columns, rows.count
     old = {n: filled(columns.get(n), count, pa.int64()) for n in ("pid", "tid", "stream")}
     device = filled(columns.get("device"), count, pa.int32())
-    columns["device"] = where(moved, pa.array(pid.astype(np.int32), mask=~moved), device)
+    columns["device"] = where(moved, arrow.array(pid.astype(np.int32), mask=~moved), device)
     columns["stream"] = where(moved, old["tid"], old["stream"])
-    own = pa.array(np.full(count, host)) if host is not None else pa.nulls(count, pa.int64())
+    own = arrow.array(np.full(count, host)) if host is not None else arrow.nulls(count, pa.int64())
     columns["pid"] = where(moved, own, old["pid"])
-    columns["tid"] = where(moved, pa.nulls(count, pa.int64()), old["tid"])
+    columns["tid"] = where(moved, arrow.nulls(count, pa.int64()), old["tid"])

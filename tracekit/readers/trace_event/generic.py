@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.look import BEGIN, Dialect, Look
 from tracekit.readers.trace_event.pairs import Pairs
-from tracekit.readers.trace_event.plan import PAIRED, SEVERAL
+from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
 
@@ -38,7 +38,7 @@ class ChromeReading:
         self._cats: dict[str, int] = {}
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows; the run has its names afterwards."""
+        """Yield the rows; the run has its names afterwards."""
         with closing(self._pairs), closing(self._special):
             for rows in events.planned(self.reading, self._planner):
                 yield from self._finished(rows)
@@ -75,50 +75,47 @@ class ChromeReading:
             return
         columns, count = rows.columns, rows.count
         device = np.array([devices.get(p, 0) for p in pid.tolist()], np.int32)
-        columns["device"] = pa.array(device, mask=~mine)
+        columns["device"] = arrow.array(device, mask=~mine)
         tid = events.filled(columns.get("tid"), count, pa.int64())
-        columns["stream"] = events.where(mine, tid, pa.nulls(count, pa.int64()))
-        columns["tid"] = events.where(mine, pa.nulls(count, pa.int64()), tid)
-        columns["pid"] = events.where(mine, pa.nulls(count, pa.int64()), columns["pid"])
-        texts = (
-            [(n or "").lower() for n in columns["name"].to_pylist()] if columns["name"] is not None else [""] * count
-        )
+        columns["stream"] = events.where(mine, tid, arrow.nulls(count, pa.int64()))
+        columns["tid"] = events.where(mine, arrow.nulls(count, pa.int64()), tid)
+        columns["pid"] = events.where(mine, arrow.nulls(count, pa.int64()), columns["pid"])
+        name = columns.get("name")
+        texts = [""] * count if name is None else [(n or "").lower() for n in arrow.optional_texts(name)]
         kinds = columns["kind"].to_pylist()
         for at in np.flatnonzero(mine).tolist():
             kinds[at] = Kind.MEMCPY if "memcpy" in texts[at] else Kind.MEMSET if "memset" in texts[at] else Kind.KERNEL
-        columns["kind"] = pa.array([str(k) for k in kinds], pa.string()).dictionary_encode()
+        columns["kind"] = arrow.encoded(arrow.array([str(k) for k in kinds], pa.string()))
         for number, of in devices.items():
             if number in pid[mine]:
                 self.reading.run.devices[self.reading.options.source, of] = names.processes[number]
 
     def _take_pairs(self, rows: Rows) -> None:
-        begins = rows.per_plan(lambda b: b.phase == BEGIN)
-        cats = rows.per_plan(lambda b: b.extra.get("async"), object)
+        begins = rows.flag(lambda build: build.phase == BEGIN)
         (pid, _), (tid, _), (identity, _) = (rows.ints(n) for n in ("pid", "tid", "scratch_0"))
         # On a thread: process, thread, -1. By id: process (none for a global id), id, the category's number.
-        known = self._cats
-        cat = np.array([-1 if c is None else known.setdefault(c, len(known)) for c in cats.tolist()], np.int64)
-        pid = np.where(rows.per_plan(lambda b: b.extra.get("global", False)), -1, pid)
+        cat = rows.number(self._category)
+        pid = np.where(rows.flag(lambda build: build.is_global), -1, pid)
         lanes = pid, np.where(cat < 0, tid, identity), cat
         for name in SCRATCH:
             rows.columns.pop(name, None)
         self._pairs.add(rows, self.reading.options.source, begins, lanes)
 
+    def _category(self, build: Build) -> int:
+        """Return the number of the category of asynchronous work, -1 for other events."""
+        return -1 if build.category is None else self._cats.setdefault(build.category, len(self._cats))
+
     def _series(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Give a row for each series of counters that have several."""
+        """Yield a row for each series of counters that have several."""
         made = RowBuilder()
-        names = [n for n, c in rows.columns.items() if isinstance(c, pa.Array) and n not in SCRATCH]
-        table = {n: rows.columns[n].to_pylist() for n in names}
+        table = {name: column.to_pylist() for name, column in rows.columns.items() if name not in SCRATCH}
         for at in range(rows.count):
             build = rows.builds[int(rows.plan[at])]
-            row: dict[str, Any] = {n: table[n][at] for n in names}
-            for key, value in build.extra["series"]:
-                own = row.get("name") or ""
+            row = {name: values[at] for name, values in table.items()}
+            own, row["source"] = row.get("name") or "", self.reading.options.source
+            for key, value in build.series:
                 name = f"{own} {key}" if own else key
-                made.add(
-                    **row
-                    | {"name": name, "raw_name": own or None, "value": value, "source": self.reading.options.source}
-                )
+                made.add(**row | {"name": name, "raw_name": own or None, "value": value})
         self.reading.ledger.kept += rows.count
         self.reading.ledger.events_out += len(made)
         yield made.take()
@@ -138,7 +135,7 @@ class ChromeReading:
         facts = run.sources[0].facts
         facts |= {k: v for k, v in reading.facts.items() if k not in ("traceEvents", *_OTHER_RECORDS)}
         for key, text in _OTHER_RECORDS.items():
-            if found := reading.facts.get(key):
-                reading.ledger.note(f"other-records-{key}", text, len(found) if isinstance(found, list) else 1)
+            if records := reading.facts.get(key):
+                reading.ledger.note(f"other-records-{key}", text, len(records) if isinstance(records, list) else 1)
         if self.dialect.name:
             facts["dialect"] = self.dialect.name

@@ -1,32 +1,43 @@
-"""What an event of any producer's trace means: the grammar of all phases, and the words of some producers."""
+"""The meaning of an event in the grammar of all phases; a `Dialect` adds the words of a producer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event._devices import (
-    Ascend,
-    Autograd,
-    Horovod,
-    OnnxRuntime,
-    Rocprof,
-    Special,
-    TensorFlow,
-    Unitrace,
-)
 from tracekit.readers.trace_event.events import Reading
 from tracekit.readers.trace_event.plan import MOVABLE, PAIRED, SEVERAL, Build, Member
-from tracekit.schema import KINDS, Kind
+from tracekit.readers.trace_event.rows import Rows
+from tracekit.schema import Kind
 
 BEGIN, END = "begin", "end"
 _SYNC = {"B": BEGIN, "E": END}
 _ASYNC = {"b": BEGIN, "e": END, "S": BEGIN, "F": END, "(": BEGIN, ")": END}
 _MARKS = frozenset({"i", "I", "R", "n", "T", "p", "N", "O", "D", "P", "c", "v", "V", "a", "="})
 """Instants, steps of legacy async work, objects, samples, clock syncs, memory dumps: one moment each."""
-_GRID = ("grid", "block")
+
+
+class Special:
+    """A producer's own way to write ranges (X and B) and their lanes. This one has none."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def range(self, build: Build) -> Collection[str]:
+        """Put into the plan what a range is; return the keys of args that found a column."""
+        del build  # its cat says all
+        return ()
+
+    def rows(self, rows: Rows) -> None:
+        """Change columns of rows whose plans have flags."""
+
+    def names(self) -> None:
+        """Put names into the run, behind the common ones."""
+
+    def close(self) -> None:
+        """Stop child processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,72 +55,15 @@ class Dialect:
     special: type[Special] = Special
 
 
-ANY = Dialect("", "")
-TENSORFLOW = Dialect("tensorflow", "TensorFlow timeline", {"Op": Kind.OPERATOR}, special=TensorFlow)
-JAX = Dialect(
-    "jax", "JAX profiler (XLA trace viewer)", python_names=True, default=Kind.OTHER,
-    device=re.compile(r"/device:(?:GPU|TPU):([0-9]{1,6})\b.*", re.ASCII),
-)  # fmt: skip
-VIZTRACER = Dialect("viztracer", "VizTracer", {"FEE": Kind.PYTHON_OP})
-PY_SPY = Dialect("py-spy", "py-spy", {"py-spy": Kind.PYTHON_OP})
-FLUID = Dialect(
-    "fluid-timeline", "Paddle tools/timeline.py", {"Op": Kind.OPERATOR},
-    device=re.compile(r".*:[gx]pu:([0-9]{1,6})", re.ASCII),
-)  # fmt: skip
-ONNXRUNTIME = Dialect(
-    "onnxruntime", "ONNX Runtime profiler",
-    {"Node": Kind.OPERATOR, "Kernel": Kind.KERNEL, "Api": Kind.RUNTIME}, special=OnnxRuntime,
-)  # fmt: skip
-AUTOGRAD = Dialect("autograd", "PyTorch autograd profiler", special=Autograd)
-ASCEND = Dialect(
-    "ascend", "Ascend profiler (msprof, torch_npu)",
-    {"cpu_op": Kind.OPERATOR, "user_annotation": Kind.USER_RANGE, "python_function": Kind.PYTHON_OP},
-    default=Kind.OTHER, special=Ascend,
-)  # fmt: skip
-ROCPROF = Dialect("rocprof", "rocprof", device=re.compile(r"(?:[0-9]+ )?GPU([0-9]{1,6})", re.ASCII), special=Rocprof)
-HOROVOD = Dialect("horovod", "Horovod timeline", special=Horovod)
-UNITRACE = Dialect(
-    "unitrace", "Intel unitrace", {"gpu_op": Kind.KERNEL, "cpu_op": Kind.RUNTIME}, special=Unitrace
-)  # fmt: skip
-TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
-MXNET = Dialect(
-    "mxnet", "MXNet profiler",
-    {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER},
-)  # fmt: skip
-MINI_CAFFE = Dialect("mini-caffe", "Mini-Caffe profiler")
-
-_HEADS = (
-    (VIZTRACER, re.compile(rb'"viztracer_metadata"|"cat"\s*:\s*"FEE"')),
-    (PY_SPY, re.compile(rb'"cat"\s*:\s*"py-spy"')),
-    (JAX, re.compile(rb'"highres-ticks"|"name"\s*:\s*"/(?:host|device):[A-Z]+(?::[0-9]+)?"')),
-    (
-        TENSORFLOW,
-        re.compile(rb'"name"\s*:\s*"(?:/job:[^"]*(?:device|[cg]pu):[^"]*|/gpu:[0-9]+/[^"]* Compute|Allocators)"'),
-    ),
-    (ASCEND, re.compile(rb'"Ascend Hardware"|"cat"\s*:\s*"async_npu"|"name"\s*:\s*"AscendCL@')),
-    (AUTOGRAD, re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) [fF]unctions"')),
-    (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
-    (HOROVOD, re.compile(rb'"name"\s*:\s*"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)"')),
-    (ROCPROF, re.compile(rb'"BeginNs"\s*:\s*"[0-9]')),
-    (UNITRACE, re.compile(rb'"name"\s*:\s*"(?:ze[A-Z]|cl[A-Z])[^"]{1,200}"\s*,\s*"cat"\s*:\s*"(?:cpu|gpu)_op"')),
-    (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
-)
-
-
-def dialect_of(head: bytes) -> Dialect:
-    """Return the producer that the first 64 KiB show; ANY for others."""
-    return next((dialect for dialect, pattern in _HEADS if pattern.search(head)), ANY)
-
-
 class Look:
-    """Says in a Build what an event is."""
+    """Puts into a Build what an event is."""
 
     def __init__(self, reading: Reading, dialect: Dialect) -> None:
         self._reading, self._dialect = reading, dialect
         self.special = dialect.special(reading)
 
     def __call__(self, build: Build) -> None:
-        """Say in `build` what its event is."""
+        """Put into `build` what its event is."""
         reading, event = self._reading, build.event
         if events.metadata(reading, build):
             return
@@ -149,7 +103,7 @@ class Look:
             build.drop("unknown-phase", "dropped: events of a phase that the format does not have")
 
     def _range(self, build: Build) -> None:
-        """Choose the kind; a cat that the kind does not tell stays in args."""
+        """Choose the kind; the cat stays in args."""
         cat, name = build.event.get("cat"), build.event.get("name") or ""
         dialect = self._dialect
         first = (cat or "").split(",")[0]
@@ -170,9 +124,9 @@ class Look:
         build.time("ts_ns", event.members.get("ts"))
         build.integer("pid", event.members.get("pid"), reading.pids.number)
         build.integer("scratch_0", _identity(build), reading.flows.number)
-        build.extra["async"] = event.get("cat") or ""
+        build.category = event.get("cat") or ""
         second = event.members.get("id2")
-        build.extra["global"] = second is not None and "id" not in event.members and b'"global"' in second.raw
+        build.is_global = second is not None and "id" not in event.members and b'"global"' in second.raw
         self._range(build)
         build.keep(event.members.get("tid"))
         self._rest(build)
@@ -188,7 +142,7 @@ class Look:
         build.keep(event.members.get("cat"))
         if len(series) != 1:
             build.odd = not build.exact
-            build.extra["series"] = [(k, float(m.text() or m.raw)) for k, m in series.items()]
+            build.series = [(k, float(m.text() or m.raw)) for k, m in series.items()]
             build.flags |= SEVERAL * (len(series) > 1)
             if not series:
                 build.consts["kind"] = Kind.MARK

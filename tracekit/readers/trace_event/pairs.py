@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import _spill as spill
 from tracekit.readers.trace_event.rows import Rows
-from tracekit.readers.trace_event.scan import I64
 from tracekit.trace import Ledger, concat
 
 BATCH_ROWS = 1 << 16
@@ -58,12 +58,12 @@ class Pairs:
         """Remove what lies on disk."""
         self._spill.close()
 
-    def add(self, rows: Rows, source: Any, begins: Any, lanes: Lanes) -> None:
+    def add(self, rows: Rows, source: int | Column, begins: Mask, lanes: Lanes) -> None:
         """Take rows. source: one number or an array. begins: shape (count,), whether a row begins something."""
-        batch = event_batch(rows.count, rows.columns | {"source": source})
+        batch = event_batch(rows.count, {**rows.columns, "source": source})
         own = (*lanes, begins.astype(np.int64), np.arange(self._count, self._count + rows.count))
         self._count += rows.count
-        arrays = [*batch.columns, *(pa.array(values) for values in own)]
+        arrays = [*batch.columns, *(arrow.array(values) for values in own)]
         self._sorter.add(pa.Table.from_arrays(arrays, schema=WAITING))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -131,7 +131,7 @@ class Pairs:
                     len(forgotten),
                 )
             yield from self._rows(match, np.setdiff1d(done, waiting))
-            open_ = match.table.take(pa.array(waiting)) if len(waiting) else None
+            open_ = arrow.take(match.table, waiting) if len(waiting) else None
         if open_ is not None:
             match = _Match(open_)
             yield from self._rows(match, match.all_begins())
@@ -145,12 +145,13 @@ class Pairs:
         begin = begin[np.argsort(match.seq[begin])]
         end = match.partner[begin]
         known = end >= 0
-        rows = match.table.select(schema.EVENTS.names).take(pa.array(begin))
+        rows = match.table.select(schema.EVENTS.names)
+        rows = arrow.take(rows, begin)
         dur = np.where(known, match.ts[end] - match.ts[begin], 0)
         place = rows.schema.get_field_index
-        rows = rows.set_column(place("dur_ns"), schema.EVENTS.field("dur_ns"), pa.array(dur, mask=~known))
+        rows = rows.set_column(place("dur_ns"), schema.EVENTS.field("dur_ns"), arrow.array(dur, mask=~known))
         args = _joined_args(match.table.column("args").to_pylist(), begin, end)
-        rows = rows.set_column(place("args"), schema.EVENTS.field("args"), pa.array(args, pa.string()))
+        rows = rows.set_column(place("args"), schema.EVENTS.field("args"), arrow.array(args, pa.string()))
         yield from rows.replace_schema_metadata(schema.EVENTS.metadata).to_batches(max_chunksize=BATCH_ROWS)
 
     def _account(self, match: _Match, begin: I64) -> None:
@@ -182,7 +183,7 @@ class _Match:
         self.table = table.combine_chunks()
         self.ts: I64 = self.table.column("ts_ns").to_numpy()
         self.seq: I64 = self.table.column("seq").to_numpy()
-        self.begins: Any = self.table.column("begins").to_numpy() != 0
+        self.begins: Mask = self.table.column("begins").to_numpy() != 0
         self.name = _codes(self.table)
         self.partner: I64 = np.full(len(self.ts), -1, np.int64)
         self.lost: list[int] = []
@@ -222,7 +223,7 @@ class _Match:
 
 
 class _Rule:
-    """Whether a lane that is seen piece by piece must be sorted by time."""
+    """The rule for a lane that is seen piece by piece: sort it by time or not."""
 
     def __init__(self) -> None:
         self._sorted = self._beside = True
@@ -241,7 +242,7 @@ class _Rule:
             self._odd = match.table.slice(even) if even < len(match.ts) else None
 
     def by_time(self) -> bool:
-        """Tell whether neither rule 1 nor rule 2 holds."""
+        """Return whether neither rule 1 nor rule 2 holds."""
         rest = self._odd is None or bool(self._odd.column("begins")[0].as_py())  # a cut file may end with a begin
         return not self._sorted and not (self._beside and rest)
 
@@ -251,8 +252,7 @@ def _together(tables: list[pa.Table]) -> pa.Table:
 
 
 def _codes(table: pa.Table) -> I64:
-    codes: I64 = table.column("name").chunk(0).indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+    return arrow.codes(table.column("name").chunks[0]).astype(np.int64)
 
 
 def _last_lane(table: pa.Table) -> int:

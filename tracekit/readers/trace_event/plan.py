@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
@@ -136,9 +136,13 @@ def _items(text: bytes, member: Member) -> list[Member]:
     return [Member(text[a:b], a, a, b) for a, b in _values(text, member.start, member.end)]
 
 
+NO_EVENT = Event(b"{}")
+Const: TypeAlias = str | int | float | None
+
+
 @dataclass(slots=True)
 class Build:
-    """What a dialect says of a shape, or in exact mode of one event.
+    """A dialect's plan for a shape, or in exact mode for one event.
 
     consts: column -> value. runs: column -> (negative, run). times: column -> (negative, run, run of the fraction).
     kept: members whose text goes into args. odd: the shape must be looked at event by event.
@@ -152,7 +156,7 @@ class Build:
     why: str = ""
     phase: str = ""
     flags: int = 0
-    consts: dict[str, Any] = field(default_factory=dict)
+    consts: dict[str, Const] = field(default_factory=dict)
     runs: dict[str, tuple[bool, int]] = field(default_factory=dict)
     times: dict[str, tuple[bool, int, int]] = field(default_factory=dict)
     kept: list[Member] = field(default_factory=list)
@@ -161,8 +165,20 @@ class Build:
     whole_args: bool = False
     more_args: dict[str, bytes] = field(default_factory=dict)
     """Members of args that are not text of the event: renamed or computed ones."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """What a dialect wants to know again of the rows of this shape."""
+    metadata: tuple[str, str] = ("", "")
+    """Of an event of phase M: its name, and the text that it gives a process or thread."""
+    category: str | None = None
+    """The cat of asynchronous work, None for other events."""
+    is_global: bool = False
+    """The id of asynchronous work holds for all processes."""
+    is_copy: bool = False
+    series: list[tuple[str, float]] = field(default_factory=list)
+    """Name and value of each series of a counter that has several."""
+
+    def is_below_zero(self, column: str) -> bool:
+        """Return whether a column has a negative constant."""
+        value = self.consts.get(column)
+        return isinstance(value, int) and value < 0
 
     def drop(self, code: str, text: str) -> None:
         """Drop the record, with its reason."""
@@ -242,7 +258,7 @@ class Build:
         return True
 
     def keep(self, *members: Member | None) -> None:
-        """Put members into args, as they stand."""
+        """Put members into args, as they are in the file."""
         self.kept += [m for m in members if m is not None]
 
     def keep_rest(self, taken: Collection[str], top: frozenset[str]) -> None:

@@ -1,28 +1,27 @@
-"""Rows of one slab of trace events, as columns, with what the dialect said of each."""
+"""Rows of one slab of trace events, as columns, with the dialect's plan for each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column
 from tracekit.readers.trace_event.plan import Build
-from tracekit.readers.trace_event.scan import I64, Mask
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one slab. columns: as builder.event_batch takes them, all of `count` rows.
+    """Rows of one slab. columns: those with values, all of `count` rows.
 
-    plan: shape (count,), number of each row's plan; builds: plan -> what the dialect said.
+    plan: shape (count,), number of each row's plan. builds: plan -> the dialect's answer.
     """
 
     count: int
-    columns: dict[str, Any]
+    columns: dict[str, Column]
     plan: I64
     builds: list[Build]
     flags: I64
@@ -44,29 +43,26 @@ class Rows:
         """Return some of the rows."""
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
-        index = pa.array(rows)
-        columns = {
-            name: column.take(index) if isinstance(column, pa.Array) else column
-            for name, column in self.columns.items()
-        }
+        index = arrow.array(rows)
+        columns = {name: column.take(index) for name, column in self.columns.items()}
         return Rows(len(rows), columns, self.plan[rows], self.builds, self.flags[rows])
 
-    def per_plan(self, value: Callable[[Build], Any], kind: Any = np.bool_) -> npt.NDArray[Any]:
-        """Return something that a dialect said of each row."""
+    def flag(self, of: Callable[[Build], bool]) -> Mask:
+        """Return which rows have a plan with a property."""
+        found: Mask = self.number(of) != 0
+        return found
+
+    def number(self, of: Callable[[Build], int]) -> I64:
+        """Return a number of each row's plan."""
         used, place = self.used()
-        return np.array([value(self.builds[p]) for p in used.tolist()], kind)[place]
+        return np.array([of(self.builds[p]) for p in used.tolist()], np.int64)[place]
 
     def ints(self, name: str) -> tuple[I64, Mask]:
         """Return the values of an integer column, 0 for null, and which are there."""
         column = self.columns.get(name)
         if column is None:
             return np.zeros(self.count, np.int64), np.zeros(self.count, np.bool_)
-        if not isinstance(column, pa.Array):
-            return np.full(self.count, column, np.int64), np.ones(self.count, np.bool_)
-        if not column.null_count:
-            return column.to_numpy().astype(np.int64), np.ones(self.count, np.bool_)
-        mask = column.is_valid().to_numpy(zero_copy_only=False)
-        return column.fill_null(0).to_numpy().astype(np.int64), mask
+        return arrow.ints(column).copy(), arrow.valid(column)
 
 
 def fact_rows(rows: Rows, columns: Iterable[str]) -> list[tuple[Build, tuple[int | None, ...]]]:

@@ -10,16 +10,16 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from tracekit.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event._repair import is_json, mended, objects
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
-from tracekit.readers.trace_event.scan import I64, Scan, inside_strings, scan
+from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
 from tracekit.trace import Ledger
 
 SLAB_BYTES = 2 << 20
@@ -57,7 +57,7 @@ class Events:
     ledger: Ledger
     rewrite: Callable[[bytes], bytes] | None = None
     """Changes whole lines of the text before anything else sees them; it must not depend on what stands in others."""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
     form: str = ""
     whole: bool = False
     _chunks: Iterator[bytes] | None = None
@@ -226,10 +226,8 @@ class Events:
             self.ledger.read += 1
             self._number += 1
             if text != data[start:end]:
-                self.ledger.note(
-                    "mended-json", "events whose JSON is broken (quotes, escapes, NaN) were mended",
-                    where=f"event {self._number}",
-                )  # fmt: skip
+                why = "events whose JSON is broken (quotes, escapes, NaN) were mended"
+                self.ledger.note("mended-json", why, where=f"event {self._number}")
             texts.append(text)
             numbers.append(self._number)
         rest = data[used:].lstrip(b" \t\r\n,")
@@ -305,7 +303,7 @@ def _whole_characters(data: bytes) -> int:
 
 
 def is_bare(text: bytes) -> bool:
-    """Tell whether a text begins with an event that no list holds: lines of JSON, or a piece of a trace."""
+    """Return whether a text begins with an event outside any list: lines of JSON, or a piece of a trace."""
     if not _BARE.match(text) or _LIST.search(text):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Producers that tell device work in their own words: ONNX Runtime, old PyTorch, Ascend, TensorFlow and others."""
+"""Device work of producers that write it in their own way: ONNX Runtime, old PyTorch, Ascend, TensorFlow and others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
+from tracekit.readers.trace_event.look import Special
 from tracekit.readers.trace_event.plan import DEVICE, HOST, MOVABLE, Build
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
@@ -24,29 +26,8 @@ _GPU_LANE = re.compile(
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 
 
-class Special:
-    """What a producer's ranges (X and B) are, beyond their cat."""
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-
-    def range(self, build: Build) -> Collection[str]:
-        """Say what a range is; return the keys of args that found a column."""
-        del build  # its cat says all
-        return ()
-
-    def rows(self, rows: Rows) -> None:
-        """Change columns of rows whose plans have flags."""
-
-    def names(self) -> None:
-        """Put names into the run, behind the common ones."""
-
-    def close(self) -> None:
-        """End what was started."""
-
-
 class OnnxRuntime(Special):
-    """Kernels have pid and tid -1, and texts for stream and sizes; no device is told (cuda_profiler.cc, 1.9 on)."""
+    """Kernels have pid and tid -1, and texts for stream and sizes; no device is stated (cuda_profiler.cc, 1.9 on)."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__(reading)
@@ -63,7 +44,7 @@ class OnnxRuntime(Special):
         elif name.lower().startswith("memset"):
             build.consts["kind"] = Kind.MEMSET
         for column in ("pid", "tid"):
-            if build.runs.get(column, (False, 0))[0] or build.consts.get(column, 0) < 0:
+            if build.runs.get(column, (False, 0))[0] or build.is_below_zero(column):
                 _remove(build, column)
         columns = "stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"
         number = self.reading.streams.number
@@ -84,14 +65,15 @@ class Autograd(Special):
     """
 
     def range(self, build: Build) -> Collection[str]:
-        """Tell operators from what they span on a device."""
+        """Separate operators from what they span on a device."""
         if (build.event.get("pid") or "").startswith("CPU"):
             build.consts["kind"] = Kind.OPERATOR
             return ()
         build.consts["kind"] = Kind.OTHER
-        for table in (build.runs, build.consts):
-            if "tid" in table:
-                table["device"] = table.pop("tid")
+        if "tid" in build.runs:
+            build.runs["device"] = build.runs.pop("tid")
+        if "tid" in build.consts:
+            build.consts["device"] = build.consts.pop("tid")
         return ()
 
 
@@ -99,7 +81,7 @@ class Rocprof(Special):
     """rocprof's results.json (ROCm before 7): times are text in whole µs; exact ones, of the same clock, in args."""
 
     def range(self, build: Build) -> Collection[str]:
-        """Take the exact times; tell calls."""
+        """Take the exact times, and recognise calls."""
         event, consts = build.event, build.consts
         name = event.get("name") or ""
         if name.startswith(("hip", "hsa_")):
@@ -120,9 +102,9 @@ class TensorFlow(Special):
     """
 
     def range(self, build: Build) -> Collection[str]:
-        """Tell copies by the name of the node."""
+        """Recognise copies by the name of the node."""
         names = build.event.arg("name") or "", build.event.get("name") or ""
-        build.extra["copy"] = any("memcpy" in name.lower() for name in names)
+        build.is_copy = any("memcpy" in name.lower() for name in names)
         return ()
 
     def _lanes(self) -> dict[int, tuple[int, str]]:
@@ -142,31 +124,31 @@ class TensorFlow(Special):
             return
         whole = {device for device, lane in lanes.values() if lane.isdecimal()}
         columns, count = rows.columns, rows.count
-        copies = rows.per_plan(lambda b: b.extra.get("copy", False))
+        copies = rows.flag(lambda build: build.is_copy)
         kinds = columns["kind"].cast(pa.string())
         for number, (device, lane) in lanes.items():
             own = mine & (pid == number)
             again = not lane.isdecimal() and device in whole
             work = Kind.OTHER if again else Kind.KERNEL
-            kinds = events.where(own, pa.array([work.value] * count, pa.string()), kinds)
+            kinds = events.where(own, arrow.array([work.value] * count, pa.string()), kinds)
             if not again:
-                kinds = events.where(own & copies, pa.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
-        columns["kind"] = kinds.dictionary_encode()
+                kinds = events.where(own & copies, arrow.array([Kind.MEMCPY.value] * count, pa.string()), kinds)
+        columns["kind"] = arrow.encoded(kinds)
         values, place = np.unique(pid, return_inverse=True)
         found = [lanes.get(v, (0, "")) for v in values.tolist()]
         stream = np.array([int(lane) if lane.isdecimal() else -1 for _, lane in found], np.int64)[place]
-        columns["device"] = pa.array(np.array([d for d, _ in found], np.int32)[place], mask=~mine)
-        columns["stream"] = pa.array(stream, mask=~(mine & (stream >= 0)))
+        columns["device"] = arrow.array(np.array([d for d, _ in found], np.int32)[place], mask=~mine)
+        columns["stream"] = arrow.array(stream, mask=~(mine & (stream >= 0)))
         for name in ("pid", "tid"):
             old = events.filled(columns.get(name), count, pa.int64())
-            columns[name] = events.where(mine & (stream >= 0), pa.nulls(count, pa.int64()), old)
+            columns[name] = events.where(mine & (stream >= 0), arrow.nulls(count, pa.int64()), old)
 
 
 class Horovod(Special):
     """Horovod's timeline: a process for each tensor; what the library under it does is communication."""
 
     def range(self, build: Build) -> Collection[str]:
-        """Tell the collectives from waiting and negotiation."""
+        """Separate the collectives from waiting and negotiation."""
         if (build.event.get("name") or "").startswith(("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_")):
             build.consts["kind"] = Kind.COMMUNICATION
         return ()
@@ -176,7 +158,7 @@ class Unitrace(Special):
     """Intel's unitrace and onetrace: calls are of cat cpu_op, and what they put on a device of cat gpu_op."""
 
     def range(self, build: Build) -> Collection[str]:
-        """Tell kernels from the commands of Level Zero that are none."""
+        """Separate kernels from the other commands of Level Zero."""
         name = build.event.get("name") or ""
         if build.event.get("cat") == "gpu_op" and name.startswith(("ze", "cl")):
             commands = (("MemoryCopy", Kind.MEMCPY), ("Buffer", Kind.MEMCPY), ("MemoryFill", Kind.MEMSET))
@@ -185,7 +167,7 @@ class Unitrace(Special):
 
 
 class Ascend(Special):
-    """msprof's and torch_npu's timelines: tasks tell their "Task Type", calls of CANN their "level".
+    """msprof's and torch_npu's timelines: tasks have a "Task Type", calls of CANN a "level".
 
     A pid is (pid << 10) | (layer << 5) | device (msprof, JsonAssembler::GetFormatPid); here tasks and calls have the
     pid of the host process. Plain pids of Python stay. Overlap Analysis and the planes of HCCL repeat what the tasks
@@ -198,7 +180,7 @@ class Ascend(Special):
         self._calls: set[int] = set()
 
     def range(self, build: Build) -> Collection[str]:
-        """Tell tasks, calls and collectives."""
+        """Recognise tasks, calls and collectives."""
         event, consts, taken = build.event, build.consts, set[str]()
         name = event.get("name") or ""
         if (task := event.arg("Task Type")) is not None:
@@ -233,11 +215,11 @@ class Ascend(Special):
         columns, count = rows.columns, rows.count
         known_pids, place = np.unique(pid, return_inverse=True)
         device = np.array([self._hardware.get(p, 0) for p in known_pids.tolist()], np.int32)
-        columns["device"] = pa.array(device[place], mask=~own)
+        columns["device"] = arrow.array(device[place], mask=~own)
         tid = events.filled(columns.get("tid"), count, pa.int64())
-        columns["stream"] = events.where(own, tid, pa.nulls(count, pa.int64()))
-        columns["tid"] = events.where(own, pa.nulls(count, pa.int64()), tid)
-        columns["pid"] = pa.array(np.where(own | calls, (pid & 0xFFFFFFFF) >> 10, pid), mask=~known)
+        columns["stream"] = events.where(own, tid, arrow.nulls(count, pa.int64()))
+        columns["tid"] = events.where(own, arrow.nulls(count, pa.int64()), tid)
+        columns["pid"] = arrow.array(np.where(own | calls, (pid & 0xFFFFFFFF) >> 10, pid), mask=~known)
 
     def names(self) -> None:
         """Move the names of moved lanes."""
