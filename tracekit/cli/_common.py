@@ -8,16 +8,18 @@ import os
 import signal
 import sys
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from tracekit._version import __version__
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
+from tracekit.plugins import PluginWarning
 
 if TYPE_CHECKING:
     from tracekit.errors import Failure
@@ -181,6 +183,22 @@ def prepare_process() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a skipped plugin as a note, and any other warning as Python does."""
+    if issubclass(category, PluginWarning):
+        say(f"note: {message}")
+    else:
+        (file or sys.stderr).write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,9 +1,10 @@
-"""READERS: one line a format. A new format is one file and one line here; the order has no meaning."""
+"""READERS: one line a format; plugins add theirs. A new format is one module and one line here; the order is free."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from tracekit.plugins import plugins
 from tracekit.readers.base import Reader
 
 _MODULES: tuple[str, ...] = (
@@ -32,6 +33,7 @@ _MODULES: tuple[str, ...] = (
     "theano.reader",
 )
 
-READERS: dict[str, Reader] = {
+_OWN: dict[str, Reader] = {
     reader.name: reader for reader in (import_module(f"tracekit.readers.{name}").READER for name in _MODULES)
 }
+READERS: dict[str, Reader] = _OWN | plugins("tracekit.readers", Reader, _OWN)

@@ -1,4 +1,4 @@
-"""VIEWS: one line a view, in the order in which a report shows them. A new view is one file and one line here."""
+"""VIEWS: one line a view, in the order in which a report shows them; plugins add theirs at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 
 from tracekit.index.clocks import by_clock
 from tracekit.index.trace_index import TraceIndex
+from tracekit.plugins import plugins
 from tracekit.views.base import View
 
 _MODULES: tuple[str, ...] = (
@@ -32,9 +33,10 @@ _MODULES: tuple[str, ...] = (
     "tables.metrics",
 )
 
-VIEWS: dict[str, View] = {
+_OWN: dict[str, View] = {
     view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
 }
+VIEWS: dict[str, View] = _OWN | plugins("tracekit.views", View, _OWN)
 
 SUMMARY: tuple[str, ...] = (
     "findings",
