@@ -145,7 +145,7 @@ def cell(value: object) -> str:
         return ", ".join(cell(x) for x in (sorted(value, key=str) if isinstance(value, (frozenset, set)) else value))
     value = value.value if isinstance(value, Enum) else value.__name__ if isinstance(value, type) else value
     text = "" if value is None else " ".join(html.escape(str(value), quote=False).split()).replace("|", "\\|")
-    return "text" if text.startswith(("dictionary", "string")) else text
+    return "text" if text == "str" or text.startswith(("dictionary", "string")) else text
 
 
 def table(rows: Iterable[Mapping[str, object]], heading: str, level: int = 2) -> str:
