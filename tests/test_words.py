@@ -30,8 +30,6 @@ PATTERNS = {
 }
 FIRST_LINE = re.compile(r"(What|Which|Whether|Who|Whose|Where|How|Tell|Tells)\b")
 NOT_YET: tuple[str, ...] = (
-    ".",
-    "docs",
     "tracekit",
     "tracekit/analysis",
     "tracekit/batch",
