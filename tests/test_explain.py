@@ -14,6 +14,7 @@ import tracekit
 from tracekit import pipeline
 from tracekit.errors import UsageError
 from tracekit.explain import explain, value_of
+from tracekit.index.trace_index import TraceIndex
 from tracekit.report import ReportTable
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
@@ -35,6 +36,7 @@ def trace_of(path: Path) -> Trace:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_each_defined_cell_equals_its_quantity(path: Path) -> None:
     trace = trace_of(path)
+    index = TraceIndex(trace)
     if not trace.events.num_rows:
         return  # totals alone have no ranges to explain
     for name, view in VIEWS.items():
@@ -45,7 +47,7 @@ def test_each_defined_cell_equals_its_quantity(path: Path) -> None:
             for i in range(min(len(table), 12)):
                 row = {c.name: c.values[i] for c in table.columns}
                 for column, cell in row.items():
-                    quantity = view.define(trace, ViewOptions(), row, column)
+                    quantity = view.define(index, ViewOptions(), row, column)
                     if quantity is not None:
                         assert value_of(quantity) == cell, (name, row, column)
 

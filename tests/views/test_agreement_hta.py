@@ -25,7 +25,6 @@ from views.tables import dicts, on_trace
 
 from tracekit import pipeline
 from tracekit.analysis.intervals import merge, union_length
-from tracekit.index import devices as _devices
 from tracekit.index import gaps, grouping, launches
 from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind
@@ -189,8 +188,7 @@ def test_time_in_which_the_host_was_late_is_htas_host_wait(name: str) -> None:
     """HOST_WAIT: the launch began after the stream's work before it ended: our host late and synchronization."""
     trace = selected(name)
     index = TraceIndex(trace)
-    devices = _devices.find(index)
-    found = gaps.find_gaps(devices, launches.launches_of(index, devices.rows), by_stream=True)
+    found = gaps.find_gaps(index, by_stream=True)
     assert found.starts.size
     stream = np.array([found.owners[lane][2] for lane in found.lane.tolist()])
     gap, late = found.ends - found.starts, found.cause <= gaps.CAUSES.index("synchronization")

@@ -186,7 +186,7 @@ EXPECTED = {
 def sums(name: str, *views: str) -> tuple[int, int]:
     """Calls and total of all rows of these views, but for those of unified memory."""
     made = read(sample(name))
-    sections = [EVERY[view].compute(made, ViewOptions()) for view in views]
+    sections = [on_trace(EVERY[view])(made, ViewOptions()) for view in views]
     rows = [row for section in sections if section.tables for row in dicts(section)]
     rows = [r for r in rows if "Unified" not in f"{r['name']} {r.get('section')}"]
     return sum(r["calls"] for r in rows), sum(r["total"] for r in rows)

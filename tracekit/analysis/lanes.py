@@ -139,10 +139,12 @@ def _close(stack: list[int], now: int) -> None:
 def _place(stack: list[int], tracks: _Tracks, starts: list[int], ends: list[int]) -> list[int]:
     """Return the track of each row of one lane, one after the other; stack is track 0."""
     placed = []
+    place = tracks.place
     for start, end in zip(starts, ends, strict=True):
-        _close(stack, start)
+        while stack and stack[-1] <= start:
+            stack.pop()
         if stack and end > stack[-1]:
-            placed.append(tracks.place(start, end))
+            placed.append(place(start, end))
             continue
         if end > start:
             stack.append(end)
@@ -196,9 +198,17 @@ class _Tracks:
         largest, smallest = self._largest, self._smallest
         largest[node] = smallest[node] = room
         while node > 1:
-            node //= 2
-            largest[node] = max(largest[2 * node], largest[2 * node + 1])
-            smallest[node] = min(smallest[2 * node], smallest[2 * node + 1])
+            node >>= 1
+            left = node + node
+            high, other = largest[left], largest[left + 1]
+            if other > high:
+                high = other
+            low, other = smallest[left], smallest[left + 1]
+            if other < low:
+                low = other
+            if largest[node] == high and smallest[node] == low:
+                break
+            largest[node], smallest[node] = high, low
 
     def _double(self) -> None:
         leaves = self._leaves

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.index.grouping import Groups, Key, group_by, key_of
+from tracekit.index.grouping import Groups, Key, group_by
 from tracekit.index.sources import facts_by_source, several_clocks
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 
 
+@join
 def sources_of_several_runs(index: TraceIndex) -> list[int]:
     """Return the inputs that hold several runs, each on its own clock."""
     if index.run.origin_ns is not None:
@@ -21,20 +22,22 @@ def sources_of_several_runs(index: TraceIndex) -> list[int]:
     return sorted(number for number, found in runs.items() if isinstance(found, list) and len(found) > 1)
 
 
+@join
 def by_input(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups by input, and by process where an input holds several runs.
 
     labels: source, and pid: None also where the input has one run.
     """
     every = np.arange(index.events.num_rows)
-    source, pid = key_of(index.events, "source", every), key_of(index.events, "pid", every)
+    source, pid = index.key("source", every), index.key("pid", every)
     codes = np.zeros_like(pid.codes)
     if several := sources_of_several_runs(index):
-        own = np.isin(index.events.column("source").to_numpy(), several)
+        own = np.isin(index.ints("source"), several)
         codes[own] = pid.codes[own]
     return group_by(source, Key(codes, pid.labels))
 
 
+@join
 def by_clock(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups that share a clock; a single group where all do."""
     if not several_clocks(index) and not sources_of_several_runs(index):

@@ -17,10 +17,9 @@ import orjson
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell
 from tracekit.schema import Kind
-from tracekit.trace import text_codes
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 _HOST_NAME = re.compile(
@@ -55,26 +54,26 @@ class Collective:
     size: int | None
 
 
+@join
 def host_ranges(index: TraceIndex) -> I64:
     """Return the rows of EVENTS, with a duration, that are communication on the host."""
-    events = index.events
-    codes, names = text_codes(events.column("name"))
+    codes, names = index.texts("name")
     named = np.array([_HOST_NAME.search(name[:_LONGEST_NAME]) is not None for name in names] + [False], np.bool_)
-    found = grouping.kind_mask(events, {Kind.COMMUNICATION})
-    found |= grouping.kind_mask(events, _HOST_KINDS) & named[codes]
-    return np.flatnonzero(found & events.column("dur_ns").is_valid().to_numpy())
+    found = index.kind_mask({Kind.COMMUNICATION}) | index.kind_mask(_HOST_KINDS) & named[codes]
+    return np.flatnonzero(found & index.has("dur_ns"))
 
 
+@join
 def kernels(index: TraceIndex) -> tuple[I64, I64]:
     """Return the rows of EVENTS, with a duration, that are kernels: those that communicate, and the others."""
-    rows = grouping.pick(index, {Kind.KERNEL}).rows
+    rows = index.pick({Kind.KERNEL}).rows
     mask = communicates(index, rows) if rows.size else np.zeros(0, np.bool_)
     return rows[mask], rows[~mask]
 
 
 def described(index: TraceIndex, rows: I64) -> list[Collective]:
     """Return what each of these rows is, from its args, else from its name."""
-    codes, names = text_codes(index.events.column("name"))
+    codes, names = index.texts("name")
     sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
     args = index.events.column("args").take(rows).to_pylist()
     known = {code: _by_name(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}

@@ -16,7 +16,7 @@ from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit
@@ -45,7 +45,7 @@ class Device:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Devices:
     """rows: rows of EVENTS that are device work with a duration, in order; starts, ends: shape (n,), ns."""
 
@@ -72,9 +72,10 @@ class Devices:
         return columns
 
 
+@join
 def find(index: TraceIndex) -> Devices:
     """Return the devices that worked, in order of input, rank, run, number; none where no work has a known start."""
-    picked = grouping.pick(index, DEVICE_WORK)
+    picked = index.pick(DEVICE_WORK)
     made_up = synthetic_sources(index)
     notes = picked.notes("row of device work") if picked.untimed != 1 else picked.notes("row")
     labels = source_labels(index)
@@ -91,7 +92,7 @@ def find(index: TraceIndex) -> Devices:
     if not rows.size:
         return Devices(index, rows, starts, ends, places, (), tuple(notes))
     place = grouping.Key(places.codes[rows], range(places.count))
-    groups = grouping.group_by(*(grouping.key_of(index.events, c, rows) for c in ("source", "rank", "device")), place)
+    groups = grouping.group_by(*(index.key(c, rows) for c in ("source", "rank", "device")), place)
     if sources_of_several_runs(index):
         notes.append("each run of a file has a clock of its own: a row and a span for each process")
     if None in groups.labels[2]:
@@ -101,8 +102,8 @@ def find(index: TraceIndex) -> Devices:
 
 
 def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -> tuple[Device, ...]:
-    start: I64 = index.events.column("ts_ns").to_numpy()
-    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start: I64 = index.starts
+    length = index.lengths
     first, last = spans(places.codes, places.count, start, start + length)
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))

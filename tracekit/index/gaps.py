@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64, clip, coverage, gaps, merge
+from tracekit.index import devices as _devices
 from tracekit.index import grouping, host_waits
 from tracekit.index.devices import Device, Devices
-from tracekit.index.launches import Launched
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.launches import Launched, launches_of
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell
 from tracekit.schema import API_CALLS, Kind
 
@@ -50,8 +51,11 @@ class Gaps:
     middle: I64
 
 
-def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) -> Gaps:
+@join
+def find_gaps(index: TraceIndex, *, by_stream: bool = False) -> Gaps:
     """Return all gaps with their causes, device by device, in order of time."""
+    devices = _devices.find(index)
+    launched = launches_of(index, devices.rows)
     pieces: list[tuple[I64, I64, I64, I64]] = []
     owners: list[tuple[Device, Cell, Cell]] = []
     for device in devices.devices:
@@ -61,7 +65,7 @@ def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) 
     lane = np.repeat(np.arange(len(pieces)), [p[0].size for p in pieces])
     starts, ends, after, before = (np.concatenate([p[i] for p in pieces]) for i in range(4))
     launch = np.append(launched.launch, -1)[after]
-    begun = np.append(devices.index.events.column("ts_ns").to_numpy(), 0)[launch]
+    begun = np.append(devices.index.starts, 0)[launch]
     late = (launch >= 0) & (begun > starts)
     middle = np.where(late, starts + (np.minimum(begun, ends) - starts) // 2, begun)
     cause = _causes(devices, launched, starts, ends, after, launch, begun, late)
@@ -71,7 +75,7 @@ def find_gaps(devices: Devices, launched: Launched, *, by_stream: bool = False) 
 def _lanes(devices: Devices, device: Device) -> list[tuple[Cell, Cell, I64]]:
     """Return the streams of a device: context, stream, positions of its work."""
     rows = devices.rows[device.positions]
-    keys = (grouping.key_of(devices.index.events, c, rows) for c in ("context", "stream"))
+    keys = (devices.index.key(c, rows) for c in ("context", "stream"))
     groups = grouping.group_by(*keys)
     order = np.argsort(groups.codes, kind="stable")
     parts = np.split(device.positions[order], np.cumsum(np.bincount(groups.codes, minlength=groups.count))[:-1])
@@ -95,14 +99,13 @@ def _gaps_of(devices: Devices, positions: I64, span: tuple[int, int] | None) -> 
 def _causes(
     devices: Devices, launched: Launched, starts: I64, ends: I64, after: I64, launch: I64, begun: I64, late: Mask
 ) -> I64:
-    events = devices.index.events
     cause = np.full(starts.size, _UNKNOWN, np.int64)
     cause[after < 0] = _END
     cause[late] = _LATE
     waiting = _waited(devices, launched, starts, np.minimum(begun, ends), launch, late)
     cause[late & waiting] = _SYNC
     queued = (launch >= 0) & ~late
-    calls_end = begun + np.append(np.maximum(events.column("dur_ns").fill_null(0).to_numpy(), 0), 0)[launch]
+    calls_end = begun + np.append(devices.index.lengths, 0)[launch]
     soon = (calls_end > starts) | (ends - starts <= SHORT_GAP_NS)
     cause[queued & soon] = _LATENCY
     cause[queued & _behind_a_wait(devices, launched, after, queued)] = _STREAM
@@ -142,7 +145,7 @@ def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mas
     """Tell for each queued gap whether the work after it stood behind a wait for another stream."""
     index, found = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)
-    calls = np.flatnonzero(grouping.kind_mask(index.events, API_CALLS | {Kind.SYNC}))
+    calls = np.flatnonzero(index.kind_mask(API_CALLS | {Kind.SYNC}))
     calls = calls[host_waits.named(index, calls, host_waits.STREAM_WAITS)]
     if not some.size or not calls.size:
         return found
@@ -157,15 +160,15 @@ def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mas
     earlier = order[np.maximum(place[work] - 1, 0)]
     same = (place[work] > 0) & (stream[earlier] == stream[work])
     ours = launched.launch[work]
-    ts = index.events.column("ts_ns").to_numpy()
+    ts = index.starts
     since = np.where(same, ts[launched.launch[earlier]], _LOWEST)
-    host = calls[~grouping.kind_mask(index.events, {Kind.SYNC})[calls]]
+    host = calls[~index.kind_mask({Kind.SYNC})[calls]]
     last = _last_at(keys_of(index, np.concatenate((host, ours)), THREAD), ts[host], ts[ours])
     # No wait at all lies before any launch, also where the stream's work has none before it.
     found[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
     told = np.setdiff1d(calls, host)
-    told = told[index.events.column("stream").is_valid().to_numpy()[told]]
+    told = told[index.has("stream")[told]]
     if told.size:
         keys = keys_of(index, np.concatenate((told, rows[work])), ("source", "pid", "device", "stream"))
         began = np.where(same, devices.starts[earlier], _LOWEST)
@@ -187,10 +190,10 @@ def _last_at(lanes: I64, times: I64, at: I64) -> I64:
 
 def keys_of(index: TraceIndex, rows: I64, columns: tuple[str, ...]) -> I64:
     """Return one number a row, equal exactly where these columns are; null equals null."""
-    return grouping.group_by(*(grouping.key_of(index.events, column, rows) for column in columns)).codes
+    return grouping.group_by(*(index.key(column, rows) for column in columns)).codes
 
 
 def times_of(index: TraceIndex, rows: I64) -> tuple[I64, I64]:
     """Return start and end of these rows, shape (n,); a row without a duration ends where it starts."""
-    start: I64 = index.events.column("ts_ns").to_numpy()[rows]
-    return start, start + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    start: I64 = index.starts[rows]
+    return start, start + index.lengths[rows]

@@ -16,9 +16,7 @@ import pyarrow as pa
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import Grouped, grouped
 from tracekit.errors import TracekitError
-from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
-from tracekit.schema import Kind
 from tracekit.trace import text_codes
 
 INT64_MAX = (1 << 63) - 1
@@ -44,33 +42,6 @@ class Groups:
     labels: tuple[list[Cell], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """Rows of EVENTS with a duration. rows: their numbers; starts, durations: ns; untimed, negative: what notes say."""
-
-    index: TraceIndex
-    rows: I64
-    starts: I64
-    durations: I64
-    untimed: int
-    negative: int
-
-    def key(self, column: str) -> Key:
-        """Return that column of EVENTS as a key."""
-        return key_of(self.index.events, column, self.rows)
-
-    def notes(self, what: str) -> list[str]:
-        """Return a sentence for rows without a duration, and one for durations below zero."""
-        out = []
-        if self.untimed:
-            verbs = ("has", "is") if self.untimed == 1 else ("have", "are")
-            out.append(f"{plural(what, self.untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
-        if self.negative:
-            verb = "has" if self.negative == 1 else "have"
-            out.append(f"{plural(what, self.negative)} {verb} a duration below zero, counted as 0")
-        return out
-
-
 def plural(what: str, count: int) -> str:
     """Return so many of them in words: "1 kernel", "2,000 kernels"."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -83,32 +54,6 @@ def kind_mask(table: pa.Table, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
         wanted = np.array([text in kinds for text in chunk.dictionary.to_pylist()] + [False], np.bool_)
         parts.append(wanted[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
     return parts[1] if len(parts) == 2 else np.concatenate(parts)
-
-
-def pick(index: TraceIndex, kinds: Collection[Kind]) -> Picked:
-    """Return the rows of these kinds that have a duration, durations below zero made 0.
-
-    starts and durations may be the trace's own columns: they are not for writing.
-    """
-    mask = kind_mask(index.events, kinds)
-    dur = index.events.column("dur_ns")
-    timed = dur.is_valid().to_numpy()
-    rows = np.flatnonzero(mask & timed)
-    durations = _take(dur.fill_null(0).to_numpy(), rows)
-    negative = int(np.count_nonzero(durations < 0))
-    return Picked(
-        index,
-        rows,
-        _take(index.events.column("ts_ns").to_numpy(), rows),
-        np.maximum(durations, 0) if negative else durations,
-        int(np.count_nonzero(mask & ~timed)),
-        negative,
-    )
-
-
-def _take(values: I64, rows: I64) -> I64:
-    """Return the values at these rows, ascending and distinct; without a copy where they are all rows."""
-    return values if rows.size == values.size else values[rows]
 
 
 def key_of(table: pa.Table, column: str, rows: I64) -> Key:

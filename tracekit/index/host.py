@@ -22,7 +22,7 @@ from tracekit.analysis.nesting import Tree, nest
 from tracekit.index import grouping
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 
 RANGES = frozenset(
@@ -135,23 +135,24 @@ def ends_of(starts: I64, durations: I64) -> I64:
     return ends
 
 
+@join
 def host(index: TraceIndex) -> Host:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
     events = index.events
-    ranges = grouping.kind_mask(events, RANGES) & ~_frames(index)
-    calls = grouping.kind_mask(events, CALLS)
+    ranges = index.kind_mask(RANGES) & ~_frames(index)
+    calls = index.kind_mask(CALLS)
     dur = events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
-    on_thread = timed & events.column("tid").is_valid().to_numpy()
+    on_thread = timed & index.has("tid")
     rows = np.flatnonzero((ranges | calls) & on_thread)
-    every_start, every_length = events.column("ts_ns").to_numpy(), dur.fill_null(0).to_numpy()
+    every_start, every_length = index.starts, dur.fill_null(0).to_numpy()
     starts, durations = every_start[rows], every_length[rows]
     negative = int(np.count_nonzero(durations < 0))
     ends = ends_of(starts, np.maximum(durations, 0))
     lanes = lanes_of(index, rows)
     is_call = calls[rows]
     tree = nest(lanes, starts, ends)
-    work = np.flatnonzero(grouping.kind_mask(events, DEVICE_WORK) & timed)
+    work = np.flatnonzero(index.kind_mask(DEVICE_WORK) & timed)
     work_ns = np.maximum(every_length[work], 0)
     if float(work_ns.sum(dtype=np.float64)) >= float(grouping.INT64_MAX):
         raise grouping.too_long()
@@ -164,7 +165,7 @@ def host(index: TraceIndex) -> Host:
 
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
     """Return the number of the thread of each row: rows of one (source, pid, tid) share it."""
-    return grouping.group_by(*(grouping.key_of(index.events, name, rows) for name in ("source", "pid", "tid"))).codes
+    return grouping.group_by(*(index.key(name, rows) for name in ("source", "pid", "tid"))).codes
 
 
 def _frames(index: TraceIndex) -> Mask:
@@ -172,8 +173,8 @@ def _frames(index: TraceIndex) -> Mask:
     numbers = [number for number, facts in facts_by_source(index).items() if facts.format in STACKS]
     if not numbers:
         return np.zeros(index.events.num_rows, np.bool_)
-    of_stack = np.isin(index.events.column("source").to_numpy(), numbers)
-    return of_stack & grouping.kind_mask(index.events, {Kind.PYTHON_OP})
+    of_stack = np.isin(index.ints("source"), numbers)
+    return of_stack & index.kind_mask({Kind.PYTHON_OP})
 
 
 def _owners(

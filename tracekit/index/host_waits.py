@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64
-from tracekit.index import grouping
 from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS
-from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -37,7 +35,7 @@ STREAM_WAITS = re.compile(
 
 def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:
     """Tell for each of these rows whether its name fits."""
-    codes, names = text_codes(index.events.column("name"))
+    codes, names = index.texts("name")
     fits = np.zeros(len(names) + 1, np.bool_)
     used = np.unique(codes[rows])
     fits[used] = [i >= 0 and pattern.match(names[i]) is not None for i in used.tolist()]
@@ -51,12 +49,11 @@ def blocking_calls(index: TraceIndex, work: I64, work_ends: I64, launched: Launc
     work, work_ends: device rows and their ends, ns, with their launches. A copy's call that ends no earlier than the
     copy waited for it, whatever its name.
     """
-    events = index.events
-    calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS) & events.column("dur_ns").is_valid().to_numpy())
+    calls = np.flatnonzero(index.kind_mask(API_CALLS) & index.has("dur_ns"))
     waits = calls[named(index, calls, WAITS)]
-    copies = grouping.kind_mask(events, {"memcpy"})[work] & (launched.launch >= 0)
+    copies = index.kind_mask({"memcpy"})[work] & (launched.launch >= 0)
     launch = launched.launch[copies]
-    starts = events.column("ts_ns").to_numpy()
-    ends = starts[launch] + events.column("dur_ns").fill_null(0).to_numpy()[launch]
+    starts = index.starts
+    ends = starts[launch] + index.ints("dur_ns")[launch]
     found: I64 = np.union1d(waits, launch[ends >= work_ends[copies]])
     return found

@@ -22,7 +22,7 @@ from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import RULES, KernelClass, Rule, class_codes, parse_rules
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
-from tracekit.trace import text_codes
+from tracekit.schema import Kind
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
@@ -51,9 +51,20 @@ def rules() -> tuple[Rule, ...]:
 
 
 def kernel_classes(index: TraceIndex, rows: I64) -> I64:
-    """Return for each of these rows of EVENTS the place of its class in `list(KernelClass)`; kernels are meant."""
-    codes, names = text_codes(index.events.column("name"))
-    return class_codes(names, codes[rows], rules())
+    """Return for each of these rows of EVENTS, kernels, the place of its class in `list(KernelClass)`."""
+    in_force = rules()
+    by_name = index.once(("kernel classes", in_force), lambda: _classes_of_names(index, in_force))
+    found: I64 = by_name[index.texts("name")[0][rows]]
+    return found
+
+
+def _classes_of_names(index: TraceIndex, in_force: tuple[Rule, ...]) -> I64:
+    """Return the class of each name of a kernel; the last place is that of a row without a name."""
+    codes, names = index.texts("name")
+    by_name = np.zeros(len(names) + 1, np.int64)
+    used = np.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
+    by_name[used] = class_codes(names, used, in_force)
+    return by_name
 
 
 def communicates(index: TraceIndex, rows: I64) -> npt.NDArray[np.bool_]:

@@ -67,11 +67,10 @@ def find(index: TraceIndex, rows: I64) -> Lanes:
     A row is on a device if it is a kernel, copy or memset, or names a device; a device row's thread and a host row's
     stream are not looked at.
     """
-    events = index.events
-    on_device = grouping.kind_mask(events, DEVICE_WORK)[rows] | events.column("device").is_valid().to_numpy()[rows]
+    on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
 
     def key(column: str, of: bool | None = None) -> grouping.Key:
-        found = grouping.key_of(events, column, rows)
+        found = index.key(column, rows)
         return found if of is None else grouping.Key(np.where(on_device == of, found.codes, 0), found.labels)
 
     side = grouping.Key(on_device.astype(np.int64), [False, True])

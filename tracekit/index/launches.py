@@ -15,8 +15,8 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.links import link
 from tracekit.index import grouping
-from tracekit.index.trace_index import TraceIndex
-from tracekit.schema import API_CALLS
+from tracekit.index.trace_index import TraceIndex, join
+from tracekit.schema import API_CALLS, DEVICE_WORK
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
@@ -53,20 +53,22 @@ class Launched:
 
 def launches_of(index: TraceIndex, rows: I64) -> Launched:
     """Return the launch of each of these rows of EVENTS, device work in the order of the trace."""
-    events = index.events
-    calls = np.flatnonzero(grouping.kind_mask(events, API_CALLS))
-    correlation = events.column("correlation")
-    known = correlation.is_valid().to_numpy()
-    pid = events.column("pid")
-    keys = np.column_stack(
-        (
-            events.column("source").to_numpy().astype(np.int64),
-            pid.fill_null(0).to_numpy(),
-            pid.is_valid().to_numpy().astype(np.int64),
-            correlation.fill_null(0).to_numpy(),
-        )
-    )
-    found = link(keys[calls], keys[rows], launch_known=known[calls], device_known=known[rows])
+    if np.array_equal(rows, index.pick(DEVICE_WORK).rows):
+        return _launches_of_all(index)
+    return _joined(index, rows)
+
+
+@join
+def _launches_of_all(index: TraceIndex) -> Launched:
+    return _joined(index, index.pick(DEVICE_WORK).rows)
+
+
+def _joined(index: TraceIndex, rows: I64) -> Launched:
+    calls = np.flatnonzero(index.kind_mask(API_CALLS))
+    known = index.has("correlation")
+    columns = (index.ints("source"), index.ints("pid"), index.has("pid"), index.ints("correlation"))
+    of_calls, of_work = (np.column_stack([column[at] for column in columns]) for at in (calls, rows))
+    found = link(of_calls, of_work, launch_known=known[calls], device_known=known[rows])
     launch = np.append(calls, -1)[found.launch] if calls.size else np.full(rows.size, -1, np.int64)
     linked = np.flatnonzero(launch >= 0)
     first = np.zeros(rows.size, np.bool_)

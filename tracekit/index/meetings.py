@@ -21,9 +21,8 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import collectives, grouping
 from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import Kind
-from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -68,22 +67,22 @@ class Meetings:
 
 def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
     """Return the rows that may be collectives, and how many host rows only queued one."""
-    events = index.events
-    made_up = np.isin(events.column("source").to_numpy(), synthetic_sources(index))
+    made_up = np.isin(index.ints("source"), synthetic_sources(index))
     on_device = collectives.kernels(index)[0]
-    kind = grouping.kind_mask(events, {Kind.COMMUNICATION}) & events.column("dur_ns").is_valid().to_numpy()
-    placed = events.column("device").is_valid().to_numpy()
+    kind = index.kind_mask({Kind.COMMUNICATION}) & index.has("dur_ns")
+    placed = index.has("device")
     on_device = np.concatenate((on_device, np.flatnonzero(kind & placed)))
     on_device = on_device[~made_up[on_device]]
     has = np.zeros(len(owners), np.bool_)
     has[owners.codes[on_device]] = True
     on_host = np.flatnonzero(kind & ~placed & ~made_up)
     on_host = on_host[~has[owners.codes[on_host]]]
-    codes, names = text_codes(events.column("name"))
+    codes, names = index.texts("name")
     queue = np.array([_QUEUED.match(name) is not None for name in names] + [False], np.bool_)[codes[on_host]]
     return np.sort(np.concatenate((on_device, on_host[~queue]))), int(np.count_nonzero(queue))
 
 
+@join
 def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     """Return the collectives in which rows of two owners or more met."""
     rows, queued = communication(index, owners)
@@ -94,8 +93,8 @@ def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     args = index.events.column("args").take(rows)
     members = _key(_extracted(args, _RANKS))
     seq = pc.fill_null(pc.cast(_extracted(args, _SEQ), pa.int64()), -1).to_numpy()
-    starts = index.events.column("ts_ns").to_numpy()[rows]
-    ends = starts + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    starts = index.starts[rows]
+    ends = starts + index.lengths[rows]
     owner = owners.codes[rows]
 
     # What one collective is called: group and members, or else operation and the stream's place among the owner's.
@@ -174,7 +173,7 @@ def _lane_places(index: TraceIndex, rows: I64, owner: I64) -> I64:
         return np.zeros(0, np.int64)
     groups = grouping.group_by(
         grouping.Key(owner, range(int(owner.max()) + 1)),
-        grouping.key_of(index.events, "device", rows), grouping.key_of(index.events, "stream", rows),
+        index.key("device", rows), index.key("stream", rows),
     )  # fmt: skip
     lanes, first = np.unique(groups.codes, return_index=True)
     of = owner[first]

@@ -15,7 +15,7 @@ from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
 from tracekit.index.sources import several_clocks, source_label, source_labels
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 _TELLING = DEVICE_WORK | {Kind.STEP, Kind.COMMUNICATION}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Owners:
     """codes: shape (n,), the owner of each row of EVENTS. labels: what each is called, all different.
 
@@ -52,14 +52,15 @@ class Owners:
         return f"{self.labels[owner]}: " if len(self) > 1 else ""
 
 
+@join
 def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     """Return the owners. join_ranks: inputs that share a clock and name the same rank are one owner."""
     events = index.events
     every = np.arange(events.num_rows)
     inputs = by_input(index)
     place = grouping.Key(inputs.codes, range(inputs.count))
-    rank = _only_rank(place, grouping.key_of(events, "rank", every))
-    pid = grouping.key_of(events, "pid", every)
+    rank = _only_rank(place, index.key("rank", every))
+    pid = index.key("pid", every)
     split = _split_by_process(index, place, rank, pid)
     process = grouping.Key(np.where(split, pid.codes, 0), pid.labels)
     own_clocks = several_clocks(index) or bool(sources_of_several_runs(index))
@@ -93,7 +94,7 @@ def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
 
 def _split_by_process(index: TraceIndex, place: grouping.Key, rank: grouping.Key, pid: grouping.Key) -> Mask:
     """Return for each row whether its process is an owner of its own."""
-    telling = np.flatnonzero(grouping.kind_mask(index.events, _TELLING) & (rank.codes == 0))
+    telling = np.flatnonzero(index.kind_mask(_TELLING) & (rank.codes == 0))
     count = len(place.labels)
     width = len(pid.labels)
     seen = np.unique(place.codes[telling] * width + pid.codes[telling])

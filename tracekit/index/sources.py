@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.analysis.intervals import I64
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.trace import SourceFacts
 
 
+@join
 def facts_by_source(index: TraceIndex) -> dict[int, SourceFacts]:
     """Return the facts of each input by the number that the column `source` has for it.
 
@@ -23,6 +24,7 @@ def facts_by_source(index: TraceIndex) -> dict[int, SourceFacts]:
     return dict(zip(numbers, facts, strict=True))
 
 
+@join
 def source_labels(index: TraceIndex) -> dict[int, str]:
     """Return a short label for each input: its NAME=, else its file's name, else its path; no two are alike."""
     facts = facts_by_source(index)
@@ -41,6 +43,7 @@ def source_label(labels: dict[int, str], source: int) -> str:
     return labels.get(source, f"input {source}")
 
 
+@join
 def synthetic_sources(index: TraceIndex) -> list[int]:
     """Return the inputs whose files hold durations alone: their starts were laid end to end by the reader."""
     return sorted(number for number, facts in facts_by_source(index).items() if facts.synthetic_time)

@@ -49,7 +49,7 @@ class Windows:
 
 def host_steps(index: TraceIndex, places: grouping.Groups) -> tuple[list[Steps], int]:
     """Return the steps of each process, and how many were left out since they lie within another."""
-    picked = grouping.pick(index, {Kind.STEP})
+    picked = index.pick({Kind.STEP})
     if not picked.rows.size:
         return [], 0
     place = grouping.Key(places.codes[picked.rows], range(places.count))
@@ -84,11 +84,10 @@ def windows_on(devices: Devices, device: Device, steps: list[Steps], launched: L
         only = candidates[0]
         ends = np.minimum(only.ends, np.append(only.starts[1:], only.ends[-1:]))
         return [Windows(only, only.starts, ends, False)]
-    events = devices.index.events
+    index = devices.index
     call = call[linked]
-    begun = events.column("ts_ns").to_numpy()[call]
-    pids = events.column("pid")
-    pid, pid_known = pids.fill_null(0).to_numpy()[call], pids.is_valid().to_numpy()[call]
+    begun = index.starts[call]
+    pid, pid_known = index.ints("pid")[call], index.has("pid")[call]
     work = device.positions[linked]
     found = []
     for each in candidates:

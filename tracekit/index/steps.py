@@ -8,9 +8,8 @@ import numpy as np
 
 from tracekit.analysis.intervals import I64, Ranges, merge
 from tracekit.analysis.nesting import nest
-from tracekit.index import grouping
 from tracekit.index import owners as _owners
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import DEVICE_WORK, Kind
 
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "tid"}
@@ -20,7 +19,7 @@ HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps:
     """Steps in order of (owner, start); arrays of shape (n,). rows: of EVENTS; owner: number of the owner; ns."""
 
@@ -33,9 +32,10 @@ class Steps:
     notes: list[str]
 
 
+@join
 def find(index: TraceIndex, owners: _owners.Owners) -> Steps:
     """Return the outermost steps of each thread, by owner and start."""
-    picked = grouping.pick(index, {Kind.STEP})
+    picked = index.pick({Kind.STEP})
     owner = owners.codes[picked.rows]
     thread = picked.key("tid")
     pid = picked.key("pid")
@@ -60,9 +60,10 @@ def covered(ranges: Ranges, at: I64) -> I64:
     return np.where(which > 0, before[np.maximum(which - 1, 0)] + inside, 0)
 
 
-def busy_inside(index: TraceIndex, steps: Steps) -> list[int | None]:
+@join
+def busy_inside(index: TraceIndex, steps: Steps) -> tuple[int | None, ...]:
     """Return the union of device work inside each step; None where its owner has no device work at all."""
-    work = grouping.pick(index, DEVICE_WORK)
+    work = index.pick(DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     busy: list[int | None] = [None] * steps.rows.size
     for o in np.unique(steps.owner).tolist():
@@ -74,4 +75,4 @@ def busy_inside(index: TraceIndex, steps: Steps) -> list[int | None]:
         found = covered(ranges, (steps.starts + steps.durations)[at]) - covered(ranges, steps.starts[at])
         for place, ns in zip(at.tolist(), found.tolist(), strict=True):
             busy[place] = ns
-    return busy
+    return tuple(busy)

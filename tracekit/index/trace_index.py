@@ -11,12 +11,19 @@ The first caller computes it and every later one gets the same object. A Trace i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I32, I64, Mask
+from tracekit.index.grouping import Key, kind_mask, plural
+from tracekit.report import Cell
 from tracekit.trace import Ledger, Run, Trace
 
 P = ParamSpec("P")
@@ -60,6 +67,50 @@ class TraceIndex:
         """Return the ledgers of the trace, one an input."""
         return self.trace.ledgers
 
+    @property
+    def starts(self) -> I64:
+        """Return the start of each row, ns. Like every column here it is shared: not for writing."""
+        return self.ints("ts_ns")
+
+    @property
+    def lengths(self) -> I64:
+        """Return the duration of each row, ns; 0 where it has none or one below zero."""
+        return self.once("lengths", lambda: np.maximum(self.ints("dur_ns"), 0))
+
+    def ints(self, column: str) -> I64:
+        """Return an integer column of EVENTS; 0 where a row has no value."""
+        return self.once(("ints", column), lambda: arrow.ints(self.events.column(column)))
+
+    def has(self, column: str) -> Mask:
+        """Return for each row of EVENTS whether it has a value in this column."""
+        return self.once(("has", column), lambda: arrow.valid(self.events.column(column)))
+
+    def texts(self, column: str) -> tuple[I32, list[str]]:
+        """Return a text column of EVENTS as the place of each row's text in a list, -1 for none, and the list."""
+        return self.once(("texts", column), lambda: _texts(self.events.column(column)))
+
+    def kind_mask(self, kinds: Collection[str]) -> Mask:
+        """Return for each row of EVENTS whether it is of one of the kinds; a null kind is of none."""
+        wanted = frozenset(kinds)
+        return self.once(("kind_mask", wanted), lambda: kind_mask(self.events, wanted))
+
+    def key(self, column: str, rows: I64 | None = None) -> Key:
+        """Return a column of EVENTS as a key for these rows, all rows if none are named; label 0 is None."""
+        codes, labels = self.once(("key", column), lambda: _coded(self.events.column(column)))
+        return Key((codes if rows is None else codes[rows]).astype(np.int64), labels)
+
+    def pick(self, kinds: Collection[str]) -> Picked:
+        """Return the rows of these kinds that have a duration; a duration below zero counts as 0."""
+        wanted = frozenset(kinds)
+        return self.once(("pick", wanted), lambda: self._pick(wanted))
+
+    def _pick(self, kinds: frozenset[str]) -> Picked:
+        mask, timed = self.kind_mask(kinds), self.has("dur_ns")
+        rows = np.flatnonzero(mask & timed)
+        negative = int(np.count_nonzero(self.ints("dur_ns")[rows] < 0))
+        untimed = int(np.count_nonzero(mask & ~timed))
+        return Picked(self, rows, self.starts[rows], self.lengths[rows], untimed, negative)
+
     def span(self) -> tuple[int, int] | None:
         """Return first start and last end in ns, None without events."""
         return self.trace.span()
@@ -67,9 +118,60 @@ class TraceIndex:
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what is kept under a key, computed when it is asked for first."""
         if key not in self._found:
-            self._found[key] = compute()
+            self._found[key] = _shared(compute())
         found: T = self._found[key]  # type: ignore[assignment]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Rows of EVENTS with a duration. rows: their numbers; starts, durations: ns; untimed, negative: what notes say."""
+
+    index: TraceIndex
+    rows: I64
+    starts: I64
+    durations: I64
+    untimed: int
+    negative: int
+
+    def key(self, column: str) -> Key:
+        """Return that column of EVENTS as a key."""
+        return self.index.key(column, self.rows)
+
+    def notes(self, what: str) -> list[str]:
+        """Return a sentence for rows without a duration, and one for durations below zero."""
+        out = []
+        if self.untimed:
+            verbs = ("has", "is") if self.untimed == 1 else ("have", "are")
+            out.append(f"{plural(what, self.untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
+        if self.negative:
+            verb = "has" if self.negative == 1 else "have"
+            out.append(f"{plural(what, self.negative)} {verb} a duration below zero, counted as 0")
+        return out
+
+
+def _shared(found: T) -> T:
+    """Return an array as one that cannot be written to; anything else as it is."""
+    if isinstance(found, np.ndarray):
+        found.setflags(write=False)
+    return found
+
+
+def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:
+    chunks = [arrow.encoded(chunk) for chunk in column.chunks]
+    if not chunks:
+        return np.zeros(0, np.int32), []
+    codes = [arrow.codes(chunk) for chunk in chunks]
+    return codes[0] if len(codes) == 1 else np.concatenate(codes), arrow.texts(chunks[-1].dictionary)
+
+
+def _coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequence[Cell]]:
+    """Return the place of each row's value among the labels, in the smallest type that holds them; label 0 is None."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    codes, labels = _texts(column.unify_dictionaries())
+    small = np.min_scalar_type(-len(labels) - 1)
+    return codes.astype(small) + small.type(1), [None, *labels]
 
 
 def join(function: Callable[Concatenate[TraceIndex, P], T]) -> Callable[Concatenate[TraceIndex, P], T]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -36,7 +36,7 @@ def by_name(
     notes: list[str] = []
     tabulate.check_sort(options, names)
     tabulate.require(index, view, columns)
-    picked = grouping.pick(index, kinds)
+    picked = index.pick(kinds)
     if picked.rows.size:
         keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
         threads = thread_keys(picked) if options.thread_sep and show_kind else []
@@ -91,7 +91,7 @@ def table_name(what: str) -> str:
     return f"{what.replace(' ', '_').lower()}s"
 
 
-def thread_keys(picked: grouping.Picked) -> list[grouping.Key]:
+def thread_keys(picked: Picked) -> list[grouping.Key]:
     """Return the keys that tell threads apart."""
     return [picked.key(column) for column in ("source", "pid", "tid")]
 

@@ -32,7 +32,7 @@ def quantity(index: TraceIndex, mask: Mask, measure: str, words: str, *, lanes: 
     """
     dur = index.events.column("dur_ns")
     rows = np.flatnonzero(mask & dur.is_valid().to_numpy())
-    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    starts: I64 = index.starts[rows]
     ends = starts + np.maximum(dur.fill_null(0).to_numpy()[rows], 0)
     clocks = by_clock(index).codes[rows]
     of_lane = clocks if lanes is None else lanes[rows]
@@ -60,7 +60,7 @@ def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",))
     """Return the definitions of a table of durations by name (and other keys): calls, total, statistics, ratio."""
 
     def define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
-        every = grouping.kind_mask(index.events, kinds)
+        every = index.kind_mask(kinds)
         if not every.any():
             return None  # the table is made of totals
         mask = every & where(index, **{key: row[key] for key in keys if key in row})
@@ -84,8 +84,8 @@ def named(kinds: Collection[Kind], what: str, keys: Collection[str] = ("name",))
 def span(index: TraceIndex, lanes: I64, mask: Mask, words: str) -> Quantity:
     """Return first start to last end of the rows of each lane, rows without a duration too; lanes are added."""
     rows = np.flatnonzero(mask)
-    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
-    ends = starts + np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[rows], 0)
+    starts: I64 = index.starts[rows]
+    ends = starts + index.lengths[rows]
     found, first, codes = np.unique(lanes[rows], return_index=True, return_inverse=True)
     low, high = spans(codes, found.size, starts, ends)
     none = np.full(found.size, -1, np.int64)
@@ -96,7 +96,7 @@ def of_kinds(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column:
     """Define the cells of the view overview."""
     every = np.ones(index.events.num_rows, np.bool_)
     mask = every & where(index, **{key: row[key] for key in ("kind",) if key in row})
-    placed = ~np.isin(index.events.column("source").to_numpy(), synthetic_sources(index))
+    placed = ~np.isin(index.ints("source"), synthetic_sources(index))
     who = f"rows of kind {row['kind']}" if "kind" in row else "rows"
     if column in row and row[column] is None:
         return None  # none of them has a duration
@@ -114,17 +114,17 @@ def of_kinds(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column:
 def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: str) -> Quantity | None:
     """Define the cells of the view device."""
     events = index.events
-    work = grouping.kind_mask(events, DEVICE_WORK)
-    kernel = grouping.kind_mask(events, {Kind.KERNEL})
+    work = index.kind_mask(DEVICE_WORK)
+    kernel = index.kind_mask({Kind.KERNEL})
     mine = work & where(index, **{key: row[key] for key in ("device", "rank", "pid") if key in row})
     if "source" in row:
         labels = source_labels(index)
         of_row = [number for number in events.column("source").unique().to_pylist()
                   if source_label(labels, number) == row["source"]]  # fmt: skip
-        mine &= np.isin(events.column("source").to_numpy(), of_row)
+        mine &= np.isin(index.ints("source"), of_row)
     inputs = by_input(index)
     all_rows = np.arange(events.num_rows)
-    keys = [grouping.key_of(events, name, all_rows) for name in ("source", "rank", "device")]
+    keys = [index.key(name, all_rows) for name in ("source", "rank", "device")]
     lanes = grouping.group_by(*keys, grouping.Key(inputs.codes, range(inputs.count))).codes
     one = "of the device" if row else "of each device"
     kernels = quantity(index, mine & kernel, "union", f"time in which at least one kernel {one} ran", lanes=lanes)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
-from tracekit.index.grouping import Picked, group_by, pick
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.grouping import group_by
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind
 
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "rank", "pid", "tid", "device", "stream", "step"})
@@ -73,7 +73,7 @@ def graphs(index: TraceIndex) -> list[Graph]:
 
 def _operators(index: TraceIndex) -> Picked:
     for kinds in (_OPERATORS, DEVICE_WORK, _RANGES):
-        picked = pick(index, kinds)
+        picked = index.pick(kinds)
         if picked.rows.size:
             return _roots(picked)
     return picked
@@ -93,8 +93,8 @@ def _part(picked: Picked, which: npt.NDArray[np.int64]) -> Picked:
 
 
 def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> Picked:
-    picked = pick(index, kinds)
-    mine = index.events.column("source").to_numpy()[picked.rows] == source
+    picked = index.pick(kinds)
+    mine = index.ints("source")[picked.rows] == source
     if rank is not None:
         mine &= index.events.column("rank").fill_null(-1).to_numpy()[picked.rows] == rank
     return _part(picked, np.flatnonzero(mine))

@@ -17,9 +17,9 @@ from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import Grouped
 from tracekit.compat.theano._rows import APPLY, CLASS, OPS, WHAT, Block, Row, row
 from tracekit.index import grouping
-from tracekit.index.grouping import Key, group_by, key_of, pick, plural, statistics, too_long
+from tracekit.index.grouping import Key, group_by, plural, statistics, too_long
 from tracekit.index.sources import source_label, source_labels, spans
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK, Kind
 
@@ -53,13 +53,13 @@ def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: in
     Raises: TracekitError where the times add up to more than int64 holds.
     """
     nodes = [k for k in Kind if k not in NO_NODES]
-    picked = pick(index, [k for k in nodes if k != Kind.OTHER])
+    picked = index.pick([k for k in nodes if k != Kind.OTHER])
     notes = []
     if picked.rows.size:
-        if others := int(pick(index, [Kind.OTHER]).rows.size):
+        if others := int(index.pick([Kind.OTHER]).rows.size):
             notes.append(f"{plural('event', others)} of kind other (spans of the profiler itself, say) left out")
     else:
-        picked = pick(index, nodes)
+        picked = index.pick(nodes)
     notes += picked.notes("event")
     if not picked.rows.size:
         return [], notes
@@ -83,13 +83,13 @@ def event_blocks(index: TraceIndex, *, thread_sep: bool, n_ops: int, n_apply: in
     return blocks, notes
 
 
-def _work(index: TraceIndex, picked: grouping.Picked) -> tuple[_Work, int]:
+def _work(index: TraceIndex, picked: Picked) -> tuple[_Work, int]:
     """Return the nodes, and how many cross one before them. On a device the threads that launched do not matter."""
-    events, rows = index.events, picked.rows
-    on_device = grouping.kind_mask(events, DEVICE_WORK)[rows]
+    rows = picked.rows
+    on_device = index.kind_mask(DEVICE_WORK)[rows]
     keys = []
     for column in _LANE:
-        key = key_of(events, column, rows)
+        key = index.key(column, rows)
         aside = on_device if column in ("pid", "tid") else ~on_device if column in ("device", "stream") else None
         keys.append(Key(np.where(aside, 0, key.codes), key.labels) if aside is not None else key)
     lanes = group_by(*keys, Key(on_device.astype(np.int64), (0, 1)))
@@ -120,7 +120,7 @@ def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
     return [f"{n} ({i})" if made.count(n) > 1 else n for i, n in enumerate(made)] if len(made) <= MOST_BLOCKS else made
 
 
-def _apply(picked: grouping.Picked, lane: I64, op: I64) -> tuple[I64, I64]:
+def _apply(picked: Picked, lane: I64, op: I64) -> tuple[I64, I64]:
     """Return the apply node of each row, and the id of each node."""
     step = picked.index.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
     order = np.lexsort((picked.starts, step, op, lane))
@@ -182,7 +182,7 @@ def _block(
 
 def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) -> list[Row]:
     """Return the head: the calls are steps, or the whole trace."""
-    steps = pick(index, [Kind.STEP])
+    steps = index.pick([Kind.STEP])
     if steps.rows.size:
         calls, time = int(steps.rows.size), _sum(steps.durations)
     else:
@@ -212,7 +212,7 @@ def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) 
 
 
 def _lengths(index: TraceIndex, work: _Work) -> I64:
-    found: I64 = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[work.rows], 0)
+    found: I64 = np.maximum(index.ints("dur_ns")[work.rows], 0)
     return found
 
 

@@ -121,7 +121,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _work(devices: Devices) -> list[_Work]:
-    kernel = grouping.kind_mask(devices.index.events, {Kind.KERNEL})[devices.rows]
+    kernel = devices.index.kind_mask({Kind.KERNEL})[devices.rows]
     collective = np.zeros(kernel.size, np.bool_)
     collective[kernel] = communicates(devices.index, devices.rows[kernel])
     found = []

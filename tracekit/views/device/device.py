@@ -32,7 +32,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = grouping.pick(index, DEVICE_WORK)
+    picked = index.pick(DEVICE_WORK)
     if not picked.rows.size:
         if totals.count_totals(index, DEVICE_WORK):
             why = "needs events; this trace has totals alone, which say how long work took and not when"
@@ -43,7 +43,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
     sources, ranks, devices, places = groups.labels
     pids = [inputs.labels[1][p] for p in places if isinstance(p, int)]
-    kernel = grouping.kind_mask(index.events, {Kind.KERNEL})[picked.rows]
+    kernel = index.kind_mask({Kind.KERNEL})[picked.rows]
     ends = picked.starts + picked.durations
     in_kernels = union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist()
     in_all = union_length_by(groups.codes, groups.count, picked.starts, ends).tolist()
@@ -51,8 +51,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     copies = np.bincount(groups.codes[~kernel], minlength=groups.count).tolist()
 
     made_up = set(synthetic_sources(index))
-    start = index.events.column("ts_ns").to_numpy()
-    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start = index.starts
+    length = index.lengths
     first, last = spans(inputs.codes, inputs.count, start, start + length)
     of_place = (last - first).tolist()
     span = [None if s in made_up else of_place[p] for s, p in zip(sources, places, strict=True)]

@@ -36,7 +36,6 @@ from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import text_codes
 from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import View, ViewOptions
@@ -71,7 +70,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
     launched = launches.launches_of(index, devices.rows)
-    found = find_gaps(devices, launched, by_stream=options.thread_sep)
+    found = find_gaps(index, by_stream=options.thread_sep)
     said = [
         *devices.notes, *launched.notes(), *totals.both_note(index, DEVICE_WORK, "device"),
         *tabulate.option_notes(options),
@@ -93,8 +92,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 def _running(index: TraceIndex, found: Gaps, kinds: frozenset[Kind]) -> I64:
     """Return for each gap the row of the innermost range of these kinds on the launching thread; -1 for none."""
-    timed = index.events.column("dur_ns").is_valid().to_numpy()
-    ranges = np.flatnonzero(grouping.kind_mask(index.events, kinds) & timed)
+    timed = index.has("dur_ns")
+    ranges = np.flatnonzero(index.kind_mask(kinds) & timed)
     asked = np.flatnonzero(found.launch >= 0)
     result = np.full(found.starts.size, -1, np.int64)
     if ranges.size and asked.size:
@@ -121,7 +120,7 @@ def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportT
 
 def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions) -> ReportTable:
     """Return the idle time of all devices by cause and by what the launching thread was in."""
-    names = grouping.key_of(index.events, "name", np.maximum(host, 0))
+    names = index.key("name", np.maximum(host, 0))
     names = grouping.Key(np.where(host >= 0, names.codes, 0), names.labels)
     groups = grouping.group_by(grouping.Key(found.cause, CAUSES), names)
     of = grouping.statistics(groups, found.ends - found.starts)
@@ -171,7 +170,7 @@ def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -
 
 
 def _names(index: TraceIndex, rows: I64) -> list[Cell]:
-    codes, names = text_codes(index.events.column("name"))
+    codes, names = index.texts("name")
     return [names[code] if row >= 0 and code >= 0 else None for row, code in zip(rows, codes[rows], strict=True)]
 
 

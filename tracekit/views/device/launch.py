@@ -76,8 +76,8 @@ def launch_times(devices: Devices, launched: Launched) -> Times:
     """Return the times of all device work whose launch is known; a call without a duration counts 0."""
     positions = np.flatnonzero(launched.launch >= 0)
     launch = launched.launch[positions]
-    begun = devices.index.events.column("ts_ns").to_numpy()[launch]
-    call = np.maximum(devices.index.events.column("dur_ns").fill_null(0).to_numpy()[launch], 0)
+    begun = devices.index.starts[launch]
+    call = np.maximum(devices.index.ints("dur_ns")[launch], 0)
     starts = devices.starts[positions]
     queue = np.maximum(starts - (begun + call), 0)
     return Times(
@@ -118,8 +118,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
-    events, rows = devices.index.events, devices.rows[times.positions]
-    groups = grouping.group_by(grouping.key_of(events, "name", rows), grouping.key_of(events, "kind", rows))
+    index, rows = devices.index, devices.rows[times.positions]
+    groups = grouping.group_by(index.key("name", rows), index.key("kind", rows))
     whole = grouping.statistics(groups, times.work)
     first = times.first
     own = grouping.Groups(groups.codes[first], groups.count, groups.labels)
@@ -175,8 +175,8 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
     for number, device in enumerate(devices.devices):
         owner[device.positions] = number
     mine = times.positions[times.first]
-    events, rows = devices.index.events, devices.rows[mine]
-    keys = (grouping.key_of(events, column, rows) for column in ("context", "stream"))
+    index, rows = devices.index, devices.rows[mine]
+    keys = (index.key(column, rows) for column in ("context", "stream"))
     groups = grouping.group_by(grouping.Key(owner[mine], range(len(devices.devices))), *keys)
     starts = np.maximum(devices.starts[mine], times.begun[times.first])
     begun, call, work = times.begun[times.first], times.call[times.first], times.work[times.first]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.kernel_class import LONGEST_NAME
+from tracekit.arrays import I64, Mask
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import Facts, Found, Mask, how, named, percent, row_of, span, sure
+from tracekit.views.findings._facts import Facts, Found, how, named, percent, row_of, span, sure
 
 _PAGEABLE_ARGS = r'"(?:src|dst)_mem_type"\s*:\s*"Pageable"'
 _TELLS_ARGS = r'"(?:src|dst)_mem_type"\s*:'

@@ -40,7 +40,7 @@ def little_parallelism(facts: Facts) -> Found:
     blocks[blocks <= 0] = np.nan
     if np.isnan(blocks).all():
         return Found(why_not="no kernel tells its grid")
-    source = facts.index.events.column("source").to_numpy()[kernels]
+    source = facts.index.ints("source")[kernels]
     device = facts.index.events.column("device").fill_null(-1).to_numpy()[kernels]
     have = np.full(kernels.size, np.nan)
     for (src, number), count in sizes.items():
@@ -192,7 +192,7 @@ def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
         major, ident = each.get("computeMajor"), each.get("id")
         if isinstance(major, int) and isinstance(ident, int) and 0 < major < 7:
             lacking.add((number, ident))
-    source = facts.index.events.column("source").to_numpy()[rows].tolist()
+    source = facts.index.ints("source")[rows].tolist()
     device = facts.index.events.column("device").take(rows).to_pylist()
     return np.array([key not in lacking for key in zip(source, device, strict=True)], np.bool_)
 

@@ -12,25 +12,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.critical_path import Path, ceilings, walk
+from tracekit.analysis.critical_path import Path, ceilings
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, length, merge, union, union_length
+from tracekit.analysis.intervals import length, merge, union, union_length
+from tracekit.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
-from tracekit.index import grouping, launches
+from tracekit.index import launches
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Evidence, Finding, Section
 from tracekit.schema import DEVICE_WORK
-from tracekit.trace import text_codes
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
-
-Mask = npt.NDArray[np.bool_]
 
 OWNERS = 8
 """Ranks whose critical path is looked at."""
@@ -98,17 +95,17 @@ class Facts:
 
     @cached_property
     def paths(self) -> dict[int, Path]:
-        return {owner: walk(each.graph) for owner, each in self.graphs.items()}
+        return {owner: _path_graph.path_of(self.index, each) for owner, each in self.graphs.items()}
 
     @cached_property
-    def work(self) -> grouping.Picked:
+    def work(self) -> Picked:
         """Device work with a duration and a known start."""
-        picked = grouping.pick(self.index, DEVICE_WORK)
+        picked = self.index.pick(DEVICE_WORK)
         made_up = synthetic_sources(self.index)
         if not made_up:
             return picked
-        keep = ~np.isin(self.index.events.column("source").to_numpy()[picked.rows], made_up)
-        return grouping.Picked(
+        keep = ~np.isin(self.index.ints("source")[picked.rows], made_up)
+        return Picked(
             self.index, picked.rows[keep], picked.starts[keep], picked.durations[keep], picked.untimed, picked.negative
         )
 
@@ -122,24 +119,22 @@ class Facts:
 
     @cached_property
     def gaps(self) -> _gaps.Gaps:
-        return _gaps.find_gaps(self.devices, self.launched)
+        return _gaps.find_gaps(self.index)
 
     @cached_property
     def starts(self) -> I64:
-        found: I64 = self.index.events.column("ts_ns").to_numpy()
-        return found
+        return self.index.starts
 
     @cached_property
     def lengths(self) -> I64:
-        found: I64 = np.maximum(self.index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
-        return found
+        return self.index.lengths
 
     @cached_property
-    def names(self) -> tuple[I64, list[str]]:
-        return text_codes(self.index.events.column("name"))
+    def names(self) -> tuple[I32, list[str]]:
+        return self.index.texts("name")
 
     def kinds(self, *kinds: str) -> Mask:
-        return grouping.kind_mask(self.index.events, frozenset(kinds))
+        return self.index.kind_mask(frozenset(kinds))
 
     def looked_at(self) -> Iterator[int]:
         """Give the owners that have a graph; where none has, those with device work worth a word. OWNERS at most."""

@@ -8,14 +8,15 @@ import numpy as np
 
 from tracekit.analysis.critical_path import Part
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, intersection, length, merge
+from tracekit.analysis.intervals import intersection, length, merge
 from tracekit.analysis.series import judge
+from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.devices import Device
 from tracekit.index.host_waits import named as named_so
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import Facts, Found, Mask, named, percent, row_of, span
+from tracekit.views.findings._facts import Facts, Found, named, percent, row_of, span
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 _RANGES = (*_OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
@@ -89,7 +90,7 @@ def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
     if not mine.size or not by.size:
         return mine[:0], 0
     lanes = _gaps.keys_of(facts.index, np.concatenate((mine, by)), _gaps.THREAD)
-    threaded = facts.index.events.column("tid").is_valid().to_numpy()[mine]
+    threaded = facts.index.has("tid")[mine]
     mine = mine[np.isin(lanes[: mine.size], lanes[mine.size :]) & threaded]
     lanes = _gaps.keys_of(facts.index, mine, _gaps.THREAD) if mine.size else mine
     starts, ends = facts.starts[mine], facts.starts[mine] + facts.lengths[mine]
@@ -323,7 +324,7 @@ def start_up(facts: Facts) -> Found:
 
 
 def _timed(facts: Facts) -> Mask:
-    found: Mask = facts.index.events.column("dur_ns").is_valid().to_numpy()
+    found: Mask = facts.index.has("dur_ns")
     return found
 
 

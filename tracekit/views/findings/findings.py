@@ -79,7 +79,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     thresholds = chosen(options.thresholds)
-    if not index.events.column("dur_ns").is_valid().to_numpy().any():
+    if not index.has("dur_ns").any():
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index import grouping
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -34,7 +34,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
     tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = grouping.pick(index, _KINDS)
+    picked = index.pick(_KINDS)
     if not picked.rows.size:
         return _from_totals(index, options, picked)
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), picked.key("copy_kind"))
@@ -58,7 +58,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-def _sizes(picked: grouping.Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
+def _sizes(picked: Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
     """Return bytes and bandwidth by group, and how many rows have no size while others have one."""
     column = picked.index.events.column("bytes")
     known = column.is_valid().to_numpy()[picked.rows]
@@ -72,7 +72,7 @@ def _sizes(picked: grouping.Picked, groups: grouping.Groups) -> tuple[list[Cell]
     return size, rate, unknown if unknown < known.size else 0
 
 
-def _from_totals(index: TraceIndex, options: ViewOptions, picked: grouping.Picked) -> Section:
+def _from_totals(index: TraceIndex, options: ViewOptions, picked: Picked) -> Section:
     timed = _totals.summed(index, _KINDS, ("name", "kind"))
     sized = _totals.sized(index, _KINDS, ("name", "kind"))
     tables = []

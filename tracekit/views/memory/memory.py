@@ -27,7 +27,6 @@ from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
-from tracekit.trace import text_codes
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -101,15 +100,15 @@ def _names(table: ReportTable) -> list[str]:
 
 def _rows(index: TraceIndex) -> _Rows:
     events = index.events
-    mask = grouping.kind_mask(events, {Kind.MEMORY})
-    sized = events.column("bytes").is_valid().to_numpy()
+    mask = index.kind_mask({Kind.MEMORY})
+    sized = index.has("bytes")
     rows = np.flatnonzero(mask & sized)
-    codes, names = text_codes(events.column("name"))
+    codes, names = index.texts("name")
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
     args = events.column("args").take(pa.array(rows))
     place, labels = _place(index, rows, args)
     return _Rows(
-        rows, events.column("ts_ns").to_numpy()[rows], events.column("bytes").fill_null(0).to_numpy()[rows],
+        rows, index.starts[rows], events.column("bytes").fill_null(0).to_numpy()[rows],
         reserved[codes[rows]].astype(np.int64), place, labels, args, int(np.count_nonzero(mask & ~sized)),
     )  # fmt: skip
 
@@ -123,7 +122,7 @@ def _place(index: TraceIndex, rows: I64, args: pa.ChunkedArray) -> tuple[I64, li
     own = grouping.Key(
         texts.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1, [None, *texts.dictionary.to_pylist()]
     )
-    keys = [grouping.key_of(index.events, column, rows) for column in ("source", "rank", "device")]
+    keys = [index.key(column, rows) for column in ("source", "rank", "device")]
     groups = grouping.group_by(*keys, own)
     sources, ranks, devices, places = groups.labels
     owners = owner_labels(index, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
@@ -207,7 +206,7 @@ def _replace(column: Column, values: Sequence[Cell]) -> Column:
 def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
     """Return the table of what allocated; None where that is known of no row."""
     host = _host.host(index)
-    on_thread = np.flatnonzero(index.events.column("tid").is_valid().to_numpy()[found.rows])
+    on_thread = np.flatnonzero(index.has("tid")[found.rows])
     holder = np.full(found.rows.size, -1, np.int64)
     ranges = np.flatnonzero(~host.is_call)
     if ranges.size and on_thread.size:
@@ -217,10 +216,10 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
             lanes[: ranges.size], host.starts[ranges], host.ends[ranges], lanes[ranges.size :], found.times[on_thread]
         )
         place = np.append(ranges, -1)[at]
-        operator = np.append(host.nearest(grouping.kind_mask(index.events, {Kind.OPERATOR})[host.rows]), -1)[place]
+        operator = np.append(host.nearest(index.kind_mask({Kind.OPERATOR})[host.rows]), -1)[place]
         place = np.where(operator >= 0, operator, place)
         holder[on_thread] = np.append(host.rows, -1)[place]
-    names = grouping.key_of(index.events, "name", np.maximum(holder, 0)) if index.events.num_rows else None
+    names = index.key("name", np.maximum(holder, 0)) if index.events.num_rows else None
     labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
     codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
     said = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
@@ -247,16 +246,16 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
 def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
     """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
     events = index.events
-    codes, names = text_codes(events.column("name"))
+    codes, names = index.texts("name")
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
-    mask = grouping.kind_mask(events, {Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
-    mask &= events.column("value").is_valid().to_numpy()
-    sources = events.column("source").to_numpy()
+    mask = index.kind_mask({Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
+    mask &= index.has("value")
+    sources = index.ints("source")
     mask &= ~np.isin(sources, np.unique(sources[found.rows]))
     rows = np.flatnonzero(mask)
     if not rows.size:
         return None
-    keys = [grouping.key_of(events, column, rows) for column in ("name", "source", "rank", "device")]
+    keys = [index.key(column, rows) for column in ("name", "source", "rank", "device")]
     groups = grouping.group_by(*keys)
     values = events.column("value").fill_null(0).to_numpy()[rows]
     order = np.argsort(groups.codes, kind="stable")

@@ -87,7 +87,7 @@ def _named(rows: Rows, at: I64, pattern: re.Pattern[str]) -> Mask:
 
 def linked(rows: Rows, calls: I64, others: I64) -> I64:
     """Return for each of the other rows the place of the call with its correlation id, in its input and process."""
-    source = rows.index.events.column("source").to_numpy()
+    source = rows.index.ints("source")
     named = bool((rows.pids.codes[others] > 0).all() and (rows.pids.codes[calls] > 0).all())
     pid = rows.pids.codes if named else np.zeros(rows.start.size, np.int64)
 
@@ -153,13 +153,13 @@ def _told(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _Told:
     caller = linked(rows, host[calls], sync)
     args = rows.index.events.column("args").take(sync)
     on_stream, record = (_number(args, pattern) for pattern in (_ON_STREAM, _RECORD))
-    events = rows.index.events
+    index, events = rows.index, rows.index.events
     device = events.column("device").take(sync).to_pylist()
     stream = events.column("stream").take(sync).to_pylist()
     codes: dict[tuple[object, object], int] = {}
     for code, (where, which) in enumerate(zip(streams.labels[0], streams.labels[1], strict=True)):
         codes.setdefault((where, which), code)
-    source = events.column("source").to_numpy()
+    source = index.ints("source")
     recorder = link(
         np.column_stack((source[host[calls]].astype(np.int64), rows.correlation[host[calls]])),
         np.column_stack((source[sync].astype(np.int64), record)),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Lag, Part, Path, ceilings, walk
+from tracekit.analysis.critical_path import Lag, Part, Path, ceilings
 from tracekit.analysis.intervals import I64
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -76,7 +76,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         more = ["what ran on a device alone does not tell what it waited for"] if index.events.num_rows else []
         return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
     try:
-        found = [_Found(of, walk(of.graph)) for of in _path_graph.graphs(index, owners, most=OWNERS)]
+        found = [_Found(own, _path_graph.path_of(index, own)) for own in _path_graph.graphs(index, owners, most=OWNERS)]
     except OverflowError:
         far = "the rows lie more than nine years apart; --time A:B leaves out what cannot be true"
         return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))

@@ -12,20 +12,19 @@ default stream waits for, synchronization inside calls such as cudaFree, device 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Device, Graph, Host, Part, build, ceiling
+from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, ceiling, walk
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.trace import text_codes
 from tracekit.views.path import _waits
 from tracekit.views.path._waits import IN_STEP, UNNAMED, Mask, Rows
 
@@ -67,19 +66,27 @@ class OwnGraph:
         return ceiling(self.graph, codes, without=calls)
 
 
-def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> Iterator[OwnGraph]:
-    """Give the graph of each owner that has host rows to hang on, of the first `most` of them (0: of all)."""
+@join
+def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> tuple[OwnGraph, ...]:
+    """Return the graph of each owner that has host rows to hang on, of the first `most` of them (0: of all)."""
     rows = _rows(index)
     steps = _steps.find(index, owners)
     hosts = np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))
     able = np.flatnonzero(hosts > 0).tolist()
+    found = []
     for owner in able[:most] if most else able:
         own = owners.codes == owner
         mine = steps.owner == owner
         window = None
         if mine.any():
             window = int(steps.starts[mine].min()), int((steps.starts + steps.durations)[mine].max())
-        yield _graph(rows, owner, own, window)
+        found.append(_graph(rows, owner, own, window))
+    return tuple(found)
+
+
+def path_of(index: TraceIndex, own: OwnGraph) -> Path:
+    """Return the critical path through a graph."""
+    return index.once(("path", own), lambda: walk(own.graph))
 
 
 def count(index: TraceIndex, owners: _owners.Owners) -> int:
@@ -89,29 +96,23 @@ def count(index: TraceIndex, owners: _owners.Owners) -> int:
 
 
 def _rows(index: TraceIndex) -> Rows:
-    events = index.events
-    start = events.column("ts_ns").to_numpy()
-    dur = events.column("dur_ns")
-    timed = dur.is_valid().to_numpy() & ~np.isin(events.column("source").to_numpy(), synthetic_sources(index))
-    name, names = text_codes(events.column("name"))
-    steps = grouping.kind_mask(events, {Kind.STEP})
-    name = np.where(steps, len(names) + 1, np.where(name < 0, len(names), name))
-    placed = events.column("device").is_valid().to_numpy()
-    device = timed & (
-        grouping.kind_mask(events, DEVICE_WORK) | (placed & grouping.kind_mask(events, {Kind.COMMUNICATION}))
-    )
-    threaded = events.column("tid").is_valid().to_numpy()
-    every = np.arange(events.num_rows)
-    correlation = events.column("correlation")
+    start = index.starts
+    timed = index.has("dur_ns") & ~np.isin(index.ints("source"), synthetic_sources(index))
+    name, names = index.texts("name")
+    steps = index.kind_mask({Kind.STEP})
+    number = np.where(steps, len(names) + 1, np.where(name < 0, len(names), name)).astype(np.int64)
+    placed = index.has("device")
+    device = timed & (index.kind_mask(DEVICE_WORK) | (placed & index.kind_mask({Kind.COMMUNICATION})))
+    threaded = index.has("tid")
     return Rows(
-        index, start, start + np.maximum(dur.fill_null(0).to_numpy(), 0), name, [*names, UNNAMED, IN_STEP],
-        timed & threaded & ~placed & grouping.kind_mask(events, RANGES),
+        index, start, start + index.lengths, number, [*names, UNNAMED, IN_STEP],
+        timed & threaded & ~placed & index.kind_mask(RANGES),
         timed & threaded & ~placed & steps,
-        timed & ~placed & ~device & grouping.kind_mask(events, ACTIVE),
-        timed & grouping.kind_mask(events, API_CALLS),
-        device, timed & grouping.kind_mask(events, {Kind.SYNC}),
-        grouping.key_of(events, "tid", every), grouping.key_of(events, "pid", every), ~threaded,
-        correlation.fill_null(0).to_numpy(), correlation.is_valid().to_numpy(),
+        timed & ~placed & ~device & index.kind_mask(ACTIVE),
+        timed & index.kind_mask(API_CALLS),
+        device, timed & index.kind_mask({Kind.SYNC}),
+        index.key("tid"), index.key("pid"), ~threaded,
+        index.ints("correlation"), index.has("correlation"),
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
         lanes // width,
     )  # fmt: skip
     streams = _streams(rows, device)
-    kernel = np.isin(device, np.flatnonzero(grouping.kind_mask(rows.index.events, {Kind.MEMCPY, Kind.MEMSET})))
+    kernel = np.isin(device, np.flatnonzero(rows.index.kind_mask({Kind.MEMCPY, Kind.MEMSET})))
     on_device = Device(
         streams.codes, rows.start[device], rows.end[device], rows.name[device],
         np.where(kernel, int(Part.COPY), int(Part.KERNEL)), launch,
@@ -156,13 +157,13 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
 
 
 def _streams(rows: Rows, device: I64) -> grouping.Groups:
-    events = rows.index.events
+    index = rows.index
     pid = grouping.Key(rows.pids.codes[device], rows.pids.labels)
     if not device.size:
         return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))
     return grouping.group_by(
-        grouping.key_of(events, "device", device), grouping.key_of(events, "stream", device),
-        grouping.key_of(events, "context", device), pid,
+        index.key("device", device), index.key("stream", device),
+        index.key("context", device), pid,
     )  # fmt: skip
 
 

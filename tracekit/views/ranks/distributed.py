@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge, union
+from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union
+from tracekit.arrays import I64, Mask
 from tracekit.index import collectives, grouping, host
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners
@@ -82,7 +83,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 def _collective_rows(index: TraceIndex, ranges: I64, comm: I64) -> I64:
     """Return the rows that are one collective each: kernels, else ranges of kind communication, else all ranges."""
-    own = ranges[grouping.kind_mask(index.events, {Kind.COMMUNICATION})[ranges]]
+    own = ranges[index.kind_mask({Kind.COMMUNICATION})[ranges]]
     return comm if comm.size else own if own.size else ranges
 
 
@@ -90,10 +91,10 @@ def _names(table: ReportTable) -> list[str]:
     return [c.name for c in table.columns]
 
 
-def _times(index: TraceIndex, rows: I64) -> tuple[I64, I64, I64]:
+def _times(index: TraceIndex, rows: I64) -> tuple[I64, I64, Mask]:
     """Return starts, ends, and which durations are below zero (counted as 0)."""
-    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
-    durations = index.events.column("dur_ns").fill_null(0).to_numpy()[rows]
+    starts: I64 = index.starts[rows]
+    durations = index.ints("dur_ns")[rows]
     return starts, host.ends_of(starts, np.maximum(durations, 0)), durations < 0
 
 
@@ -124,7 +125,7 @@ def _part_columns(rows: Sequence[Sequence[Cell]]) -> list[Column]:
 def _overlap(index: TraceIndex, devices: _devices.Devices, comm: I64, options: ViewOptions) -> ReportTable:
     talks = np.zeros(index.events.num_rows, np.bool_)
     talks[comm] = True
-    is_kernel = grouping.kind_mask(index.events, {Kind.KERNEL})
+    is_kernel = index.kind_mask({Kind.KERNEL})
     rows = []
     for device in devices.devices:
         mine = devices.rows[device.positions]

@@ -25,7 +25,7 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.meetings import Mask, Meetings
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit, format_span
@@ -51,7 +51,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index, join_ranks=True)
     steps = _steps.find(index, owners)
-    work = grouping.pick(index, DEVICE_WORK)
+    work = index.pick(DEVICE_WORK)
     communication, _ = meetings.communication(index, owners)
     present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
     if present.size < 2:
@@ -166,7 +166,7 @@ def _balance(
     owners: _owners.Owners,
     present: I64,
     steps: _steps.Steps,
-    work: grouping.Picked,
+    work: Picked,
     options: ViewOptions,
 ) -> ReportTable:
     """Return mean, least and most over ranks of step time and device time, and how uneven they are."""

@@ -79,8 +79,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 def _loading(index: TraceIndex, owners: _owners.Owners) -> tuple[tuple[I64, I64, I64], int]:
     """Return owner, start and end of the outermost dataloader ranges on threads, and how many are on none."""
-    picked = grouping.pick(index, {Kind.DATALOADER})
-    placed = index.events.column("tid").is_valid().to_numpy()[picked.rows]
+    picked = index.pick({Kind.DATALOADER})
+    placed = index.has("tid")[picked.rows]
     rows, starts = picked.rows[placed], picked.starts[placed]
     ends = host.ends_of(starts, picked.durations[placed])
     outer = nest(host.lanes_of(index, rows), starts, ends).depth == 0 if rows.size else np.zeros(0, np.bool_)

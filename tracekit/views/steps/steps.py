@@ -12,7 +12,7 @@ numbers are `tracekit.analysis.series.RULE`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ def step_times(index: TraceIndex) -> StepTimes:
     steps = _steps.find(index, owners)
     judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
     warm_up = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
-    busy = tuple(_steps.busy_inside(index, steps))
+    busy = _steps.busy_inside(index, steps)
     return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
 
 
@@ -96,7 +96,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append(f"drawn are the first {FIGURES} of {len(judged):,}")
     if steps.inner:
         notes.append(f"{grouping.plural('step', steps.inner)} inside another step left out: the outer one counts them")
-    made_up = np.isin(index.events.column("source").to_numpy()[steps.rows], synthetic_sources(index))
+    made_up = np.isin(index.ints("source")[steps.rows], synthetic_sources(index))
     if made_up.any():
         notes.append("some inputs hold durations without starts: gaps and busy times of their steps mean nothing")
     notes += [*steps.notes, tabulate.PERCENTILE_NOTE, *tabulate.option_notes(options, every)]
@@ -116,7 +116,7 @@ def _said(steps: Steps, judged: dict[int, Judged]) -> list[str]:
     return words
 
 
-def _statistics(steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions) -> ReportTable:
+def _statistics(steps: Steps, said: list[str], busy: tuple[int | None, ...], options: ViewOptions) -> ReportTable:
     """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest."""
     warm = np.array([word == "warm-up" for word in said], np.bool_)
     rows: list[tuple[int, str, I64]] = []
@@ -150,13 +150,13 @@ def _statistics(steps: Steps, said: list[str], busy: list[int | None], options: 
     return tabulate.finish("step_times", "Step times", columns, options, blocks=blocks, top_each=False)
 
 
-def _share(busy: list[int | None], total: int) -> float | None:
+def _share(busy: Sequence[int | None], total: int) -> float | None:
     known = [ns for ns in busy if ns is not None]
     return sum(known) / int(total) if known and total else None
 
 
 def _every(
-    index: TraceIndex, steps: Steps, said: list[str], busy: list[int | None], options: ViewOptions
+    index: TraceIndex, steps: Steps, said: list[str], busy: tuple[int | None, ...], options: ViewOptions
 ) -> ReportTable:
     events = index.events
     names = events.column("name").take(steps.rows).to_pylist()
@@ -190,8 +190,8 @@ def _every(
 
 def _spans(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, I64]:
     """Return first start and last end of all rows of each owner."""
-    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
-    start = index.events.column("ts_ns").to_numpy()
+    length = index.lengths
+    start = index.starts
     return spans(owners.codes, len(owners), start, start + length)
 
 
@@ -278,7 +278,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
 
 def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
     """at: places of the steps. A lane is a step: what runs on in the next one counts in both."""
-    work = grouping.pick(index, DEVICE_WORK)
+    work = index.pick(DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     if not np.isin(steps.owner[at], owner).all():
         return None

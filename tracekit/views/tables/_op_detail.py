@@ -102,12 +102,12 @@ def _table(charged: Charged, things: _Things) -> _Table:
     """Return the things by operator, row above, name and kind."""
     if not things.rows.size:
         return _Table(things.group, [], [], [])
-    events = charged.host.index.events
+    index = charged.host.index
     groups = grouping.group_by(
         grouping.Key(things.group, range(int(things.group.max()) + 1)),
         grouping.Key(things.above, range(int(things.above.max()) + 1)),
-        grouping.key_of(events, "name", things.rows),
-        grouping.key_of(events, "kind", things.rows),
+        index.key("name", things.rows),
+        index.key("kind", things.rows),
     )
     on_device = grouping.statistics(groups, things.device_ns)
     figures: dict[str, list[Cell]] = {"calls": on_device.calls.tolist(), "device_total": on_device.total.tolist()}

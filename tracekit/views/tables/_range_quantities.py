@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from tracekit.analysis.intervals import I64
-from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.clocks import by_clock
 from tracekit.index.trace_index import TraceIndex
@@ -29,7 +28,7 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
         kinds = kinds_of(index)
         if column not in ("self", "self_ratio", "device_total", "device_self", "device_ratio"):
             return named(kinds, what, keys)(index, options, row, column)
-        every = grouping.kind_mask(index.events, kinds) & index.events.column("dur_ns").is_valid().to_numpy()
+        every = index.kind_mask(kinds) & index.has("dur_ns")
         if not every.any():
             return None  # totals: nobody knows what lay within
         who = f"{what}s" + (f" named {row['name']}" if row.get("name") is not None else "")
@@ -112,6 +111,6 @@ def _launched(
 
 def _work(index: TraceIndex, host: _host.Host, at: I64, words: str) -> Quantity:
     rows = host.work[at]
-    starts: I64 = index.events.column("ts_ns").to_numpy()[rows]
+    starts: I64 = index.starts[rows]
     clocks = by_clock(index).codes[rows]
     return Quantity(words, "sum", rows, starts, starts + host.work_ns[at], clocks, clocks)

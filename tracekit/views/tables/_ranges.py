@@ -15,6 +15,7 @@ import numpy as np
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.host import UNATTRIBUTED, Host, Mask
+from tracekit.index.trace_index import Picked
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
 from tracekit.views import tabulate
@@ -45,7 +46,7 @@ class Charged:
     """
 
     host: Host
-    picked: grouping.Picked
+    picked: Picked
     groups: grouping.Groups
     places: I64
     wanted: Mask
@@ -117,7 +118,7 @@ def with_loose(table: ReportTable, charged: Charged) -> ReportTable:
     return replace(table, columns=tuple(columns))
 
 
-def charge(host: Host, picked: grouping.Picked, groups: grouping.Groups) -> Charged:
+def charge(host: Host, picked: Picked, groups: grouping.Groups) -> Charged:
     """Return these ranges with the device work that is theirs."""
     places = host.places()[picked.rows]
     wanted = np.zeros(host.rows.size, np.bool_)

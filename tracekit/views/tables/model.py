@@ -24,7 +24,7 @@ from tracekit.analysis.intervals import I64, Ranges, difference, length, merge
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index import owners as _owners
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit, format_span
@@ -67,8 +67,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of phases. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = grouping.pick(index, _KINDS)
-    phases = grouping.kind_mask(index.events, PHASES)[picked.rows]
+    picked = index.pick(_KINDS)
+    phases = index.kind_mask(PHASES)[picked.rows]
     notes = picked.notes("step or phase")
     if not picked.rows.size:
         return from_totals(
@@ -105,11 +105,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(dict.fromkeys(notes)))
 
 
-def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, picked: grouping.Picked) -> _Counted:
+def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, picked: Picked) -> _Counted:
     place = host.places()[picked.rows]
     kind = np.zeros(picked.rows.size, np.int64)
     for number, phase in enumerate(PHASES, 1):
-        kind[grouping.kind_mask(index.events, {phase})[picked.rows]] = number
+        kind[index.kind_mask({phase})[picked.rows]] = number
     kind += np.where((kind > 0) & (place < 0), _ASIDE, 0)
     outer = np.ones(picked.rows.size, np.bool_)
     for mine in (kind == 0, kind > 0):
@@ -130,7 +130,7 @@ def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, foun
     """Fill in the device work of each step and phase; return that of all steps of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
-    begun: I64 = index.events.column("ts_ns").to_numpy()[launch]
+    begun: I64 = index.starts[launch]
     owner, ns = owners.codes[launch], host.work_ns[linked]
     phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
     if phase.size and host.rows.size:
@@ -196,8 +196,8 @@ class _Block:
 
 
 def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
-    start: I64 = index.events.column("ts_ns").to_numpy()[mine]
-    ends = _host.ends_of(start, np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy()[mine], 0))
+    start: I64 = index.starts[mine]
+    ends = _host.ends_of(start, index.lengths[mine])
     return start.min(keepdims=True), ends.max(keepdims=True)
 
 
@@ -251,7 +251,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     if not row or row.get(column) is None or row["name"] == OTHERS:
         return None
     host, owners = _host.host(index), _owners.find(index)
-    picked = grouping.pick(index, _KINDS)
+    picked = index.pick(_KINDS)
     found = _outermost(index, host, owners, picked)
     of_owner = np.array([row.get("owner") in (None, label) for label in owners.labels], np.bool_)[found.owner]
     mine = of_owner & (found.kind == _NAMES.index(str(row["name"])))

@@ -46,7 +46,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of operators. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = grouping.pick(index, _kinds(index))
+    picked = index.pick(_kinds(index))
     if not picked.rows.size:
         return from_totals(
             index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="operator", notes=picked.notes("operator")

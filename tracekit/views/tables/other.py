@@ -59,11 +59,11 @@ def _without_ratio(table: ReportTable) -> ReportTable:
 
 
 def _from_events(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
-    wanted = grouping.kind_mask(index.events, _KINDS) & ~index.events.column("dur_ns").is_valid().to_numpy()
+    wanted = index.kind_mask(_KINDS) & ~index.has("dur_ns")
     rows = np.flatnonzero(wanted)
     if not rows.size:
         return None
-    groups = grouping.group_by(*(grouping.key_of(index.events, column, rows) for column in ("name", "kind")))
+    groups = grouping.group_by(*(index.key(column, rows) for column in ("name", "kind")))
     calls: list[Cell] = np.bincount(groups.codes, minlength=groups.count).tolist()
     return _counted(groups.labels[0], groups.labels[1], [], calls, [], options)
 

@@ -37,8 +37,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not index.events.num_rows:
         return _from_totals(index, options)
     every = np.arange(index.events.num_rows)
-    kinds = grouping.group_by(grouping.key_of(index.events, "kind", every))
-    start = index.events.column("ts_ns").to_numpy()
+    kinds = grouping.group_by(index.key("kind", every))
+    start = index.starts
     dur = index.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
     length = dur.fill_null(0).to_numpy()
@@ -50,7 +50,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     made_up = synthetic_sources(index)
     placed = np.ones(every.size, np.bool_)
     if made_up:
-        placed = ~np.isin(index.events.column("source").to_numpy(), made_up)
+        placed = ~np.isin(index.ints("source"), made_up)
     clock = by_clock(index)
     union, span = _unions(kinds, clock, start, start + length, placed, timed)
     told = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0

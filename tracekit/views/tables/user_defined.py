@@ -29,7 +29,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of user ranges. Raises: UsageError for an unknown key of --sort or a lacking column."""
     tabulate.check_sort(options, (*_ranges.SORTABLE, "kind"))
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = grouping.pick(index, _KINDS)
+    picked = index.pick(_KINDS)
     if not picked.rows.size:
         return from_totals(
             index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="user range", show_kind=True,

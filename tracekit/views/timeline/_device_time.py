@@ -46,7 +46,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     clocks: the clock of each row of EVENTS. shift: for each clock what is taken off its starts in the picture; begin,
     end: the picture's span, so shifted.
     """
-    picked = grouping.pick(index, DEVICE_WORK)
+    picked = index.pick(DEVICE_WORK)
     made_up = synthetic_sources(index)
     source = picked.key("source")
     known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
@@ -60,7 +60,7 @@ def device_time(index: TraceIndex, clocks: I64, shift: I64, begin: int, end: int
     devices = sorted(range(groups.count), key=lambda g: _order(groups, inputs, g))
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
-    kernel, memcpy = (grouping.kind_mask(index.events, {kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
+    kernel, memcpy = (index.kind_mask({kind})[rows] for kind in (Kind.KERNEL, Kind.MEMCPY))
 
     def union(of: Mask) -> list[int]:
         lengths: list[int] = union_length_by(groups.codes[of], groups.count, starts[of], ends[of]).tolist()
@@ -112,8 +112,8 @@ def _busy_shares(starts: I64, ends: I64, begin: int, end: int) -> list[float]:
 
 
 def _spans(index: TraceIndex, inputs: grouping.Groups) -> list[int]:
-    start: I64 = index.events.column("ts_ns").to_numpy()
-    length = np.maximum(index.events.column("dur_ns").fill_null(0).to_numpy(), 0)
+    start: I64 = index.starts
+    length = index.lengths
     first, last = spans(inputs.codes, inputs.count, start, start + length)
     lengths: list[int] = (last - first).tolist()
     return lengths

@@ -21,7 +21,6 @@ from tracekit.index.clocks import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Lane, Section, Timeline
-from tracekit.trace import text_codes
 from tracekit.units import MAX_NS
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -73,7 +72,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             untimed_note.append("totals say how long things took, not when: there is no timeline of them")
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *untimed_note, *notes))
-    starts = index.events.column("ts_ns").to_numpy()[rows]
+    starts = index.starts[rows]
     durations = dur.fill_null(0).to_numpy()[rows]
     negative = int(np.count_nonzero(durations < 0))
     if negative:
@@ -119,7 +118,7 @@ def _untimed(index: TraceIndex, rows: I64) -> list[str]:
     """Return a sentence that counts the rows without a duration by kind."""
     if not rows.size:
         return []
-    codes, kinds = text_codes(index.events.column("kind"))
+    codes, kinds = index.texts("kind")
     counts = np.bincount(codes[rows], minlength=len(kinds)).tolist()
     found = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
     words = ", ".join(f"{-count:,} {kind}" for count, kind in found)
@@ -239,7 +238,7 @@ def _figure(
 
 def _texts(index: TraceIndex, column: str, rows: I64) -> tuple[tuple[str, ...], list[int]]:
     """Return the texts that occur in these rows, in order of the dictionary, and the number of each row's text."""
-    codes, texts = text_codes(index.events.column(column))
+    codes, texts = index.texts(column)
     found, numbers = np.unique(codes[rows], return_inverse=True)
     return tuple(texts[i] if i >= 0 else UNNAMED for i in found.tolist()), numbers.tolist()
 
@@ -250,7 +249,7 @@ def _clock_notes(index: TraceIndex, rows: I64, clocks: int) -> list[str]:
         notes.append(
             "inputs or runs that share no clock: each begins at 0; nothing follows from what stands above what"
         )
-    sources = index.events.column("source").to_numpy()[rows]
+    sources = index.ints("source")[rows]
     if made_up := [number for number in synthetic_sources(index) if (sources == number).any()]:
         labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")
