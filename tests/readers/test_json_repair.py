@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.readers.trace_event import _repair
-from tracekit.readers.trace_event._repair import LONGEST_OBJECT, is_json, mended, objects
+from tracekit.readers.trace_event._repair import LONGEST_OBJECT, is_json, objects, repaired
 
 WHOLE = b'{"name":"gemm","ph":"X","args":{"name":"inside"},"n":1}'
 ROW = b'5600391803247,"dur":443072,"args":{"name":"[CUDA memcpy HtoD]"}}'
@@ -44,7 +44,7 @@ def test_work_for_ends_grows_with_the_data(monkeypatch: pytest.MonkeyPatch, coun
 
         return counting
 
-    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "mended")}
+    ways = {name: counted(getattr(_repair, name)) for name in ("is_json", "repaired")}
     waste = list(_repair._WASTE.values())
     monkeypatch.setattr(_repair, "_WASTE", dict(zip(ways.values(), waste, strict=True)))
     for name, way in ways.items():
@@ -52,12 +52,12 @@ def test_work_for_ends_grows_with_the_data(monkeypatch: pytest.MonkeyPatch, coun
     data = WHOLE + b"," + ROW * count + b",\n" + WHOLE
     found = texts(data)
     assert (found[0], found[-1]) == (WHOLE, WHOLE)
-    # `mended` asks `is_json` up to three times.
+    # `repaired` asks `is_json` up to three times.
     assert looked_at < 4 * (sum(waste) * len(data) + 2 * LONGEST_OBJECT)
 
 
-def test_what_is_mended_is_json_and_what_is_json_stays() -> None:
-    assert mended(WHOLE) == WHOLE
+def test_what_is_repaired_is_json_and_what_is_json_stays() -> None:
+    assert repaired(WHOLE) == WHOLE
     for broken in (
         b'{"a":NaN}',
         b'{"a":"b\x01"}',
@@ -65,7 +65,7 @@ def test_what_is_mended_is_json_and_what_is_json_stays() -> None:
         b'{"a":"say "x" now"}',
         b'{"a":-inf,"b":"nan"}',
     ):
-        found = mended(broken)
+        found = repaired(broken)
         assert found is not None
         assert is_json(found)
-    assert mended(b'{"a":}') is None
+    assert repaired(b'{"a":}') is None

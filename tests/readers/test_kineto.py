@@ -366,7 +366,7 @@ def test_ids_that_are_text_or_beyond_int64_become_numbers_with_their_text_in_the
         ('"name": "C:\\"', "C:\\"),
     ],
 )
-def test_broken_json_of_one_event_is_mended_and_told(broken: str, name: str, tmp_path: Path) -> None:
+def test_broken_json_of_one_event_is_repaired_and_noted(broken: str, name: str, tmp_path: Path) -> None:
     bad = f'{{"ph": "X", "cat": "cpu_op", {broken}, "pid": 5, "tid": 6, "ts": 10, "dur": 1}}'
     events = [slice_of(ts=n) for n in range(5)]
     trace = tracekit.read(write(tmp_path / "x", *events, bad, *events))

@@ -24,7 +24,7 @@ def encoding_of(head: bytes) -> str:
 
 
 def is_text(head: bytes) -> bool:
-    """Tell whether the beginning of an input is text, but for a few bytes."""
+    """Return whether the beginning of an input is text, but for a few bytes."""
     # A text log padded with NUL after a crash is text still.
     head = head.rstrip(b"\0")
     bad = head.count(b"\0") + head.decode("utf-8", "replace").count("\ufffd")
@@ -32,7 +32,7 @@ def is_text(head: bytes) -> bool:
 
 
 def as_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
-    """Give the same text as UTF-8 without a byte order mark, lines ended by a newline."""
+    """Yield the same text as UTF-8 without a byte order mark, lines ended by a newline."""
     first, seen, returns = True, False, False
     decoder: codecs.IncrementalDecoder | None = None
     for chunk in chunks:

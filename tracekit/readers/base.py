@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Confidence(IntEnum):
-    """How sure a sniffer is that a file is of its format."""
+    """Certainty of a sniffer that a file is of its format."""
 
     NO = 0
     MAYBE = 1
@@ -26,7 +26,7 @@ class Confidence(IntEnum):
 
 
 class Strength(IntEnum):
-    """How specific a mark of a JSON trace is. The reader with the strongest mark in a file reads the file.
+    """Ranks of the marks of JSON traces. The reader with the strongest mark in a file reads the file.
 
     GRAMMAR: any trace-event file has it. HABIT: the producer's events look so, and others' may too. EVENTS: names,
     categories or arguments that nobody else writes. HEADER: members of the outermost object that nobody else writes;
@@ -54,7 +54,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """How files of a format are found besides by sniffing.
+    """Means to find files of a format besides its sniffer.
 
     json: marks of the producer in JSON traces; `sniff.votes` compares those of all readers. in_logs: programs print
     this format between their own output, so the sniffer is also asked about the end of a long text.
@@ -66,7 +66,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a caller may choose for every reader.
+    """Choices of the caller, for every reader.
 
     source: number that goes into the column `source` and the keys of Run. demangle: make C++ names readable. values:
     the options of the format that were given, of the types that it declares. columns: those of EVENTS that will be

@@ -107,7 +107,7 @@ class RowBuilder:
 
 
 FIRST_TEXT_ID = 1 << 40
-"""Integers from here on stand for ids that are text."""
+"""Integers from here on represent ids that are text."""
 
 
 class IdTable:

@@ -5,7 +5,7 @@ become many GB (measured with libstdc++ 12, tests/readers/test_names.py makes su
 memory and time are spent, so a name goes into this process's demangler only where its references are so few that the
 text provably stays small; all others go to a child with limits (`_demangle_child.py`), which starts in some 12 ms.
 
-What cannot be demangled within the bounds keeps its own spelling, and the ledger says so.
+A name that cannot be demangled within the bounds keeps its own spelling, with a note.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ Pair = tuple[str, str | None]
 
 
 def is_mangled(text: str) -> bool:
-    """Tell whether a text begins as a name of the Itanium C++ ABI; macOS puts underscores before it."""
+    """Return whether a text begins as a name of the Itanium C++ ABI; macOS puts underscores before it."""
     return text.startswith(("_Z", "__Z", "___Z"))
 
 
 def provably_small(text: str) -> bool:
-    """Tell whether the demangled text cannot exceed 256 KiB, whatever the name means.
+    """Return whether the demangled text cannot exceed 256 KiB, whatever the name means.
 
     Counts every place that could be a reference; letters of identifiers that look like one are counted too. A
-    substitution S<n>_ stands for a part before it, so each at most doubles the text.
+    substitution S<n>_ repeats a part before it, so each at most doubles the text.
 
     >>> provably_small("_Z22matrix_powers_kernel_3PfS_S_iiib")
     True

@@ -1,8 +1,8 @@
 """Protobuf files in pieces: the outer messages are walked through as they come, the inner ones decoded one by one.
 
-A file of Paddle is one message, which a decoder would want whole. Its bulk lies in repeated fields two levels down, so
-the walker enters the levels that it is told of and gives everything below as bytes: memory is bounded by the largest
-inner message, and a cut file keeps what stands before the cut.
+A file of Paddle is one message, which a decoder needs whole. Most of it is in repeated fields two levels down, so the
+walker enters the levels that its caller names and yields everything below as bytes. Memory is bounded by the largest
+inner message, and of a cut file all is read up to the cut.
 Source: the wire format of protobuf (varints, tags, lengths), which both of Paddle's files follow without framing.
 """
 
@@ -21,7 +21,7 @@ from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
 MAX_MESSAGE_BYTES = 64 << 20
-"""An inner message beyond this is passed over: the largest of a real file have some kilobytes."""
+"""A larger inner message is skipped: the largest of real files have some kilobytes."""
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 EPOCH_NS = 10**18
@@ -75,7 +75,7 @@ class _Bytes:
         return self._before + self._place
 
     def more(self) -> bool:
-        """Tell whether a byte is left."""
+        """Return whether a byte is left."""
         return self._place < len(self._data) or self._fill(1)
 
     def _fill(self, count: int) -> bool:
@@ -121,7 +121,7 @@ class _Bytes:
 
 
 def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Iterator[Met]:
-    """Give the fields of a message in their order.
+    """Yield the fields of a message in their order.
 
     enter: level -> field number -> name of the level below; the file itself is level "". A field that is not named
     there is given as it is. What is no message costs the rest of its level, which DAMAGE says.
@@ -187,7 +187,7 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
 def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
     """Return number, wire type and value of the first fields of a message, for sniffers.
 
-    Raises: ValueError where the bytes are no message. A field that the bytes cut off is left away.
+    Raises: ValueError where the bytes are no message. A field that is cut at the end is not among them.
     """
     found: list[tuple[int, int, bytes | int]] = []
     met = walk([data], {})
@@ -211,7 +211,7 @@ def tell_cut(ledger: Ledger, met: Met) -> None:
     """Count a record that is lost at the end of the file, or by damage."""
     where = f"byte {met.at}"
     if met.what is What.CUT and not met.value:
-        ledger.note("cut", "the file ends within a message: what stands before is read", where=where)
+        ledger.note("cut", "the file ends within a message: all before it was read", where=where)
         return
     ledger.read += 1
     if met.what is What.CUT:

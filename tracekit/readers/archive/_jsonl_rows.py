@@ -14,7 +14,7 @@ from tracekit.arrow import Column
 from tracekit.trace import Ledger
 
 NON_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""What stands for the floats that JSON lacks."""
+"""Texts in place of the floats that JSON lacks."""
 
 _OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RANGE = {pa.int32(): (-(1 << 31), (1 << 31) - 1), pa.int64(): (-(1 << 63), (1 << 63) - 1)}
@@ -138,7 +138,7 @@ def _args(text: str) -> str:
 
 
 def _with(args: str | None, strange: Mapping[str, str]) -> str:
-    """Return the args with the other keys, as they stand in the file; a key that is taken already gets a "_" more."""
+    """Return the args with the other keys, as they are in the file; a key that is taken already gets a "_" more."""
     taken: set[str] = set()
     if args is not None:
         try:

@@ -38,11 +38,11 @@ from tracekit.trace import Ledger, Run
 
 HEAD = b'{"tracekit":"events-jsonl"'
 FACTS = b'{"tracekit":'
-"""How the header and the end line begin."""
+"""Begin of the header and of the end line."""
 NEWLINE = b"\n"
 NAME = "events-jsonl"
 _OURS = re.compile(rb'\{"(?:tracekit|ts_ns)"\s*:')
-"""What a line may begin with; what was read from others holds their words."""
+"""Begins of a line; the rest may hold words of any other producer."""
 
 _COLUMNS = pa.schema([pa.field(f.name, pa.string() if f.type == schema.TEXT else f.type) for f in schema.EVENTS])
 _PARSE = pj.ParseOptions(
@@ -51,7 +51,7 @@ _PARSE = pj.ParseOptions(
 _ARGS = msgspec.json.Decoder(list[msgspec.Raw])
 
 _FAILS = (pa.ArrowException, msgspec.DecodeError, RecursionError, ValueError, TypeError)
-"""What says that a block has a line which needs the slow path."""
+"""Errors for a block with a line that needs the slow path."""
 
 
 def _sniff(head: Head) -> Confidence:
@@ -138,7 +138,7 @@ class _Reading:
         return facts
 
     def begin(self) -> None:
-        """Number the sources; from here on `run` is the one that was given away."""
+        """Number the sources; from here on `run` is the one that the caller has."""
         if not self.run.sources:
             with_ledgers(self.run, [], self._name, NAME)
         renumbered(self.run, self._options.source)
@@ -230,9 +230,9 @@ class _Reading:
             self._ledger.note("no-end-line", "the file has no end line: it was cut, rows may be missing")
             return
         for table, seen in self._seen.items():
-            said = self._end.get(table)
-            if said != seen:
-                text = f"the end line says {said} {table}, {seen} were read"
+            stated = self._end.get(table)
+            if stated != seen:
+                text = f"the end line says {stated} {table}, {seen} were read"
                 self._ledger.note("rows-missing", text)
 
 
@@ -294,7 +294,7 @@ def _without_args(data: bytes) -> tuple[bytes, Column]:
 
 
 def _object(raw: bytes) -> bytes | None:
-    """Return the text of args: an object as it stands, a string decoded. Raises: ValueError for anything else."""
+    """Return the text of args: an object as it is, a string decoded. Raises: ValueError for anything else."""
     if raw[:1] == b"{":
         return raw
     if raw[:1] == b'"':

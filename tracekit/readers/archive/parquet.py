@@ -5,10 +5,10 @@
 
 A record is a row of the table, and a row of the TOTALS in the metadata. Each is kept: a damaged file is refused as a
 whole (checksums over all of it), never read in part. The ledgers of the conversion that made the archive are facts of
-its sources ("archived_ledgers", oldest first). A file of `tracekit archive` (it has tracekit.archive) stands for its
+its sources ("archived_ledgers", oldest first). A file of `tracekit archive` (it has tracekit.archive) represents its
 sources: their ledgers are `Opened.original`, so that a report made from it is the one made from them.
 
-A file that another program wrote anew is read as it stands, with a note; columns that it lost are null. Where our
+A file that another program wrote anew is read as it is, with a note; columns that it lost are null. Where our
 metadata is lost too (DuckDB's COPY, pandas' to_parquet of a changed frame), our columns tell what it is, and the note
 says what is not known any more: clock, names of devices and threads, facts of the sources, totals beside events.
 Parquet of others is not read: `tracekit query` is no reader of any table.
@@ -45,28 +45,28 @@ FACT_KEYS = tuple(f"tracekit.{name}" for name in _FACTS)
 """In the order in which their checksum is taken."""
 
 _BAD = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
-"""What pyarrow and the conversions raise for bytes that are not what they should be."""
+"""Errors of pyarrow and of the conversions for damaged bytes."""
 
 MOST_SOURCES = 10_000
 HINT = "it is damaged: take it from a backup, or make it again from the original trace"
 
 
-TELLING = {"events": ("ts_ns", "dur_ns", "kind"), "totals": ("section", "order", "total_ns", "kind")}
-"""Columns that tell what a file without our metadata holds."""
+OWN_COLUMNS = {"events": ("ts_ns", "dur_ns", "kind"), "totals": ("section", "order", "total_ns", "kind")}
+"""Columns by which a file without our metadata is recognised."""
 
 
 def _sniff(head: Head) -> Confidence:
     if not head.data.startswith(MAGIC):
         return Confidence.NO
     ours = b"tracekit.schema" in head.data or any(
-        all(name.encode() in head.data for name in names) for names in TELLING.values()
+        all(name.encode() in head.data for name in names) for names in OWN_COLUMNS.values()
     )
     return Confidence.YES if ours or not head.complete else Confidence.NO
 
 
 @dataclass(frozen=True, slots=True)
 class _Archive:
-    """An opened file. rewritten: another program wrote the rows, so that our checksum says nothing."""
+    """An opened file. rewritten: another program wrote the rows, so that our checksum does not hold."""
 
     name: str
     file: pq.ParquetFile
@@ -107,7 +107,7 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         raise ParseError(source.name, "footer", f"the facts cannot be read ({_short(err)})", hint=HINT) from err
     if rewritten:
         ledger.note(
-            "written-anew", "another program wrote this archive anew: its rows are read as they stand, unverified"
+            "written-anew", "another program wrote this archive anew: its rows are read as they are, unverified"
         )
     for each in original:
         each.source += options.source
@@ -120,13 +120,13 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> Opened:
     """Read what another program wrote without our metadata. Raises: ParseError where the columns are not ours."""
     have = set(file.schema_arrow.names)
-    table = next((table for table, names in TELLING.items() if have.issuperset(names)), "")
+    table = next((table for table, names in OWN_COLUMNS.items() if have.issuperset(names)), "")
     if not table:
         reason = "a Parquet file, but no archive of tracekit: neither its metadata nor its columns are ours"
         raise ParseError(name, "", reason, hint="`tracekit convert TRACE -o archive.parquet` makes one")
     ledger.note(
         "facts-lost",
-        "another program wrote this archive anew and lost its facts: the rows are read as they stand, unverified; "
+        "another program wrote this archive anew and lost its facts: the rows are read as they are, unverified; "
         "clock, names of devices and threads, the facts of the sources and totals beside events are not known",
     )
     try:

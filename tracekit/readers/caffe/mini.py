@@ -5,8 +5,8 @@
         { "name": "net", "cat": "category", "ph": "B", "ts": 100, ... } ... ], "displayTimeUnit": "ms" }
 
 A record is an element of the list. ts is whole µs since the profiler was made: no clock is stated. Each scope's B and E
-stand beside each other, inner scopes before outer ones, so the file is not in order of time. A name is the path
-"outer:inner"; names are not escaped, so a quote in one breaks the JSON: such events are mended, with a note.
+are beside each other, inner scopes before outer ones, so the file is not in order of time. A name is the path
+"outer:inner"; names are not escaped, so a quote in one breaks the JSON: such events are repaired, with a note.
 
 Source of the facts: Mini-Caffe's profiler.cpp; no real file was at hand.
 """

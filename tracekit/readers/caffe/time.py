@@ -71,7 +71,7 @@ class _Process:
 
 
 _NET = frozenset(("net.cpp", "layer_factory.hpp"))
-"""Who says what the net has, which is most of a log."""
+"""Source files that log the layers of the net, which is most of a log."""
 _CAFFE = _NET | {"caffe.cpp", "caffe.bin.cpp", "_caffe.cpp"}
 _MOST_PROCESSES = 1 << 12
 
@@ -79,7 +79,7 @@ _MOST_PROCESSES = 1 << 12
 def _layer(text: str, *, own: bool) -> tuple[str, re.Match[str]] | None:
     """Return the name of a layer, and its pass with the time; None for other lines.
 
-    Before the pass stands a tab. A blank, as in copies, is taken for it where the line is Caffe's own.
+    Before the pass is a tab. A blank, as in copies, counts as one where the line is Caffe's own.
     """
     for word in ("forward: ", "backward: "):
         at = text.rfind(word)
@@ -92,13 +92,13 @@ def _layer(text: str, *, own: bool) -> tuple[str, re.Match[str]] | None:
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a line of the benchmark; MAYBE to the log of a Caffe that has loaded a net, which comes before it."""
+    """Return YES for a line of the benchmark, MAYBE for the log of a Caffe that has loaded a net."""
     if head.tables or not head.text:
         return Confidence.NO
     net = False
     for text in first_lines(head.data):
-        said = logged(text[:4096])
-        message, file = said.message, said.file
+        entry = logged(text[:4096])
+        message, file = entry.message, entry.file
         if "***" in message and _BEGINS.fullmatch(message) and file:
             return Confidence.YES
         if message.rstrip(".").endswith((" ms", "seconds")):
@@ -133,37 +133,37 @@ class _Reading:
 
     def line(self, line: TextLine) -> None:
         """Take one line; one of Caffe's that is nothing yet waits for the next, as a mail may have broken it."""
-        said = logged(line.text)
+        entry = logged(line.text)
         if self._held is not None:
             (before, its_line), self._held = self._held, None
-            if said.message and not said.file and self._take(f"{before.message} {said.message}", before.file, line):
+            if entry.message and not entry.file and self._take(f"{before.message} {entry.message}", before.file, line):
                 self.ledger.merged += 1
                 return
             self._leave(before, its_line)
-        if not said.message:
+        if not entry.message:
             self.ledger.ignore("blank lines")
             return
-        if said.thread or said.rank is not None:
-            self._turn_to(said)
-        if self._take(said.message, said.file, line):
+        if entry.thread or entry.rank is not None:
+            self._turn_to(entry)
+        if self._take(entry.message, entry.file, line):
             return
-        if said.file.startswith("caffe") and not line.torn:
-            self._held = said, line
+        if entry.file.startswith("caffe") and not line.torn:
+            self._held = entry, line
         else:
-            self._leave(said, line)
+            self._leave(entry, line)
 
     def finish(self) -> None:
-        """Give up the line that waits; say which benchmarks did not come to their end."""
+        """Count the line that waits, and note benchmarks that did not end."""
         if self._held is not None:
             self._leave(*self._held)
         for process in self._processes.values():
             self._close(process)
 
-    def _turn_to(self, said: Logged) -> None:
-        key = said.rank, said.thread
+    def _turn_to(self, entry: Logged) -> None:
+        key = entry.rank, entry.thread
         if key not in self._processes and len(self._processes) >= _MOST_PROCESSES:
             self._processes.clear()
-        self._now = self._processes.setdefault(key, _Process(rank=said.rank))
+        self._now = self._processes.setdefault(key, _Process(rank=entry.rank))
 
     def _take(self, message: str, file: str, line: TextLine) -> bool:
         """Take a line of a benchmark; False for others."""
@@ -197,9 +197,9 @@ class _Reading:
             return False
         return True
 
-    def _leave(self, said: Logged, line: TextLine) -> None:
+    def _leave(self, entry: Logged, line: TextLine) -> None:
         """Count a line that is no line of a benchmark, or a damaged one."""
-        message, is_open = said.message, self._now.number >= 0 and not self._now.ended
+        message, is_open = entry.message, self._now.number >= 0 and not self._now.ended
         if (
             (is_open and (line.torn or " ".join(message.split()).startswith(_ROW_STARTS)))
             or "\tforward: " in message
@@ -207,7 +207,7 @@ class _Reading:
         ):
             self._damaged(line)
         else:
-            self.ledger.ignore("log lines" if said.file else "other output")
+            self.ledger.ignore("log lines" if entry.file else "other output")
 
     def _damaged(self, line: TextLine) -> None:
         if line.torn:
@@ -236,7 +236,7 @@ class _Reading:
             self.ledger.note("benchmark-cut", why)
 
     def _is_fact(self, words: str) -> bool:
-        """Take what stands before a benchmark and is no row: CPU or GPU, and the GPU's name."""
+        """Take the facts before a benchmark: CPU or GPU, and the GPU's name."""
         facts = self.run.sources[0].facts
         if words == "Use CPU.":
             self._now.device = None

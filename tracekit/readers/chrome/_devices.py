@@ -95,9 +95,9 @@ class Rocprof(Special):
 
 
 class TensorFlow(Special):
-    """TensorFlow's timeline: work of a GPU stands under "/gpu:0/stream:7 Compute" (2.x: "/device:GPU:0/...").
+    """TensorFlow's timeline: work of a GPU is under "/gpu:0/stream:7 Compute" (2.x: "/device:GPU:0/...").
 
-    Its kernels stand again under "stream:all" and its copies under "memcpy" (device_tracer.cc saves them twice): these
+    Its kernels are repeated under "stream:all" and its copies under "memcpy" (device_tracer.cc saves them twice): these
     are other where the streams are there, else the work itself.
     """
 
@@ -115,7 +115,7 @@ class TensorFlow(Special):
         return found
 
     def rows(self, rows: Rows) -> None:
-        """Give work of a GPU its kind, device and stream."""
+        """Set kind, device and stream of work of a GPU."""
         lanes = self._lanes()
         pid, known = rows.ints("pid")
         _, timed = rows.ints("dur_ns")
@@ -198,7 +198,7 @@ class Ascend(Special):
         return taken
 
     def rows(self, rows: Rows) -> None:
-        """Give tasks and the ends of arrows at them their device and stream, and the pid of the host process."""
+        """Set device, stream and the pid of the host process of tasks, and of the ends of arrows at them."""
         pid, known = rows.ints("pid")
         formatted = known & ((pid < 0) | (pid >= 1 << 10))
         own = rows.has(DEVICE) & formatted
@@ -249,7 +249,7 @@ _TASKS = (
 
 
 def _task(task: str, name: str) -> Kind:
-    """Return the kind of a task; where the type is that of a carrier alone, its name tells more."""
+    """Return the kind of a task; where the type is only that of a carrier, the name decides."""
     return next((kind for word, kind in _TASKS if word.search(task.upper()) or word.match(name)), Kind.OTHER)
 
 

@@ -1,6 +1,6 @@
-"""Chrome traces that tracekit wrote (writers/chrome/trace.py says how): rows come back to their lanes.
+"""Chrome traces that tracekit wrote (see writers/chrome/trace.py): rows come back to their lanes.
 
-`tracekit.lanes` at the end of the file says what each thread of the viewer stands for; args hold the columns.
+`tracekit.lanes` at the end of the file has the meaning of each thread of the viewer; args hold the columns.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@
       {"name": "g", "ph": "X", "ts": 11, "dur": 0.5, "pid": 1, "tid": 2} ], "displayTimeUnit": "ms"}
 
 A record is an element of the list. ts and dur are µs, taken into ns without binary floats. Kept: X; B and b with the E
-and e that end them (merged; `pairs` says how they find each other); i, I, R, n and other moments as marks; C as
+and e that end them (merged; `pairs` has the rules); i, I, R, n and other moments as marks; C as
 counters, a row for each series; s, t, f as rows of kind flow. Facts: M. Ignored: empty objects. Dropped: ends without
 a begin, events without phase or time, what is no JSON.
 
 Ranges are of kind user_range where nothing better is known; cat stays in args. Known producers: TensorFlow's timeline
 (Op: operator), JAX and XLA (names with "$": python_op; other: other), VizTracer and py-spy (python_op), Paddle's
-timeline.py, which writes ns into the field of µs (told by its process names, or by times beyond the year 2112;
+timeline.py, which writes ns into the field of µs (recognised by its process names, or by times beyond the year 2112;
 `--option time_unit_of_file=us` or `ns` overrules), and tracekit's own traces, whose rows come back to their lanes.
 Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, unitrace and what Horovod does:
 `_devices`. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do times
@@ -21,7 +21,7 @@ Async work (b, e, S, F) has no tid in its column: its id and tid are in args. Th
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with
 Perfetto v52.
 
-Not supported: systemTraceEvents and samples (passed over with a note); stackFrames are facts where they are short.
+Not supported: systemTraceEvents and samples (skipped with a note); stackFrames are facts where they are short.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tracekit.trace import Ledger
 
 NAME = "chrome-trace"
 _OURS = re.compile(rb'\{"displayTimeUnit":"ns","traceEvents":\[')
-"""How a file of writers/chrome begins; its args may hold words of any other producer."""
+"""Begin of a file of writers/chrome; its args may hold words of any other producer."""
 _TEXT_TIME = re.compile(rb'"(ts|dur)"\s*:\s*"((?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?)"')
 UNIT = OptionSpec(
     "time_unit_of_file", str, "", "Unit of the numbers of ts and dur. Without it the content decides.", ("us", "ns")

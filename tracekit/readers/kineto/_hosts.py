@@ -46,7 +46,7 @@ class Hosts:
             self._ledger.note(
                 "joined-files",
                 "host ranges are of several processes: files joined into one. The rank is that of the first process,"
-                " and device work has no process where no label before its pid tells it",
+                " and device work has no process where no label before its pid has it",
             )
 
     def see_devices(self, pids: I64, devices: I64) -> None:
@@ -71,7 +71,7 @@ class Hosts:
         return hosts, hosts >= 0
 
     def move_arrows(self, rows: Rows) -> None:
-        """Give arrows that end on a labelled device its row's lane."""
+        """Move arrows that end on a labelled device to the lane of its rows."""
         pid, known = rows.ints("pid")
         moved = rows.has(MOVABLE) & known & np.isin(pid, list(self.devices))
         if not moved.any():

@@ -74,9 +74,9 @@ _CATS_OF_NOBODY_ELSE = re.compile(
 """Categories that remain where a script has filtered the events of a file."""
 
 _LOG_PREFIX = re.compile(r"^(?:WARNING|ERROR):[^\]]{0,200}\] ")
-"""Level, time, process and line of source that libkineto puts before what it says."""
+"""Level, time, process and line of source that libkineto puts before its messages."""
 TIMELESS_NS = 10**12
-"""Where a trace reaches beyond this, a device event at time 0 has no time: the clocks count from boot or from 1970."""
+"""In a trace with times beyond this, a device event at time 0 has no time: clocks count from boot or from 1970."""
 
 
 def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -130,11 +130,11 @@ class _Kineto:
 
     def _watch(self, rows: Rows) -> None:
         """Learn which process the host is, and which numbers are devices."""
-        pid, told = rows.ints("pid")
-        self.hosts.see(pid[rows.has(HOST) & told])
+        pid, has_pid = rows.ints("pid")
+        self.hosts.see(pid[rows.has(HOST) & has_pid])
         device, known = rows.ints("device")
         if known.any() and (own := rows.has(DEVICE)).any():
-            self.hosts.see_devices(pid[known & own & told], device[known & own & told])
+            self.hosts.see_devices(pid[known & own & has_pid], device[known & own & has_pid])
             self.devices.update(np.unique(device[known & own]).tolist())
             (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
             stream = np.where(on_stream & ~_no_number(stream), stream, -1)
@@ -249,10 +249,12 @@ class _Kineto:
             elif tid >= 0 and text != f"stream {tid}":
                 run.streams[source, self.hosts.devices.get(pid, pid), tid] = text
         for level in ("WARNING", "ERROR"):
-            said = [text for text in _listed(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
-            if said:
-                first = " ".join(_LOG_PREFIX.sub("", said[0]).split())[:200]
-                reading.ledger.note(f"profiler-{level.lower()}", f"{level} of the profiler itself: {first}", len(said))
+            messages = [text for text in _listed(reading.facts.get(level)) if isinstance(text, str) and text.strip()]
+            if messages:
+                first = " ".join(_LOG_PREFIX.sub("", messages[0]).split())[:200]
+                reading.ledger.note(
+                    f"profiler-{level.lower()}", f"{level} of the profiler itself: {first}", len(messages)
+                )
         facts = run.sources[0].facts
         for key, value in reading.facts.items():
             if key not in ("traceEvents", "deviceProperties", "computeProperties"):

@@ -11,15 +11,15 @@ digits (1.5: 6), and both are of single precision: of a longer time not all digi
 
 Memory (`Device Storage`, `Pool Memory`) has no times: value_min, value_max and value_avg are as printed, in the unit
 that the heading states, `kB` or `kb`. MXNet 1.9 divides bytes by 1000 for it, older ones by 100: the file does not say.
-Up to 1.4 memory stands among the times, its bytes divided by 1000 as if they were us: that is kB, too, and `last` in
+Up to 1.4 memory is among the times, its bytes divided by 1000 as if they were us: that is kB, too, and `last` in
 `args` its last value.
-Counters stand among the times as if they were us: value_min and value_max are the counter's own numbers (printed x
+Counters are among the times as if they were us: value_min and value_max are the counter's own numbers (printed x
 1000), `last` in `args` its last one, `total_ns` is null; a note says so. A row is a counter where it can be no duration
 (its total is less than its maximum or more than the maximum each time, or total / count is not the average), and
 where MXNet's own name says it. What MXNet prints as the average of counters and memory is half of max - min.
 
 JSON of 1.5 and older has a stray comma and lacks its last brace: it is read line by line, as it is laid out. Several
-objects may stand in one log, between other output: each is a run.
+objects may be in one log, between other output: each is a run.
 Not supported: the trace itself (`profiler.dump`) is another format, mxnet.
 Sources: dumps of 1.9.1 in five orders, aggregate_stats.cc of January 2018 to 1.9.
 """
@@ -80,7 +80,7 @@ def _form(head: Head) -> tuple[str, Confidence]:
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to the table's title and headings, or to an object of Time or Memory whose entries have a Count."""
+    """Return YES for the table's title and headings, or an object of Time or Memory whose entries have a Count."""
     return Confidence.NO if head.tables or not head.text else _form(head)[1]
 
 
@@ -127,7 +127,7 @@ class _Reading:
         elif self.in_table:
             self._row(line)
         else:
-            # A domain's name stands alone on the line before a rule of `=`.
+            # A domain's name is alone on the line before a rule of `=`.
             self.last = stripped[:4096]
             ledger.ignore("headings" if self.run >= 0 else "other output")
 
@@ -164,7 +164,7 @@ class _Reading:
                 low, high, mean = (float(figures[k]) for k in ("Min", "Max", "Avg"))
                 args = None
                 if not memory_unit:
-                    why = "memory stands in the table as if it were time: its ms are kB of 1000 bytes"
+                    why = "memory is printed as if it were time: its ms are kB of 1000 bytes"
                     self.ledger.note("memory-as-times", why, where=where)
                     memory_unit, args = "kB", {"last": float(figures["Total"])}
                 self.rows.add(
@@ -196,7 +196,7 @@ class _Reading:
         each = total.ns / calls if calls else Decimal(0)
         no_mean = abs(each - mean.ns) > mean_off + total_off / max(calls, 1)
         if no_sum or no_mean or name in _OWN_COUNTERS:
-            why = "counters stand in the table as if they were times: they are kept as numbers"
+            why = "counters are printed as if they were times: kept as numbers"
             self.ledger.note("counters-as-times", why, where=where)
             last = float(total.ns / 1000)
             args = {"last": int(last) if last.is_integer() else last}
@@ -240,7 +240,7 @@ def _whole(text: str, reading: _Reading) -> int | None:
     except (ValueError, RecursionError):
         return None
     unit = found.get("Unit")
-    # A unit that says nothing is that of older MXNet, which states none.
+    # Older MXNet states no unit.
     stated = str(unit.get("Memory", "kB")) if isinstance(unit, dict) else ""
     memory_unit = _text(stated)[:16] or "kb"
     for top, domains in found.items():
@@ -305,7 +305,7 @@ def _by_lines(data: str, reading: _Reading) -> None:
 
 
 def _json(source: Source, rows: TotalRows, reading: _Reading) -> Iterator[pa.RecordBatch]:
-    """Read each object in the text as a run: what a program prints may stand before and after it."""
+    """Read each object in the text as a run: other output may be before and after it."""
     data = source.read_whole().removeprefix(b"\xef\xbb\xbf")
     starts = [found.start(1) for found in _START.finditer(data)]
     _other_output(data[: starts[0]].decode("utf-8", "replace") if starts else "", reading.ledger)

@@ -9,7 +9,7 @@ A record is an element of the list. ts is µs of Unix time; before MXNet 1.2, wh
 `DeleteVariable` are asynchronous pairs b, e (id: the thread's hash; cat MXNET_C_API: other; a user's domain:
 user_range); frames are pairs of phases "(" and ")"; counters C; markers n. Ids beyond int64 become small numbers,
 `Run.ids` has them.
-Names are written unescaped, so a quote in one breaks the JSON: such events are mended, with a note.
+Names are written unescaped, so a quote in one breaks the JSON: such events are repaired, with a note.
 
 Facts of files: tests/readers/test_mxnet.py. Not supported: the aggregate JSON and table of dumps() (`mxnet-table`).
 """

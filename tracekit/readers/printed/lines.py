@@ -170,7 +170,7 @@ _MOST_EXPONENT = 400
 
 
 def printed(text: str, unit: str = "s") -> Printed:
-    """Return the time that a number stands for. Raises: ValueError for nan, inf and times beyond 2^62 ns.
+    """Return a printed number as a time. Raises: ValueError for nan, inf and times beyond 2^62 ns.
 
     >>> printed("3.12e-05")
     Printed(ns=Decimal('31200'), off=Decimal('50'))

@@ -88,7 +88,7 @@ class RankRows:
 
 
 class Reading(Protocol):
-    """What reads the lines of one report after another."""
+    """A reader of the lines of one report after another."""
 
     def line(self, line: TextLine) -> None:
         """Take a line, which the ledger has counted as read."""

@@ -21,7 +21,7 @@ _TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII
 _GLOG = re.compile(
     r"(?:^|[\s>:|\]]|[IWEF])(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
-"""Whatever stands before it: time stamps of other tools, a tag, output that lacks its line end. A copy may have lost
+"""Anything may come before it: time stamps of other tools, a tag, output that lacks its line end. A copy may have lost
 the letter."""
 _GLOG_END = re.compile(r":\d{1,7}\]", re.ASCII)
 

@@ -51,7 +51,7 @@ class Clock(_Line, tag=log.CLOCK):
 
 
 class Thread(_Line, tag=log.THREAD):
-    """What is known of a thread."""
+    """Facts of a thread."""
 
     t: Int
     tid: int
@@ -135,7 +135,7 @@ _LARGEST = int(sys.float_info.max)
 
 
 def parse(line: bytes) -> Line | Header:
-    """Return what a line says. line: without NULs and blanks at its ends.
+    """Return the parsed line. line: without NULs and blanks at its ends.
 
     Raises: BadLineError with the reason: not-json, unknown-line-kind, bad-line.
     """

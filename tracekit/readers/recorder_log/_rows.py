@@ -97,7 +97,7 @@ def _json(value: Extras) -> str:
 def joined_args(payload: bytes | None, named: str, extras: Extras) -> str:
     """Return the JSON object of an event's args: members of the payload, what the name brings, what the reader adds.
 
-    payload: any JSON value as it stands in the log. A key of ours that the payload has too begins with "recorder_".
+    payload: any JSON value as it is in the log. A key of ours that the payload has too begins with "recorder_".
 
     >>> joined_args(b'{"id":1}', '{"color":"#fff"}', {"id": 7})
     '{"id":1,"color":"#fff","recorder_id":7}'

@@ -134,7 +134,7 @@ class Log:
             yield from self._async_rows(each)
         for kind, pending in others.items():
             yield from self._point_rows(kind, pending)
-        # A payload that no begin took stands at an end or at an item without a time.
+        # A payload that no begin took is at an end or at an item without a time.
         if self._payloads:
             self._drop_lost_payloads()
 

@@ -170,7 +170,7 @@ class _Reading:
         yield from self._close()
 
     def _line(self, line: bytes, where: str, *, torn: bool) -> Line | Header | None:
-        """Return what the line says; a damaged one is dropped, but for the header that it may end with."""
+        """Return the parsed line; a damaged one is dropped, but for the header that it may end with."""
         try:
             return parse(line)
         except BadLineError as err:

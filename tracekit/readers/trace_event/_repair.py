@@ -1,8 +1,8 @@
-"""JSON objects that their producers broke: split and mended one by one, by rules that are certain enough to name.
+"""JSON objects that their producers broke: split and repaired one by one, by rules that are certain enough to name.
 
-What is mended: control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,
+Repaired are control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,
 1459), NaN and Infinity (they become strings), lone surrogates, quotes inside strings (MXNet and Mini-Caffe write names
-as they are). What cannot be mended is given back as None, and costs its record.
+as they are). An object that no rule repairs is dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BETWEEN = re.compile(rb"[\s,]*")
 
 
 def is_json(text: bytes) -> bool:
-    """Tell whether a text is one JSON value in strict UTF-8."""
+    """Return whether a text is one JSON value in strict UTF-8."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -44,10 +44,10 @@ def is_json(text: bytes) -> bool:
     return True
 
 
-def mended(text: bytes) -> bytes | None:
+def repaired(text: bytes) -> bytes | None:
     """Return the text as JSON that means the same, None where no rule helps. Digits outside strings never change.
 
-    >>> mended(rb'{"name":"C:\\Users","v":NaN}')
+    >>> repaired(rb'{"name":"C:\\Users","v":NaN}')
     b'{"name":"C:\\\\\\\\Users","v":"NaN"}'
     """
     for change in (None, _with_inner_quotes, _with_closing_quotes):
@@ -95,9 +95,9 @@ def _clean_string(match: re.Match[bytes]) -> bytes:
 
 
 def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | None]]:
-    """Give (start, end, JSON text or None) for the objects of a list, one by one; ends at the bracket that closes it.
+    """Yield (start, end, JSON text or None) for the objects of a list, one by one; ends at the bracket that closes it.
 
-    The last thing given says how far it came: what may be cut at the end of `data` is left, unless it is `final`.
+    The last `end` is how far it came: an object that may be cut at the end of `data` is left, unless it is `final`.
     None: not one JSON object, whatever was tried.
     """
     at = 0
@@ -116,7 +116,7 @@ def objects(data: bytes, *, final: bool) -> Iterator[tuple[int, int, bytes | Non
 
 
 _SHORT = 4 << 10
-_WASTE: dict[object, int] = {is_json: 64, mended: 8}
+_WASTE: dict[object, int] = {is_json: 64, repaired: 8}
 """Bytes that may be looked at in vain, for each byte of the data, where an object may end behind another's begin."""
 
 
@@ -151,7 +151,7 @@ class _Splitter:
         for end in ends:
             if end > limit and end != ends[0]:
                 break
-            if text := self._try(mended, at, end, limit):
+            if text := self._try(repaired, at, end, limit):
                 return end, text
         if follower is None and not final and len(data) - at < LONGEST_OBJECT:
             return None
@@ -159,7 +159,7 @@ class _Splitter:
         return (before[-1] if before else limit), None
 
     def _ends(self, at: int) -> Iterator[int]:
-        """Give the places behind `at` where an object may end. They are searched but once."""
+        """Yield the places behind `at` where an object may end. They are searched but once."""
         until = at + LONGEST_OBJECT
         first = True
         for match in _END.finditer(self._data, max(at, self._ends_from), until):

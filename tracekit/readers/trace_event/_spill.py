@@ -55,7 +55,7 @@ class Spill:
         return path
 
     def read(self, path: Path) -> Generator[pa.Table, None, None]:
-        """Give the rows of a file, and remove it."""
+        """Yield the rows of a file, and remove it."""
         with pa.OSFile(str(path), "rb") as file:
             for batch in pa.ipc.open_stream(file):
                 yield pa.Table.from_batches([batch])
@@ -80,7 +80,7 @@ class Sorter:
             self._pending, self._rows = [], 0
 
     def tables(self) -> Iterator[pa.Table]:
-        """Give the rows in order: in one table where they never left the memory, else in pieces."""
+        """Yield the rows in order: in one table where they never left the memory, else in pieces."""
         if not self._files:
             if self._rows:
                 yield self._sorted(self._pending)

@@ -21,7 +21,7 @@ _Members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def facts_behind(source: Source) -> dict[str, object]:
-    """Return what stands behind the list of events at the top level, as far as the last MiB shows it."""
+    """Return the members behind the list of events at the top level, as far as the last MiB shows them."""
     tail = source.tail(TAIL_BYTES).rstrip(b"\0 \t\r\n").decode("utf-8", "replace").encode()
     if not tail.endswith(b"}"):
         return {}
@@ -34,7 +34,7 @@ def facts_behind(source: Source) -> dict[str, object]:
     for key, raw in found.items():
         if len(bytes(raw)) <= LONGEST_FACT or key == OUR_FACTS:
             value = fact_of(raw)
-            if value is not TOO_DEEP:  # else the reading itself comes to it, and tells
+            if value is not TOO_DEEP:  # else a note is made when the events have been read
                 facts[key] = value
     return facts
 

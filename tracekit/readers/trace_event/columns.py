@@ -31,7 +31,7 @@ INTEGERS = tuple(
     if column.type in (pa.int64(), pa.int32()) and column.name not in _TAKEN_OTHERWISE
 )
 SCRATCH = ("scratch_0", "scratch_1", "scratch_2")
-"""Integers that a dialect wants by row and that are no columns; it takes them out again."""
+"""Integers that a dialect needs by row and that are no columns; it removes them again."""
 NUMBERS = (*INTEGERS, *SCRATCH, "value")
 TEXTS = ("name", "raw_name", "kind", "copy_kind", "args")
 NULL, CONST, RUN = 0, 1, 2

@@ -1,4 +1,4 @@
-"""What the dialects of the Trace Event format share: ids, metadata events, flows, names; the loop over slabs.
+"""Shared by the dialects of the Trace Event format: ids, metadata events, flows, names, and the loop over slabs.
 
 The format is "Trace Event Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); ts and dur
 are µs. A record is an element of the list of events.
@@ -41,7 +41,7 @@ MOST_NAMES = 100_000
 class LaneIds(IdTable):
     """Ids of processes, threads or streams. Text that is a number is that number: torch 1.8 writes both of one thread.
 
-    before: what may stand before the number ("stream 7").
+    before: a text before the number ("stream 7").
     """
 
     def __init__(self, run: Run, column: str, source: int, *, before: str = "") -> None:
@@ -57,7 +57,7 @@ class LaneIds(IdTable):
 
 @dataclass(slots=True)
 class Names:
-    """What metadata events say: names by (pid, tid), labels of processes, in order of appearance."""
+    """Names from metadata events: by (pid, tid), and labels of processes, in order of appearance."""
 
     processes: dict[int, str] = field(default_factory=dict)
     labels: dict[int, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What stands beside the events in the file."""
+        """The members beside the events in the file."""
         return self.events.facts
 
     def batch(self, rows: Rows, **more: Values) -> pa.RecordBatch:
@@ -113,12 +113,12 @@ def begin(
 
 
 def first_time(source: Source) -> int:
-    """Return the latest time that the head of the input tells, in the file's unit, 0 where it tells none."""
+    """Return the latest time in the head of the input, in the file's unit, 0 where there is none."""
     return max((int(t) for t in _FIRST_TIME.findall(source.head().data)), default=0)
 
 
 def planned(reading: Reading, planner: Planner) -> Iterator[Rows]:
-    """Give the rows slab by slab; metadata events go into `reading.names`."""
+    """Yield the rows slab by slab; metadata events go into `reading.names`."""
     for slab in reading.events.slabs():
         rows, facts = planner.rows(slab)
         reading.ledger.facts += facts.count
@@ -175,7 +175,7 @@ def flow(reading: Reading, build: Build) -> None:
 
 
 def named(build: Build) -> None:
-    """Take the name as it stands."""
+    """Take the name as it is in the file."""
     if (name := build.event.get("name")) is not None:
         build.consts["name"] = name
 
@@ -187,7 +187,7 @@ def times(build: Build) -> None:
     if not build.time("dur_ns", members.get("dur")):
         build.notes["no-duration"] = "events of phase X without a duration: it is not known"
     elif build.times.get("dur_ns", (False,))[0] or build.is_below_zero("dur_ns"):
-        build.notes["negative-duration"] = "events have a negative duration: kept as it stands"
+        build.notes["negative-duration"] = "events have a negative duration: kept as it is"
 
 
 def filled(column: Column | None, count: int, kind: pa.DataType) -> Column:

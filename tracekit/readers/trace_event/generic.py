@@ -20,8 +20,8 @@ from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
 
 _OTHER_RECORDS = {
-    "samples": "samples of stacks stand beside the events: not read",
-    "systemTraceEvents": "a trace of the system (ftrace) stands beside the events: not read",
+    "samples": "samples of stacks beside the events were skipped: not supported",
+    "systemTraceEvents": "a trace of the system (ftrace) beside the events was skipped: not supported",
 }
 """Members of the top level that hold records of another form."""
 
@@ -63,7 +63,7 @@ class ChromeReading:
             yield self.reading.batch(kept)
 
     def _to_devices(self, rows: Rows) -> None:
-        """Processes that stand for a device: their ranges are its work, their threads its streams."""
+        """Move ranges of processes that represent a device: they are its work, their threads are its streams."""
         pattern, names = self.dialect.device, self.reading.names
         if pattern is None:
             return

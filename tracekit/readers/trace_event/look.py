@@ -27,7 +27,7 @@ class Special:
 
     def range(self, build: Build) -> Collection[str]:
         """Put into the plan what a range is; return the keys of args that found a column."""
-        del build  # its cat says all
+        del build  # the cat is enough
         return ()
 
     def rows(self, rows: Rows) -> None:

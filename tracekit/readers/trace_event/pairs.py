@@ -1,10 +1,10 @@
 """Begins and ends become rows: B and E by thread, b and e (and MXNet's frames) by their id.
 
-Files are not sorted: what belongs together may stand anywhere, and which rule holds for a lane (a thread, an id) is
+Files are not sorted: begin and end may be anywhere, and which rule holds for a lane (a thread, an id) is
 known only when all of it was seen. So begins and ends wait for the end of the file, on disk where they are more than
 65,536, by lane. Then each lane, in this order:
 1. events sorted by time in the file: a stack;
-2. each E directly behind its own B (Mini-Caffe, MXNet): pairs as they stand;
+2. each E directly behind its own B (Mini-Caffe, MXNet): pairs in the order of the file;
 3. else sorted by time, at one time ends before begins.
 An end closes the innermost open begin of its name (an end without a name: the innermost of all), as Perfetto does.
 Memory: one chunk of rows, and the begins of one lane that are open, at most MOST_OPEN.
@@ -42,11 +42,11 @@ WAITING = pa.schema(
 )
 
 Lanes = tuple[I64, I64, I64]
-"""What a begin and its end have in common, but for the name: three numbers a row."""
+"""Columns in which a begin and its end agree, besides the name: three numbers a row."""
 
 
 class Pairs:
-    """Takes the begins and ends of one file, gives their rows at the end. `close` removes what lies on disk."""
+    """Takes the begins and ends of one file, yields their rows at the end. `close` removes the temporary files."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -55,7 +55,7 @@ class Pairs:
         self._count = 0
 
     def close(self) -> None:
-        """Remove what lies on disk."""
+        """Remove the temporary files."""
         self._spill.close()
 
     def add(self, rows: Rows, source: int | Column, begins: Mask, lanes: Lanes) -> None:
@@ -67,7 +67,7 @@ class Pairs:
         self._sorter.add(pa.Table.from_arrays(arrays, schema=WAITING))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows; counts kept, merged, dropped and events_out."""
+        """Yield the rows; counts kept, merged, dropped and events_out."""
         tables = self._sorter.tables()
         left: pa.Table | None = None
         while (table := next(tables, None)) is not None:
@@ -82,7 +82,7 @@ class Pairs:
             yield from self._whole_lanes(left)
 
     def _whole_lanes(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Give the rows of lanes that are all there."""
+        """Yield the rows of lanes that are all there."""
         match = _Match(table)
         columns = [table.column(name).to_numpy() for name in LANES]
         changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
@@ -93,7 +93,7 @@ class Pairs:
     def _long_lane(
         self, first: pa.Table, tables: Iterator[pa.Table]
     ) -> Generator[pa.RecordBatch, None, pa.Table | None]:
-        """Give the rows of a lane that begins with `first`; return the rows behind it that were taken."""
+        """Yield the rows of a lane that begins with `first`; return the rows behind it that were taken."""
         rule = _Rule()
         behind: list[pa.Table | None] = [None]
 
@@ -138,7 +138,7 @@ class Pairs:
         return behind[0]
 
     def _rows(self, match: _Match, begin: I64) -> Iterator[pa.RecordBatch]:
-        """Give the rows of some begins, in order of the file."""
+        """Yield the rows of some begins, in order of the file."""
         self._account(match, begin)
         if not len(begin):
             return
@@ -170,7 +170,7 @@ class Pairs:
             ledger.note("open-range", "ranges have no end: their duration is not known", open_)
         backwards = (end >= 0) & (match.ts[end] < match.ts[begin])
         if backwards.any():
-            ledger.note("negative-duration", "ranges end before they begin: kept as they stand", int(backwards.sum()))
+            ledger.note("negative-duration", "ranges end before they begin: kept as they are", int(backwards.sum()))
         ledger.kept += len(begin)
         ledger.events_out += len(begin)
         ledger.merged += len(begin) - open_
@@ -287,7 +287,7 @@ def _are_beside(rows: I64, match: _Match) -> bool:
 
 
 def _joined_args(args: list[str | None], begin: I64, end: I64) -> list[str | None]:
-    """Return the args of begins, with what their ends add; where both say different things of one key, both stay."""
+    """Return the args of begins, with what their ends add; where they differ in a key, both stay."""
     out: list[str | None] = []
     for first, last in zip(begin.tolist(), end.tolist(), strict=True):
         one, two = args[first], args[last] if last >= 0 else None

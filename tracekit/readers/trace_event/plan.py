@@ -1,6 +1,6 @@
-"""What one shape of trace events means: which column comes from which run of digits, which text stays in `args`.
+"""Plan for one shape of trace events: the run of digits for each column, and the text that stays in `args`.
 
-A dialect (`kineto`, `chrome_trace` ...) looks at one event of each shape and says so in a `Build`. The columns of all
+A dialect (`kineto`, `chrome_trace` ...) looks at one event of each shape and fills a `Build`. The columns of all
 events of that shape follow by arithmetic (`columns`). Where a value is not plain (an exponent, 1e-06; a float
 where an integer belongs) the dialect looks at each event by itself, in exact mode, and everything becomes a constant.
 """
@@ -27,11 +27,11 @@ _DECIMAL = re.compile(rb"(-?)([0-9]{1,18})(?:\.([0-9]{1,18}))?")
 _ANY_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 
 KEPT, FACT, IGNORED, DROPPED = range(4)
-"""What becomes of a record: a row, something that goes into Run, a class without rows, a loss with its reason."""
+"""Fates of a record: a row, a fact for Run, ignored as one of a class, dropped with a reason."""
 
 
 HOST, DEVICE, MOVABLE, MEMORY, RELATIVE, PAIRED, SEVERAL = (1 << n for n in range(7))
-"""What a dialect may say of all rows of a shape, to find them again: work of the host, of a device; an arrow that may
+"""Flags by which a dialect finds the rows of a shape again: work of the host, of a device; an arrow that may
 end on a device; an allocation; a time after the trace's begin; a begin or end; a counter of several series."""
 
 
@@ -103,7 +103,7 @@ def _runs(text: bytes) -> list[tuple[int, int]]:
 
 
 def _values(text: bytes, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Give start and end of what stands between the commas and colons of one object or list, nested ones whole."""
+    """Yield start and end of each key and value of one object or list; nested ones are whole."""
     depth = 0
     start = begin + 1
     for token in _TOKEN.finditer(text, begin, end):

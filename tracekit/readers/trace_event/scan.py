@@ -1,7 +1,7 @@
 """The structure of many JSON objects at once, by whole arrays: where each begins and ends, its shape, its numbers.
 
 The *shape* of an object is its text with "0" for each run of digits outside strings, and without blanks there. Traces
-repeat themselves: a million events of a profiler have some thousands of shapes. What a shape means is found out once,
+repeat themselves: a million events of a profiler have some thousands of shapes. The meaning of a shape is found once,
 by parsing one of its objects; the rest is arithmetic on the runs of digits, which are integers of at most 18 digits.
 (Longer ones, such as hashes, stay in the shape.) No text goes through a binary float.
 
@@ -36,7 +36,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 class Scan:
     """n objects at one level. Texts have no blanks outside strings.
 
-    text: bytes of all objects and what stands between them. start, end: shape (n,), places in `text`.
+    text: bytes of all objects and those between them. start, end: shape (n,), places in `text`.
     first: shape (n,), number of the first run of digits of each object; runs: number of its runs. ints: the runs as
     int64, lengths: their digits. cut: shape (runs + 1,), bytes that shapes lack before each run.
     codes: shape (n,), shape of each object; sample: an object of each shape; shapes: the shapes themselves.
@@ -65,7 +65,7 @@ class Scan:
 
 
 def inside_strings(data: bytes, codes: Bytes) -> Mask:
-    """Return which bytes stand between an opening quote (itself included) and its closing one (not included).
+    """Return which bytes are between an opening quote (itself included) and its closing one (not included).
 
     Parity of the quotes before, by words of 64 bits. A quote after an odd number of backslashes is none.
     """
@@ -97,7 +97,7 @@ def _escaped_quotes(codes: Bytes, quotes: Mask) -> I64:
 
 
 def scan(data: bytes) -> Scan:
-    """Return the objects of a list whose opening bracket stands before `data`.
+    """Return the objects of a list whose opening bracket is before `data`.
 
     `data` begins outside of any string and object; its end may lie anywhere. broken is set where a string holds a line
     end, or brackets close that are not open: quotes are out of step then, and nothing else of the scan holds.
@@ -108,7 +108,7 @@ def scan(data: bytes) -> Scan:
     broken = bool((lines & inside).any())
     keep = inside | (raw > 32)
     if data.isascii():
-        # The eighth bit is free and says what is in a string: text and mask are condensed in one go.
+        # The eighth bit is free and marks the bytes of strings: text and mask are condensed in one go.
         flagged = raw | inside.view(np.uint8) * np.uint8(0x80)
         marked = np.frombuffer(flagged.tobytes().translate(None, _BLANKS), np.uint8)
         text, outside = marked & np.uint8(0x7F), marked < 0x80
@@ -150,7 +150,7 @@ def _place(keep: Mask, behind: int) -> int:
 
 
 def _strange_between(text: Bytes, start: I64, end: I64) -> bool:
-    """Tell whether anything but one comma stands between two objects."""
+    """Return whether anything but one comma is between two objects."""
     gaps = np.empty(len(end), np.int64)
     if not len(end):
         return False

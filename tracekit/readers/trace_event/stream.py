@@ -1,7 +1,7 @@
 """The events of a trace in JSON, in slabs: an array of objects, or an object with "traceEvents", of any size.
 
 Memory: one block, one unfinished object, and the other members of the top level (each up to 64 KiB). An object in the
-list is a record. A slab whose quotes or brackets do not fit is split and mended object by object (`_repair`).
+list is a record. A slab whose quotes or brackets do not fit is split and repaired object by object (`_repair`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
-from tracekit.readers.trace_event._repair import is_json, mended, objects
+from tracekit.readers.trace_event._repair import is_json, objects, repaired
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
 from tracekit.trace import Ledger
@@ -48,7 +48,7 @@ class Slab:
 
 @dataclass(slots=True)
 class Events:
-    """The stream of one input. facts: what stands beside the events, as JSON values; complete at the end.
+    """The stream of one input. facts: the members beside the events, as JSON values; complete at the end.
 
     form: "array" (or events without brackets around them) or "object". whole: the list was closed.
     """
@@ -56,7 +56,7 @@ class Events:
     source: Source
     ledger: Ledger
     rewrite: Callable[[bytes], bytes] | None = None
-    """Changes whole lines of the text before anything else sees them; it must not depend on what stands in others."""
+    """Changes whole lines of the text before anything else sees them; it must not depend on other lines."""
     facts: dict[str, object] = field(default_factory=dict)
     form: str = ""
     whole: bool = False
@@ -110,24 +110,20 @@ class Events:
         members = _members(text)
         if members is None:
             if text.strip(b"{}, \r\n\t\0"):
-                self.ledger.note(
-                    "facts-not-read", "what stands beside the events is no JSON (cut?): it was passed over"
-                )
+                self.ledger.note("facts-not-read", "the members beside the events are not valid JSON (cut?): skipped")
             return
         for key, raw in members.items():
             if len(bytes(raw)) > LONGEST_FACT and key != OUR_FACTS:
-                self.ledger.note(
-                    "long-fact", "members of the top level beyond 64 KiB were passed over", where=repr(key)
-                )
+                self.ledger.note("long-fact", "members of the top level beyond 64 KiB were skipped", where=repr(key))
             elif (value := fact_of(raw)) is TOO_DEEP:
                 self.ledger.note(
-                    "deep-fact", "members of the top level that nest too deep were passed over", where=repr(key)
+                    "deep-fact", "members of the top level that nest too deep were skipped", where=repr(key)
                 )
             else:
                 self.facts[key] = value
 
     def look_ahead(self) -> None:
-        """Take the facts that stand behind the events, as far as they stand in the last MiB.
+        """Take the facts behind the events, as far as they are in the last MiB.
 
         A compressed input is decompressed for it once.
         """
@@ -135,7 +131,7 @@ class Events:
             self.facts = facts_behind(self.source) | self.facts
 
     def slabs(self) -> Iterator[Slab]:
-        """Give the events. Counts `ledger.read`, and what is dropped because it is no JSON."""
+        """Yield the events. Counts `ledger.read`, and drops what is not JSON."""
         if self._chunks is None:
             self.open()
         assert self._chunks is not None
@@ -181,14 +177,14 @@ class Events:
                 rest += chunk
         rest = rest.lstrip(b" \t\r\n]")
         if again := _AGAIN[self.form].search(rest):
-            self.ledger.note("another-list", "another list of events stands behind the first: not read; split the file")
+            self.ledger.note("another-list", "another list of events follows the first and was skipped: split the file")
             rest = rest[: again.start() + 1] if self.form == "object" else b""
         if self.form == "object":
             before = dict(self.facts)
             self._take_facts(b"{" + rest.lstrip(b",").rstrip(b"\0 \t\r\n"))
             self.facts = self.facts | before
         elif rest.strip(b"\0 \t\r\n;"):
-            self.ledger.note("text-behind", "text behind the list of events was passed over")
+            self.ledger.note("text-behind", "text behind the list of events was skipped")
 
     def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
@@ -200,7 +196,7 @@ class Events:
             if found.closed >= 0:
                 return Slab(found, numbers), found.closed + 1, True
             return Slab(found, numbers), found.consumed, False
-        return self._mended_slab(data, final=final)
+        return self._repaired_slab(data, final=final)
 
     def _all_parse(self, found: Scan) -> bool:
         if len(self._known) > KNOWN_SHAPES:
@@ -212,7 +208,7 @@ class Events:
                 self._known.add(shape)
         return True
 
-    def _mended_slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
+    def _repaired_slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         texts: list[bytes] = []
         numbers: list[int] = []
         used = 0
@@ -226,7 +222,7 @@ class Events:
             self.ledger.read += 1
             self._number += 1
             if text != data[start:end]:
-                why = "events whose JSON is broken (quotes, escapes, NaN) were mended"
+                why = "events with broken JSON (quotes, escapes, NaN) were repaired"
                 self.ledger.note("mended-json", why, where=f"event {self._number}")
             texts.append(text)
             numbers.append(self._number)
@@ -255,7 +251,7 @@ class Events:
 
 
 def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
-    """Give the same text with U+FFFD for what is no UTF-8; pieces end at whole characters."""
+    """Yield the same text with U+FFFD for what is no UTF-8; pieces end at whole characters."""
     rest = b""
     for chunk in chunks:
         data = rest + chunk
@@ -276,7 +272,7 @@ def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
 
 
 def _rewritten(chunks: Iterator[bytes], rewrite: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Give the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
+    """Yield the text changed, in pieces that end between events: at a line end behind a "}", else where they end."""
     rest = b""
     for chunk in chunks:
         data = rest + chunk
@@ -335,11 +331,11 @@ def _at_top(head: bytes) -> re.Match[bytes] | None:
 
 def _members(text: bytes) -> dict[str, msgspec.Raw] | None:
     try:
-        return _Members.decode(text) if is_json(text) else _mended_members(text)
+        return _Members.decode(text) if is_json(text) else _repaired_members(text)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def _mended_members(text: bytes) -> dict[str, msgspec.Raw] | None:
-    better = mended(text)
+def _repaired_members(text: bytes) -> dict[str, msgspec.Raw] | None:
+    better = repaired(text)
     return None if better is None else _Members.decode(better)
