@@ -42,6 +42,7 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "sample_traces/README.md": "samples.md",
     "benchmarks/README.md": "benchmarks.md",
+    "docs/plugin/README.md": "plugin.md",
 }
 """Pages that are not in docs/, and their names on the site."""
 NAMING = {
@@ -353,7 +354,7 @@ def write_site(out: Path) -> None:
             (out / folder / f"{name}.md").write_text(text, encoding="utf-8")
     (out / "data.md").write_text(data_page(), encoding="utf-8")
     (out / "api.md").write_text(api_page(), encoding="utf-8")
-    for path in [*(ROOT / "docs").glob("[!.]*.md"), *(ROOT / page for page in ELSEWHERE)]:
+    for path in [*(ROOT / "docs").glob("[!.]*.md"), *(ROOT / page for page in ELSEWHERE if (ROOT / page).exists())]:
         page = path.relative_to(ROOT).as_posix()
         name = ELSEWHERE.get(page, path.name)
         text = relinked(path.read_text(encoding="utf-8"), page)
@@ -366,7 +367,10 @@ def write_site(out: Path) -> None:
     for folder, pages in generated.items():
         lines = "".join(f"    * [{name}]({folder}/{name}.md)\n" for name in pages)
         navigation = navigation.replace(f"    * {folder}/*.md\n", lines)
-    (out / ".nav.md").write_text(navigation, encoding="utf-8")
+    kept = [
+        line for line in navigation.splitlines() if "(" not in line or (out / line.split("(")[1].rstrip(")")).exists()
+    ]
+    (out / ".nav.md").write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
