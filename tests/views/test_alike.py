@@ -30,7 +30,7 @@ def test_one_device_of_two_processes_shows_the_process() -> None:
     runs = SourceFacts("a.txt", "nvprof-text", facts={"runs": [{"pid": 18797}, {"pid": 19104}]})
     rows = [{"ts_ns": 5, "dur_ns": 10, "pid": pid, "device": 0} for pid in (18797, 19104)]
     lines = shown(trace(*rows, run=Run(sources=[runs], devices={(0, 0): "Quadro M4000"})), "breakdown")
-    table = lines[: next(n for n, line in enumerate(lines) if line.startswith("  hidden"))]
+    table = lines[: next(n for n, line in enumerate(lines) if " hidden" in line)]
     assert any("18797" in line for line in table)
     assert any("19104" in line for line in table)
 

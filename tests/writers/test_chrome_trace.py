@@ -576,7 +576,7 @@ import numpy as np
 from tracekit.readers.builder import event_batch
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.chrome_trace import write
+from tracekit.writers.chrome.trace import write
 
 def batches():
     for i in range(int(sys.argv[2])):
