@@ -28,7 +28,7 @@ _PORT = re.compile(r"\d+(/|$)")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Reading options. format: a reader's name, "" for the guess. partial: name bad runs in the result; else they raise."""
+    """Reading options. format: a reader's name, "" for a guess. partial: name bad runs in the result, or else raise."""
 
     format: str = ""
     one_run: bool = False
