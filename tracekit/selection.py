@@ -42,12 +42,12 @@ class Selection:
         strange = self.kinds - schema.KINDS
         if strange:
             raise UsageError(
-                f"--kind {sorted(strange)[0]}: no such kind", hint=f"one of: {', '.join(sorted(schema.KINDS))}"
+                f"kind {sorted(strange)[0]}: no such kind", hint=f"one of: {', '.join(sorted(schema.KINDS))}"
             )
         try:
             re.compile(self.name)
         except re.error as err:
-            raise UsageError(f"--name {self.name!r} is not a valid regular expression ({err})") from err
+            raise UsageError(f"name {self.name!r} is not a valid regular expression ({err})") from err
 
     def __bool__(self) -> bool:
         return self != Selection()

@@ -154,7 +154,7 @@ def test_the_day_comes_from_the_trace_then_from_the_file_then_from_the_user(
         monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": file}))
         with pytest.raises(UsageError, match="day of the run is unknown") as caught:
             archive.add(tmp_path / "y", "-", run="stdin")
-        assert "--date" in caught.value.hint
+        assert "YYYY-MM-DD" in caught.value.hint
         assert files(tmp_path / "y") == []
 
 

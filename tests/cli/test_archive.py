@@ -71,7 +71,7 @@ def test_add_with_a_filter_and_with_a_bad_input(tmp_path: Path) -> None:
     assert "bad.csv" in done.stderr
     assert listed(tmp_path / "b")[0]["events"] == 137
     run("add", tmp_path / "c", bad, code=1)
-    assert run("add", tmp_path / "c", CSV, "--date", "soon", code=2).stderr.startswith("error: --date soon: not a date")
+    assert run("add", tmp_path / "c", CSV, "--date", "soon", code=2).stderr.startswith("error: date soon: not a date")
 
 
 def test_list_shows_the_selected_runs(root: Path) -> None:

@@ -97,7 +97,7 @@ class _Request:
         else:
             raise UsageError(
                 "the day of the run is unknown: the trace has no wall clock, and its source no time of change",
-                hint="give it with --date YYYY-MM-DD",
+                hint="give a date: YYYY-MM-DD",
             )
         return _Label(entry_id, self.run, day, how, dict(sorted(tags.items()))), existing
 

@@ -116,7 +116,7 @@ def checked_run(run: str) -> str:
         size = 0
     if not run.strip() or not 0 < size <= MAX_RUN_BYTES or not run.isprintable():
         raise UsageError(
-            f"--run {run[:60]!r}: not a name for a run", hint=f"printable text of at most {MAX_RUN_BYTES} bytes"
+            f"run {run[:60]!r}: not a name for a run", hint=f"printable text of at most {MAX_RUN_BYTES} bytes"
         )
     return run
 
@@ -125,16 +125,16 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
     """Return tags by key, sorted. Raises: UsageError for an empty key, a key with =, and unprintable text."""
     for key, value in tags.items():
         if not key.strip() or "=" in key or not key.isprintable() or not value.isprintable():
-            raise UsageError(f"--tag {key}={value}: not a tag", hint="--tag KEY=VALUE, printable text")
+            raise UsageError(f"tag {key}={value}: not a tag", hint="KEY=VALUE, printable text")
     return dict(sorted(tags.items()))
 
 
-def checked_date(text: str, option: str = "--date") -> date:
+def checked_date(text: str, what: str = "date") -> date:
     """Return the date of "2026-01-31". Raises: UsageError."""
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError as err:
-        raise UsageError(f"{option} {text}: not a date", hint=f"{option} YYYY-MM-DD") from err
+        raise UsageError(f"{what} {text}: not a date", hint="YYYY-MM-DD, for example 2026-01-31") from err
 
 
 def clock_date(run: Run, first_ns: int | None) -> date | None:

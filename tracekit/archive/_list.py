@@ -60,8 +60,7 @@ def listing(
     store = open_store(root)
     failures: list[Failure] = []
     low, high = (
-        checked_date(d, f"--{option}") if isinstance(d, str) else d
-        for option, d in (("since", since), ("until", until))
+        checked_date(d, option) if isinstance(d, str) else d for option, d in (("since", since), ("until", until))
     )
     wanted = [tag] if isinstance(tag, str) else list(tag)
     chosen = []

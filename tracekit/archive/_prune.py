@@ -56,7 +56,7 @@ def prune(
     if before is None and max_bytes is None and not tag and run is None:
         raise UsageError(
             "no criterion says which runs to remove",
-            hint="--older-than 90d, --max-size 10GiB, --tag KEY=VALUE or --run",
+            hint="an age, a size, a tag or a run",
         )
     store = open_store(root)
     listed = listing(root)
