@@ -292,7 +292,7 @@ def test_overlapping_slices_stand_on_extra_lanes(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     batch = rows(4, ts_ns=np.array([0, 5, 6, 30]), dur_ns=np.array([10, 10, 10, 1]), device=0, stream=7, name="k")
     result = written(path, batch)
-    assert result.notes == ["2 slices overlap others on their lane: they stand on extra lanes, numbered (2), (3) ..."]
+    assert result.notes == ["2 slices overlap others of their lane: they are on extra lanes, numbered (2), (3) ..."]
     seen = check_in_perfetto(path)
     assert {t["name"]: t["slices"] for t in seen["threads"]} == {"stream 7": 2, "stream 7 (2)": 1, "stream 7 (3)": 1}
 
@@ -340,7 +340,7 @@ def test_arrows_join_the_right_slices_at_the_edges(tmp_path: Path) -> None:
     assert sorted((r["a"], r["b"]) for r in seen["sql"][0]) == [
         ("a", "k a"), ("twice", "k twice 1"), ("twice", "k twice 2"), ("zero", "k zero"),
     ]  # fmt: skip
-    assert result.notes == ["2 device rows have no launch before them with their correlation id: no arrow"]
+    assert result.notes == ["2 device rows have no arrow: no launch before them has their correlation id"]
     points = {(e["ph"], e["id"]): e["ts"] for e in events(path) if e["cat"] == "launch"}
     assert points["s", 1] == 0.101  # the call before ends at 0.100: catapult would take that one
     assert points["f", 1] == 0.301
@@ -375,7 +375,7 @@ def test_marks_counters_memory_and_asynchronous_work(tmp_path: Path) -> None:
     )  # fmt: skip
     result = written(path, batch)
     assert (result.events, result.left_out) == (7, {"counter-not-finite": 1})
-    assert result.notes == ["1 counter values are not finite: JSON has none, left out"]
+    assert result.notes == ["1 counter values were not written: JSON has no number that is not finite"]
     phases = [(e["ph"], e.get("s"), e["args"]) for e in events(path) if e["ph"] not in "e"]
     assert phases == [
         ("i", "t", {}), ("i", "p", {}), ("C", None, {"value": 1.5}), ("i", "t", {"bytes": -64}),
@@ -499,7 +499,7 @@ def test_chrome_is_warned_of_a_trace_that_it_cannot_open(tmp_path: Path, monkeyp
     assert written(tmp_path / "t.json", batch, viewer="perfetto").notes == []
 
 
-def test_times_that_no_viewer_can_hold_are_left_out_and_told(tmp_path: Path) -> None:
+def test_times_that_no_viewer_can_hold_are_counted_and_noted(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     far = (1 << 62) + (1 << 61)
     batch = rows(4, ts_ns=np.array([-5, 0, 10**16, far]), dur_ns=np.array([3, far, 7, 1]), device=0, stream=1)
@@ -507,19 +507,19 @@ def test_times_that_no_viewer_can_hold_are_left_out_and_told(tmp_path: Path) -> 
     assert [(row["ts_ns"], row["dur_ns"]) for row in read_back(path)] == [(-5, 3), (10**16, 7)]
     assert result.left_out == {"beyond-what-viewers-hold": 2}
     assert result.notes == [
-        "2 rows end beyond what a viewer can hold: left out",
-        "the trace is longer than 101 days: viewers round its later times, the file has every ns",
+        "2 rows were not written: they end more than 146 years after the first event",
+        "the trace is longer than 101 days: the file has every ns, but viewers round its later times",
     ]
 
 
-def test_a_negative_duration_becomes_zero_and_stands_in_the_args(tmp_path: Path) -> None:
+def test_a_negative_duration_becomes_zero_with_its_value_in_args(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     result = written(path, rows(2, ts_ns=np.arange(2), dur_ns=np.array([-7, 7]), device=0))
     assert [(e["dur"], e["args"].get("dur_ns")) for e in events(path)] == [(0, -7), (0.007, None)]
-    assert result.notes == ["1 slices have a negative duration: written as 0, the value is in args.dur_ns"]
+    assert result.notes == ["1 slices have a negative duration: written as 0, with the value in args.dur_ns"]
 
 
-def test_totals_are_left_out_beside_events(tmp_path: Path) -> None:
+def test_totals_beside_events_are_not_written(tmp_path: Path) -> None:
     totals = totals_batch(2, {"source": 0, "run": 0, "section": "s", "order": np.arange(2)})
     result = written(tmp_path / "t.json", totals, rows(1, ts_ns=np.array([4]), dur_ns=np.array([2])))
     assert (result.events, result.left_out) == (1, {"totals": 2})

@@ -1,25 +1,25 @@
-"""Arrows: from launch calls to the device work they caused, and those that the input had itself.
+"""Arrows from launch calls to the device work that they caused, and arrows that were in the input.
 
-A viewer draws an arrow from the slice that holds "s" to the slice that holds "f"; name, cat and id together are its key
-in the whole file. Catapult looks for the slice with closed intervals: where another slice of the track ends just where
-ours starts, the point stands 1 ns inside.
+A viewer draws an arrow from the slice that holds "s" to the slice that holds "f". Name, cat and id together are its key
+in the whole file. Catapult searches the slice with closed intervals: where another slice of the track ends at the start
+of ours, the point is 1 ns later.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tracekit.analysis.links import link
+from tracekit.arrays import I64, Rows
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+FlowKey: TypeAlias = tuple[int, int, str | None]
+"""Source, correlation and name of an arrow of the input."""
 
 PENDING_LAUNCHES = 1 << 17
-"""Launches kept for device work that has not come yet; GPUs queue about a thousand a stream."""
+"""Most launches that are kept for later device work; GPUs queue about a thousand a stream."""
 OPEN_FLOWS = 1 << 20
 
 HEAD = '"cat":"launch","name":"launch"'
@@ -27,12 +27,13 @@ HEAD = '"cat":"launch","name":"launch"'
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
-    """Arrows of a batch, in order of their device rows. row: the device row. track: that of the launch.
+    """The arrows of a batch, in order of their device rows, as columns of shape (n,).
 
-    start, end: points in ns after the first event; identity: unique in the file.
+    row: the device row. track: the track of the launch. start, end: ns after the first event. identity: unique in the
+    file.
     """
 
-    row: I64
+    row: Rows
     track: I64
     start: I64
     end: I64
@@ -48,21 +49,22 @@ class Launches:
         self.made = self.without = self.forgotten = self.launches = 0
 
     def waiting(self) -> bool:
-        """Tell whether there is a launch that device work may follow."""
+        """Return whether there is a launch that later device work may belong to."""
         return len(self._pending) > 0
 
-    def match(self, launches: I64, work: I64, keys: I64, points: I64, tracks: I64) -> Arrows:
+    def match(self, launches: Rows, work: Rows, keys: I64, points: I64, tracks: I64) -> Arrows:
         """Return the arrows of a batch.
 
-        launches, work: row numbers. keys: shape (n, 4), of all rows. points: shape (n,), where an arrow may touch the
-        row. tracks: shape (n,). Work that starts before its launch gets no arrow and is counted in `without`.
+        launches, work: row numbers. keys: shape (n, 4), one key for each row. points: shape (n,), the time at which an
+        arrow may touch the row. tracks: shape (n,). Work that starts before its launch gets no arrow and is counted in
+        `without`.
         """
         self.launches += len(launches)
         new = np.column_stack((keys[launches], points[launches], tracks[launches]))
         known = np.concatenate((self._pending, new)) if len(new) else self._pending
         found = link(known[:, :4], keys[work]).launch
         begin = np.where(found >= 0, known[np.maximum(found, 0), 4], 0) if len(known) else np.zeros(len(work), np.int64)
-        # Rows of this batch that are launches stand in order of rows: one after the work started later.
+        # Launches of this batch are in order of their rows: one with a later row than its work started later.
         own = found - len(self._pending)
         later = own >= 0
         later[later] = launches[own[later]] > work[later]
@@ -79,18 +81,18 @@ class Launches:
 
 
 class Flows:
-    """Arrow points that were rows of kind "flow": which of them a viewer can take.
+    """Chooses the rows of kind "flow" that a viewer accepts as points of an arrow.
 
     Perfetto reports an error for a point outside all slices and for a second start of an open arrow. Such a row is
     written as an instant.
     """
 
     def __init__(self) -> None:
-        self._open: set[tuple[Any, ...]] = set()
+        self._open: set[FlowKey] = set()
         self._numbers: dict[tuple[int, int], int] = {}
 
-    def accept(self, phase: str, key: tuple[Any, ...], *, inside: bool, enclosing: bool) -> bool:
-        """Tell whether the point can be written. enclosing: an "f" that binds to the slice around it (bp "e")."""
+    def accept(self, phase: str, key: FlowKey, *, inside: bool, enclosing: bool) -> bool:
+        """Return whether the point can be written. enclosing: an "f" that binds to the slice around it (bp "e")."""
         if phase == "s":
             if not inside or key in self._open or len(self._open) >= OPEN_FLOWS:
                 return False
@@ -104,14 +106,14 @@ class Flows:
         return False
 
     def number(self, source: int, correlation: int) -> int:
-        """Return an id as the viewers can hold it, not negative and below 2^53; inputs do not share ids."""
+        """Return an id from 0 to 2^53, which every viewer can hold; inputs do not share ids."""
         if source == 0 and 0 <= correlation < 1 << 52:
             return correlation
         return self._numbers.setdefault((source, correlation), (1 << 52) + len(self._numbers))
 
 
 def inside_points(starts: I64, durations: I64, tracks: I64, carried: I64) -> I64:
-    """Return where an arrow may touch each slice: its start, or 1 ns later where the one before ends there.
+    """Return the time at which an arrow may touch each slice: its start, or 1 ns later where the previous slice ends.
 
     starts, durations, tracks: shape (n,), slices in order of start. carried: shape (number of tracks,), the last end
     on each track before these rows.

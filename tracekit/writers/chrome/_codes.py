@@ -1,65 +1,65 @@
-"""Rows to small codes: which rows agree in several columns, found without sorting where the columns are narrow."""
+"""Small codes for rows that agree in several columns, found without sorting where the columns are narrow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from tracekit import arrow
+from tracekit.arrays import I64, Mask, Rows
+from tracekit.arrow import Column
 
 _NARROW = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A column as numpy. values: shape (n,), 0 where null. valid: shape (n,), None when all are. none: all are null."""
+class Integers:
+    """A column of integers as numpy. values: shape (n,), 0 where null. valid: shape (n,), None when no row is null."""
 
-    values: npt.NDArray[Any]
+    values: Rows
     valid: Mask | None
-    none: bool
+    all_null: bool
 
     def mask(self) -> Mask:
-        """Return where it is not null."""
-        if self.none:
+        """Return which rows have a value, shape (n,)."""
+        if self.all_null:
             return np.zeros(len(self.values), np.bool_)
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
 
-def column(array: pa.Array) -> Column:
-    """Return an Arrow column (codes, where it is a dictionary) as numpy."""
-    if pa.types.is_dictionary(array.type):
-        array = array.indices
-    if array.null_count == len(array):
-        return Column(np.zeros(len(array), np.int32), None, True)
-    if array.null_count == 0:
-        return Column(array.to_numpy(zero_copy_only=False), None, False)
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    return Column(array.fill_null(0).to_numpy(zero_copy_only=False), valid, False)
+def integers(column: Column) -> Integers:
+    """Return a column of integers as numpy, or the codes of a dictionary column."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.indices
+    if column.null_count == len(column):
+        return Integers(np.zeros(len(column), np.int32), None, True)
+    if column.null_count == 0:
+        return Integers(column.to_numpy(zero_copy_only=False), None, False)
+    return Integers(column.fill_null(0).to_numpy(zero_copy_only=False), arrow.valid(column), False)
 
 
-Part = tuple[npt.NDArray[Any], int]
+Codes: TypeAlias = tuple[Rows, int]
 """Codes of shape (n,), all in 0 .. size - 1, and the size."""
 
 
-def part(col: Column, where: Mask | None = None) -> Part | None:
-    """Return codes that are equal exactly where the values are, null and rows outside `where` being one more value.
+def value_codes(column: Integers, where: Mask | None = None) -> Codes | None:
+    """Return codes that are equal exactly where the values are equal; None where all rows agree.
 
-    None where all rows agree.
+    Null counts as one more value, and so does every row outside `where`.
     """
-    if col.none:
+    if column.all_null:
         return None
-    known = col.valid if where is None else where if col.valid is None else col.valid & where
+    known = column.valid if where is None else where if column.valid is None else column.valid & where
     if known is not None and not known.any():
         return None
-    values = col.values if known is None else col.values[known]
+    values = column.values if known is None else column.values[known]
     low, high = int(values.min()), int(values.max())
     if low == high and known is None:
         return None
+    shifted: Rows
     if high - low < 1 << 40:
         shifted, size = values.astype(np.int64) - low, high - low + 1
     else:
@@ -67,22 +67,22 @@ def part(col: Column, where: Mask | None = None) -> Part | None:
         size = len(distinct)
     if known is None:
         return shifted, size
-    codes = np.zeros(len(col.values), np.int64)
+    codes = np.zeros(len(column.values), np.int64)
     codes[known] = shifted + 1
     return codes, size + 1
 
 
-def agreeing(parts: list[Part | None], rows: int) -> tuple[I64, I64]:
-    """Return shape (rows,): the class of each row, and for each class its first row; rows are equal in all parts.
+def classes(columns: list[Codes | None], rows: int) -> tuple[Rows, I64]:
+    """Return the class of each row, shape (rows,), and the first row of each class.
 
-    Classes are numbered in order of their first row where they are few.
+    Rows of one class agree in all columns. Classes are numbered in order of their first row where they are few.
     """
-    codes: npt.NDArray[Any] = np.zeros(rows, np.int64)
+    codes: Rows = np.zeros(rows, np.int64)
     size = 1
-    for each in parts:
-        if each is None:
+    for column in columns:
+        if column is None:
             continue
-        more, width = each
+        more, width = column
         if size * width > _NARROW and size > 1:
             codes, first = _dense(codes, size, rows)
             size = len(first)
@@ -96,7 +96,7 @@ def agreeing(parts: list[Part | None], rows: int) -> tuple[I64, I64]:
     return _dense(codes, size, rows)
 
 
-def _dense(codes: npt.NDArray[Any], size: int, rows: int) -> tuple[I64, I64]:
+def _dense(codes: Rows, size: int, rows: int) -> tuple[I64, I64]:
     if size > max(_NARROW, 2 * rows):
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         return inverse.astype(np.int64, copy=False), first.astype(np.int64, copy=False)

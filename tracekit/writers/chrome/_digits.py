@@ -1,8 +1,8 @@
 """Rows of one width: a template with numbers in it, all rows at once.
 
 Numbers are right-aligned with spaces before them, which JSON allows (1 % more bytes). Digits come four at a time from
-tables and are stored as one word; a number's first word takes the end of the text before it along, so that the width is
-that of the largest number. The measured alternative, one digit at a time, takes three times as long.
+tables and are stored as one word. A number's first word includes the end of the text before it, so that the width is
+that of the largest number. One digit at a time takes three times as long (measured).
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-Words = npt.NDArray[np.uint32]
-Ints = npt.NDArray[np.integer[Any]]
+from tracekit import arrow
+from tracekit.arrays import Bytes, Numbers, Rows
+from tracekit.arrow import Column, pc
+
+Words: TypeAlias = npt.NDArray[np.uint32]
+Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Micros:
-    """Shape (n,), ns, not negative: written in µs with exactly three decimals."""
+    """Times in ns, shape (n,), not negative: written in µs with exactly three decimals."""
 
-    ns: npt.NDArray[Any]
+    ns: Rows
 
 
-Piece = bytes | Ints | Micros
+Piece: TypeAlias = bytes | Rows | Micros
 """A text that all rows share, integers of shape (n,), or times."""
 
 
@@ -39,7 +42,7 @@ def _zero_padded() -> Words:
 
 @lru_cache(maxsize=256)
 def _leading(fill: bytes, last: bool) -> Words:
-    """Words of a number's first digits behind `fill`; nothing where they are 0, unless they are the last ones."""
+    """Return the words of a number's first digits after `fill`: blanks for 0, unless they are the last."""
     width = 4 - len(fill)
     words = [fill + b"%*d" % (width, i) for i in range(10**width)]
     if not last:
@@ -49,7 +52,7 @@ def _leading(fill: bytes, last: bool) -> Words:
 
 @lru_cache(maxsize=2)
 def _following(last: bool) -> Words:
-    """Words of later digits: at 0 .. 9999 with zeros before them, from 10000 on with spaces (nothing stands before)."""
+    """Return the words of later digits: 0 .. 9999 with zeros, from 10000 on with spaces (no digits before)."""
     return np.concatenate((_zero_padded(), _leading(b"", last)))
 
 
@@ -59,13 +62,13 @@ def _decimals() -> Words:
 
 
 class _Layout:
-    """Texts and words of a row, from left to right."""
+    """The texts and words of one row, from left to right."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.text = bytearray()
         self.words: list[tuple[int, Words]] = []
-        self.columns: list[tuple[int, Any]] = []
+        self.columns: list[tuple[int, Numbers]] = []
         self._taken = 0
 
     def put(self, words: Words) -> None:
@@ -73,7 +76,7 @@ class _Layout:
         self.text += b"0000"
         self._taken = len(self.text)
 
-    def number(self, values: Ints) -> None:
+    def number(self, values: Rows | Unsigned) -> None:
         low, high = int(values.min()), int(values.max())
         if low == high:
             self.text += b"%d" % low
@@ -82,8 +85,8 @@ class _Layout:
             self._signed(values)
             return
         width = len(str(high))
-        rest: Any = values.astype(np.uint32 if high < 1 << 32 else np.uint64, copy=False)
-        groups: list[tuple[Any, Any]] = []  # digits, and what stands before them; from the last
+        rest = _unsigned(values, high)
+        groups: list[tuple[Unsigned, Unsigned]] = []  # four digits and the number before them, from the last
         while width > 4:
             upper = rest // 10_000
             groups.append((rest - upper * 10_000, upper))
@@ -96,25 +99,25 @@ class _Layout:
             digits, upper = groups[at]
             self.put(_following(at == 0).take(np.where(upper == 0, digits + 10_000, digits)))
 
-    def micros(self, ns: Ints) -> None:
+    def micros(self, ns: Rows) -> None:
         low, high = int(ns.min()), int(ns.max())
         if low == high:
             self.text += b"%d.%03d" % divmod(low, 1000)
             return
-        values: Any = ns.astype(np.uint32 if high < 1 << 32 else np.uint64, copy=False)
+        values = _unsigned(ns, high)
         whole = values // 1000
         self.number(whole)
         self.put(_decimals().take(values - whole * 1000))
 
-    def _signed(self, values: Ints) -> None:
-        texts = pa.array(values, pa.int64()).cast(pa.string())
+    def _signed(self, values: Rows | Unsigned) -> None:
+        texts = pc.cast(arrow.array(values, pa.int64()), pa.string())
         width = int(pc.max(pc.binary_length(texts)).as_py())
-        padded = pc.utf8_lpad(texts, width)
-        self.columns.append((len(self.text), np.frombuffer(padded.buffers()[2], f"S{width}")))
+        _, data = arrow.text_parts(pc.utf8_lpad(texts, width))
+        self.columns.append((len(self.text), data.view(f"S{width}")))
         self.text += b"0" * width
         self._taken = len(self.text)
 
-    def fill(self, out: npt.NDArray[np.uint8]) -> None:
+    def fill(self, out: Bytes) -> None:
         width = len(self.text)
         out.reshape(self.rows, width)[:] = np.frombuffer(bytes(self.text), np.uint8)
         for at, values in [*self.words, *self.columns]:
@@ -122,7 +125,14 @@ class _Layout:
             out.view(where)["x"] = values
 
 
-def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> pa.StringArray:
+def _unsigned(values: Rows | Unsigned, high: int) -> Unsigned:
+    """Return numbers from 0 to `high` in the narrower of two unsigned types."""
+    if high < 1 << 32:
+        return values.astype(np.uint32, copy=False)
+    return values.astype(np.uint64, copy=False)
+
+
+def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> Column:
     """Return one string for each row, the rows of the parts one after the other.
 
     parts: number of rows (above 0) and pieces of each; rows of one part have one width.
@@ -148,4 +158,4 @@ def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> pa.StringArray:
         offsets[row : row + layout.rows] = np.arange(at, at + size, len(layout.text), dtype=np.int32)
         at, row = at + size, row + layout.rows
     offsets[row] = at
-    return pa.StringArray.from_buffers(row, pa.py_buffer(offsets), pa.py_buffer(data))
+    return arrow.text_column(offsets, data)

@@ -1,27 +1,34 @@
-"""Lanes: which process and thread of the viewer a row stands on, what they are called and in which order they stand.
+"""Lanes: the process and thread of the viewer that a row belongs to, with their names and their order.
 
-A host process for each (source, rank, pid), a device process for each (source, rank, pid, device); a thread for each
-tid, or for each (context, stream). Numbers are small and unique in the file, for processes and threads together: the
-viewers cut ids to 32 bits, and take a thread for the main one where tid equals pid. Real ids stand in the names, and as
-numbers in the list of lanes at the end of the file.
+Each (source, rank, pid) is a host process, each (source, rank, pid, device) a device process. Each tid, or each
+(context, stream), is a thread. Numbers are small and unique in the file, for processes and threads together: viewers
+cut ids to 32 bits, and treat a thread as the main one where tid equals pid. The names show the real ids, and the list
+of lanes at the end of the file has them as numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import TypeAlias
 
 from tracekit.trace import Run
 from tracekit.writers.chrome._text import quoted
 
-LaneKey = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
-"""(on a device, source, rank, pid, device, context, stream, tid): what does not apply to the side is None."""
+LaneKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
+"""(on a device, source, rank, pid, device, context, stream, tid); those of the other side are None."""
+ProcessKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None]
+"""(on a device, source, rank, pid, device)."""
+Heading: TypeAlias = tuple[str, int]
+"""Name and place in the order of a process or thread."""
 
 
 @dataclass(slots=True)
 class Process:
-    """One process of the viewer. Host: device is None and on_device false."""
+    """One process of the viewer. A host process has on_device false and no device.
+
+    introduced: the heading that is in the file so far.
+    """
 
     number: int
     on_device: bool
@@ -31,13 +38,13 @@ class Process:
     device: int | None
     order: int
     place: str = ""
-    told: tuple[str, int] | None = None
+    introduced: Heading | None = None
     contexts: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class Lane:
-    """One stream or thread; its tracks are the threads of the viewer that its overlapping slices need."""
+    """One stream or thread. Slices that overlap need several tracks, each a thread of the viewer."""
 
     process: Process
     context: int | None
@@ -50,12 +57,12 @@ class Lane:
 
 @dataclass(slots=True)
 class Track:
-    """One thread of the viewer: the n-th track of a lane."""
+    """One thread of the viewer: the track of a lane with number `extra`, from 0."""
 
     lane: Lane
     extra: int
     number: int
-    told: tuple[str, int] | None = None
+    introduced: Heading | None = None
 
 
 class Lanes:
@@ -65,7 +72,7 @@ class Lanes:
         self._run = run
         self.lanes: list[Lane] = []
         self.tracks: list[Track] = []
-        self._processes: dict[tuple[Any, ...], Process] = {}
+        self._processes: dict[ProcessKey, Process] = {}
         self._known: dict[LaneKey, int] = {}
         self._seen = {False: 0, True: 0}
         self._next = 1
@@ -80,12 +87,12 @@ class Lanes:
         if known is None:
             known = self._known[key] = len(self.lanes)
             on_device, source, rank, pid, device, context, stream, tid = key
-            of = (on_device, source, rank, pid, device)
-            process = self._processes.get(of)
+            process_key = (on_device, source, rank, pid, device)
+            process = self._processes.get(process_key)
             if process is None:
                 process = Process(self._number(), on_device, source, rank, pid, device, self._seen[on_device])
                 self._seen[on_device] += 1
-                self._processes[of] = process
+                self._processes[process_key] = process
             if context is not None:
                 process.contexts.add(context)
             self.lanes.append(Lane(process, context, stream, tid, len(self.lanes), api))
@@ -93,45 +100,46 @@ class Lanes:
 
     def track(self, lane: int, extra: int) -> int:
         """Return the number of the n-th track of a lane."""
-        owner = self.lanes[lane]
-        known = owner.tracks.get(extra)
+        parent = self.lanes[lane]
+        known = parent.tracks.get(extra)
         if known is None:
-            known = owner.tracks[extra] = len(self.tracks)
-            self.tracks.append(Track(owner, extra, self._number()))
+            known = parent.tracks[extra] = len(self.tracks)
+            self.tracks.append(Track(parent, extra, self._number()))
         return known
 
     def place(self, track: int) -> str:
         """Return the pid and tid of a track as members of an event."""
-        owner = self.tracks[track]
-        return f'"pid":{owner.lane.process.number},"tid":{owner.number}'
+        found = self.tracks[track]
+        return f'"pid":{found.lane.process.number},"tid":{found.number}'
 
-    def tell(self, track: int, *, thread: bool) -> list[str]:
-        """Return the M events that introduce a track's process and, where asked, the track; only what is not told yet.
+    def introduce(self, number: int, *, thread: bool) -> list[str]:
+        """Return the M events that introduce the process of a track and, where asked, the track itself.
 
-        thread: the track holds slices or marks, not only what belongs to the process as a whole.
+        Events that are in the file already are not repeated. thread: the track holds slices or marks, not only rows
+        that belong to the process as a whole.
         """
-        owner = self.tracks[track]
-        process = owner.lane.process
-        process.place = process.place or self.place(track)
-        now = (self.process_name(process), _order(process))
-        out = _changes("process", process.place, process.told, now)
-        process.told = now
+        track = self.tracks[number]
+        process = track.lane.process
+        process.place = process.place or self.place(number)
+        heading = (self.process_name(process), _order(process))
+        out = _changes("process", process.place, process.introduced, heading)
+        process.introduced = heading
         if thread:
-            named = (self.track_name(owner), _track_order(owner))
-            out += _changes("thread", self.place(track), owner.told, named)
-            owner.told = named
+            heading = (self.track_name(track), _track_order(track))
+            out += _changes("thread", self.place(number), track.introduced, heading)
+            track.introduced = heading
         return out
 
-    def tell_late(self) -> list[str]:
-        """Return the M events of what has got another name since it was introduced."""
+    def renamed(self) -> list[str]:
+        """Return the M events of processes and tracks whose name has changed since they were introduced."""
         out: list[str] = []
         for number, track in enumerate(self.tracks):
-            if track.lane.process.told is not None:
-                out += self.tell(number, thread=track.told is not None)
+            if track.lane.process.introduced is not None:
+                out += self.introduce(number, thread=track.introduced is not None)
         return out
 
     def process_name(self, process: Process) -> str:
-        """Return the name of a process: its rank, its input where there are several, and what it is."""
+        """Return the name of a process: its rank, its input where there are several, its device or own name."""
         run, source = self._run, process.source
         words = []
         if process.rank is not None:
@@ -173,21 +181,29 @@ class Lanes:
     def _id(self, column: str, source: int, number: int) -> str:
         return self._run.ids.get((column, source, number), str(number))
 
-    def facts(self) -> list[dict[str, Any]]:
-        """Return what each track stands for, as JSON values."""
-        return [
-            {
-                "pid": t.lane.process.number, "tid": t.number, "source": t.lane.process.source,
-                "rank": t.lane.process.rank, "process": t.lane.process.pid,
-                "side": "device" if t.lane.process.on_device else "host", "device": t.lane.process.device,
-                "context": t.lane.context, "stream": t.lane.stream, "thread": t.lane.tid, "extra": t.extra,
-            }
-            for t in self.tracks
-        ]  # fmt: skip
+    def facts(self) -> list[dict[str, object]]:
+        """Return for each track its lane and process, as JSON values."""
+        return [_track_facts(track, track.lane, track.lane.process) for track in self.tracks]
 
 
-def _changes(what: str, place: str, before: tuple[str, int] | None, now: tuple[str, int]) -> list[str]:
-    """Return the M events of a name and a place in the order, where they differ from what was told before."""
+def _track_facts(track: Track, lane: Lane, process: Process) -> dict[str, object]:
+    return {
+        "pid": process.number,
+        "tid": track.number,
+        "source": process.source,
+        "rank": process.rank,
+        "process": process.pid,
+        "side": "device" if process.on_device else "host",
+        "device": process.device,
+        "context": lane.context,
+        "stream": lane.stream,
+        "thread": lane.tid,
+        "extra": track.extra,
+    }
+
+
+def _changes(what: str, place: str, before: Heading | None, now: Heading) -> list[str]:
+    """Return the M events of a heading, of the parts that differ from the one before."""
     out = []
     if before is None or before[0] != now[0]:
         out.append(f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
@@ -197,7 +213,7 @@ def _changes(what: str, place: str, before: tuple[str, int] | None, now: tuple[s
 
 
 def _order(process: Process) -> int:
-    """Rank by rank (input by input, where no rank is known): the host's processes, then GPU 0, 1, ..."""
+    """Return the sort index of a process: by rank (by input without ranks), host processes first, then GPU 0, 1, ..."""
     block = process.source if process.rank is None else process.rank
     within = 500 + min(max(process.device or 0, 0), 399) if process.on_device else 0
     return min(max(block, 0), 20_000) * 100_000 + within * 100 + min(process.order, 99 if process.on_device else 49_999)

@@ -1,20 +1,21 @@
-"""Rows become lines of a trace: those alike are built together, then put back in order.
+"""Rows become lines of a trace: rows with the same columns are built together, then put back in order.
 
-A line is a prefix (phase, cat, name, pid, tid and the args that few distinct texts hold: built once for all rows that
-agree in them), sometimes a text of its own (the row's args), and a tail of numbers of fixed width.
+A line has a prefix, sometimes a text of its own (the row's args), and a tail of numbers of fixed width. The prefix is
+phase, cat, name, pid, tid and the args with few distinct texts; it is built once for all rows that agree in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask, Rows
+from tracekit.arrow import Column, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.trace import Run
 from tracekit.writers.base import Written
@@ -23,8 +24,8 @@ from tracekit.writers.chrome._batch import (
     ASYNC,
     BOUND_END,
     COUNTER,
-    LEFT_OUT,
     LONE_INSTANT,
+    NOT_WRITTEN,
     NUMBERS,
     OPENING,
     SHAPES,
@@ -33,33 +34,45 @@ from tracekit.writers.chrome._batch import (
     WITH_ID,
     Batch,
     Loader,
-    among,
+    is_any_of,
 )
-from tracekit.writers.chrome._codes import Mask, Part, agreeing, part
+from tracekit.writers.chrome._codes import Codes, classes, value_codes
 from tracekit.writers.chrome._digits import Micros, Piece, fixed_rows
 from tracekit.writers.chrome._lanes import Lane
 from tracekit.writers.chrome._text import quoted
 
-I64 = npt.NDArray[np.int64]
-
 CHUNK_BYTES = 1 << 25
-"""Lines put together at once, at most: a batch of long names is written in several pieces."""
+"""Most bytes of lines that are built at once: a batch of long names is written in several chunks."""
 EMPTY = '""'
 _DEVICE_SIDE = ("device", "context", "stream")
 
 
+Present: TypeAlias = list[tuple[str, Mask | None]]
+"""Columns of numbers, and which rows write them (None: all rows)."""
+
+
 @dataclass(slots=True)
 class _Group:
-    """Lines built alike. rows: row of each line. place: order among the lines of a row. codes: prefix of each line."""
+    """Lines with the same columns.
 
-    rows: I64
+    rows: row of each line. place: order among the lines of a row. codes: prefix of each line. pieces: the tail.
+    """
+
+    rows: Rows
     place: int
-    codes: I64
+    codes: Rows
     pieces: list[Piece]
 
 
-class Rows:
-    """Turns tables in order of start into lines; keeps what spans tables: lanes, open slices, pending launches."""
+class _Kinds(NamedTuple):
+    """Classes of rows that write the same columns. of_row: shape (n,). first: the first row of each class."""
+
+    of_row: Rows
+    first: I64
+
+
+class LineMaker:
+    """Turns tables in order of start into lines. Keeps lanes, ends of slices and pending launches between tables."""
 
     def __init__(self, run: Run, written: Written, *, slices_only: bool) -> None:
         self.loader = Loader(run, written)
@@ -69,8 +82,8 @@ class Rows:
         self._slices_only = slices_only
         self._introduced = np.zeros(0, np.bool_)
 
-    def chunks(self, table: pa.Table) -> Iterator[Any]:
-        """Give buffers of whole lines, each line ending with a comma and a newline. table: one chunk a column."""
+    def chunks(self, table: pa.Table) -> Iterator[bytes | memoryview]:
+        """Yield buffers of whole lines, each line with a comma and a newline. table: one chunk for each column."""
         batch = self.loader.load(table)
         if batch is None:
             return
@@ -88,41 +101,41 @@ class Rows:
         yield from _assembled(groups, prefixes, batch.members, batch.count)
 
     def _introductions(self, batch: Batch) -> list[str]:
-        """Return the M events of tracks that appear; speedscope stumbles over a lane that has a name but no slice."""
+        """Return the M events of new tracks. speedscope fails on a lane that has a name but no slice."""
         lanes = self.loader.lanes
         if len(self._introduced) < len(lanes.tracks):
             grown = np.zeros(2 * len(lanes.tracks), np.bool_)
             grown[: len(self._introduced)] = self._introduced
             self._introduced = grown
-        whole = np.isin(batch.phase, (LONE_INSTANT, COUNTER, ASYNC))
-        own = batch.phase == SLICE if self._slices_only else ~whole & (batch.phase != LEFT_OUT)
-        out = self._tell(batch.track[own], thread=True)
-        if not self._slices_only and whole.any():
-            out += self._tell(batch.track[whole], thread=False)
+        of_process = np.isin(batch.phase, (LONE_INSTANT, COUNTER, ASYNC))
+        of_thread = batch.phase == SLICE if self._slices_only else ~of_process & (batch.phase != NOT_WRITTEN)
+        out = self._introduce(batch.track[of_thread], thread=True)
+        if not self._slices_only and of_process.any():
+            out += self._introduce(batch.track[of_process], thread=False)
         return out
 
-    def _tell(self, tracks: I64, *, thread: bool) -> list[str]:
+    def _introduce(self, tracks: I64, *, thread: bool) -> list[str]:
         here = np.zeros(len(self._introduced), np.bool_)
         here[tracks] = True
         new = np.flatnonzero(here & ~self._introduced)
         self._introduced[new] |= thread
-        return [text for track in new.tolist() for text in self.loader.lanes.tell(track, thread=thread)]
+        return [text for track in new.tolist() for text in self.loader.lanes.introduce(track, thread=thread)]
 
     def _row_groups(self, batch: Batch, prefixes: list[str]) -> list[_Group]:
-        """Return the lines of the rows themselves, in groups that have the same columns."""
+        """Return the lines of the rows, without ends and arrows, in groups that have the same columns."""
         present = _present(batch)
-        whole: list[Part | None] = [(batch.phase, LEFT_OUT + 1)]
+        parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
         if batch.has_members is not None:
-            whole.append((batch.has_members, 2))
-        whole += [(mask, 2) for _, mask in present if mask is not None]
-        kinds, first = agreeing(whole, batch.count)
-        prefix_codes = self._prefix_codes(batch, kinds, len(first), present, first, prefixes)
+            parts.append(_two(batch.has_members))
+        parts += [_two(mask) for _, mask in present if mask is not None]
+        kinds = _Kinds(*classes(parts, batch.count))
+        prefix_codes = self._prefix_codes(batch, kinds, present, prefixes)
         groups = []
-        for kind, row in enumerate(first.tolist()):
+        for kind, row in enumerate(kinds.first.tolist()):
             phase = int(batch.phase[row])
-            if phase == LEFT_OUT:
+            if phase == NOT_WRITTEN:
                 continue
-            rows = np.arange(batch.count) if len(first) == 1 else np.flatnonzero(kinds == kind)
+            rows = np.arange(batch.count) if len(kinds.first) == 1 else np.flatnonzero(kinds.of_row == kind)
             names = [name for name, mask in present if mask is None or mask[row]]
             pieces = _numbers(batch, names, rows)
             pieces.append(b'},"ts":')
@@ -135,28 +148,25 @@ class Rows:
             groups.append(_Group(rows, 0, prefix_codes[rows], pieces))
         return groups
 
-    def _prefix_codes(
-        self, batch: Batch, kinds: I64, size: int, present: list[tuple[str, Mask | None]], first: I64,
-        prefixes: list[str],
-    ) -> I64:  # fmt: skip
-        """Return the prefix of each row, building each once."""
+    def _prefix_codes(self, batch: Batch, kinds: _Kinds, present: Present, prefixes: list[str]) -> Rows:
+        """Return the prefix of each row; each distinct prefix is built once."""
         columns, tracks = batch.columns, self.loader.lanes.tracks
-        numbers = [any(mask is None or mask[row] for _, mask in present) for row in first.tolist()]
-        more = np.array(numbers, np.bool_)[kinds]
-        parts: list[Part | None] = [(batch.phase, LEFT_OUT + 1), (batch.track, len(tracks))]
-        if size > 1:
-            parts.append((more, 2))
-        has_own = batch.has_members
-        if has_own is not None:
-            parts.append((has_own, 2))
-        parts += [part(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
-        codes, rows = agreeing(parts, batch.count)
-        phases, on = batch.phase[rows].tolist(), batch.track[rows].tolist()
-        followed = (more[rows] if has_own is None else more[rows] | has_own[rows]).tolist()
-        middles = {n: f'{self.loader.lanes.place(n)},"args":{{' for n in set(on)}
-        lane_args = {n: _lane_args(tracks[n].lane) for n in set(on)}
-        kind, name, raw, copy = (_members(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
-        for i, (phase, track) in enumerate(zip(phases, on, strict=True)):
+        numbers = [any(mask is None or mask[row] for _, mask in present) for row in kinds.first.tolist()]
+        has_numbers = np.array(numbers, np.bool_)[kinds.of_row]
+        parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1), (batch.track, len(tracks))]
+        if len(kinds.first) > 1:
+            parts.append(_two(has_numbers))
+        has_members = batch.has_members
+        if has_members is not None:
+            parts.append(_two(has_members))
+        parts += [value_codes(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
+        codes, rows = classes(parts, batch.count)
+        phases, row_tracks = batch.phase[rows].tolist(), batch.track[rows].tolist()
+        followed = (has_numbers[rows] if has_members is None else has_numbers[rows] | has_members[rows]).tolist()
+        middles = {n: f'{self.loader.lanes.place(n)},"args":{{' for n in set(row_tracks)}
+        lane_args = {n: _lane_args(tracks[n].lane) for n in set(row_tracks)}
+        kind, name, raw, copy = (_json_texts(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
+        for i, (phase, track) in enumerate(zip(phases, row_tracks, strict=True)):
             line = f'{{{OPENING[phase]},"cat":{kind[i]},"name":{name[i] or EMPTY},{middles[track]}'
             if phase != COUNTER:
                 args = lane_args[track]
@@ -168,15 +178,15 @@ class Rows:
                     args += '"name":null,'
                 line += args if followed[i] else args[:-1]
             prefixes.append(line)
-        if has_own is not None:  # a member of args is followed by a comma, unless it is the last
-            bare = has_own & ~more
-            if bare.any():
-                ended = pc.utf8_rtrim(batch.members, ",")
-                batch.members = pc.if_else(pa.array(bare), ended, batch.members)
+        if batch.members is not None and has_members is not None:
+            last = has_members & ~has_numbers  # a member of args is followed by a comma, unless it is the last
+            if last.any():
+                trimmed = pc.utf8_rtrim(batch.members, ",")
+                batch.members = pc.if_else(arrow.array(last), trimmed, batch.members)
         return codes
 
     def _add_async_ends(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
-        """Give each asynchronous row its second line, at its end."""
+        """Add the second line of each asynchronous row, at its end."""
         rows = np.flatnonzero(batch.phase == ASYNC)
         if not len(rows):
             return
@@ -194,16 +204,14 @@ class Rows:
         groups.append(_Group(rows, 1, np.array(codes), pieces))
 
     def _add_arrows(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
-        """Draw an arrow from each launch to each device row of its correlation id."""
+        """Add an arrow from each launch to each device row with its correlation id."""
         columns, kinds = batch.columns, batch.texts["kind"]
         rows = np.flatnonzero((batch.phase == SLICE) & columns["correlation"].mask())
         kind = columns["kind"].values[rows]
-        calls = {n for n, k in enumerate(kinds) if k in API_CALLS}
-        work = {n for n, k in enumerate(kinds) if k in DEVICE_WORK}
-        calling = np.flatnonzero(among(kind, calls, len(kinds)))
-        working = np.flatnonzero(among(kind, work, len(kinds)))
-        if not len(calling) and (not len(working) or not self.launches.waiting()):
-            self.launches.without += len(working)
+        calls = np.flatnonzero(is_any_of(kind, kinds, API_CALLS))
+        work = np.flatnonzero(is_any_of(kind, kinds, DEVICE_WORK))
+        if not len(calls) and (not len(work) or not self.launches.waiting()):
+            self.launches.without += len(work)
             return
         slices = batch.slices()
         points = np.zeros(batch.count, np.int64)
@@ -213,31 +221,32 @@ class Rows:
             [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
         )
         tracks = batch.track[rows]
-        arrows = self.launches.match(calling, working, keys, points[rows], tracks)
+        arrows = self.launches.match(calls, work, keys, points[rows], tracks)
         if not len(arrows.row):
             return
-        at = rows[arrows.row]
-        for place, opening, on, when in (
-            (2, OPENING[START], arrows.track, arrows.start), (3, OPENING[BOUND_END], tracks[arrows.row], arrows.end)
-        ):  # fmt: skip
-            used, codes = np.unique(on, return_inverse=True)
-            pieces: list[Piece] = [b'"id":', arrows.identity, b',"ts":', Micros(when), b"},\n"]
-            groups.append(_Group(at, place, codes + len(prefixes), pieces))
+        starts = (2, OPENING[START], arrows.track, arrows.start)
+        ends = (3, OPENING[BOUND_END], tracks[arrows.row], arrows.end)
+        for place, opening, point_tracks, times in (starts, ends):
+            used, codes = np.unique(point_tracks, return_inverse=True)
+            pieces: list[Piece] = [b'"id":', arrows.identity, b',"ts":', Micros(times), b"},\n"]
+            groups.append(_Group(rows[arrows.row], place, codes + len(prefixes), pieces))
             prefixes += [f"{{{opening},{HEAD},{self.loader.lanes.place(n)}," for n in used.tolist()]
 
 
-def _present(batch: Batch) -> list[tuple[str, Mask | None]]:
-    """Return the columns of numbers that some rows write, and which do (None: all of them).
+def _two(mask: Mask) -> Codes:
+    """Return a mask as codes, 0 and 1."""
+    return mask.view(np.int8), 2
 
-    What the lane says already is not among them.
-    """
-    out: list[tuple[str, Mask | None]] = []
+
+def _present(batch: Batch) -> Present:
+    """Return the columns of numbers that some rows write; those that the lane has already are not among them."""
+    out: Present = []
     some_host = not batch.on_device.all()
     for name in NUMBERS:
-        col = batch.columns[name]
-        if col.none:
+        column = batch.columns[name]
+        if column.all_null:
             continue
-        mask = col.valid
+        mask = column.valid
         if name in _DEVICE_SIDE:
             if not some_host:
                 continue
@@ -249,7 +258,7 @@ def _present(batch: Batch) -> list[tuple[str, Mask | None]]:
     return out
 
 
-def _numbers(batch: Batch, names: list[str], rows: I64) -> list[Piece]:
+def _numbers(batch: Batch, names: list[str], rows: Rows) -> list[Piece]:
     """Return the pieces of the columns of numbers, commas between them; launch shapes as [x,y,z]."""
     pieces: list[Piece] = []
     rest = list(names)
@@ -270,59 +279,59 @@ def _numbers(batch: Batch, names: list[str], rows: I64) -> list[Piece]:
     return pieces
 
 
-def _assembled(groups: list[_Group], prefixes: list[str], own: pa.Array | None, count: int) -> Iterator[Any]:
-    """Give the lines of all groups in order of their rows, in buffers of bounded size."""
+def _assembled(groups: list[_Group], prefixes: list[str], members: Column | None, count: int) -> Iterator[memoryview]:
+    """Yield the lines of all groups in order of their rows, in buffers of bounded size."""
     if not groups:
         return
     tails = fixed_rows([(len(g.rows), g.pieces) for g in groups])
     codes = np.concatenate([g.codes for g in groups])
     rows = np.concatenate([g.rows for g in groups])
-    order: I64 | None = None
+    order: Rows | None = None
     if len(groups) > 1 and all(g.place == 0 for g in groups):
         slot = np.full(count, -1, np.int64)
         slot[rows] = np.arange(len(rows))
         order = slot[slot >= 0]
     elif len(groups) > 1:
         order = np.argsort(rows * 4 + np.concatenate([np.full(len(g.rows), g.place) for g in groups]), kind="stable")
-    texts: pa.Array | None = None
-    if own is not None:
-        texts = own.take(pa.array(rows))
+    texts: Column | None = None
+    if members is not None:
+        texts = arrow.take(members, rows)
         if any(g.place for g in groups):
             first = np.concatenate([np.full(len(g.rows), g.place == 0) for g in groups])
-            texts = pc.if_else(pa.array(first), texts, "")
+            texts = pc.if_else(arrow.array(first), texts, "")
     if order is not None:
-        codes, tails = codes[order], tails.take(pa.array(order))
-        texts = None if texts is None else texts.take(pa.array(order))
-    heads = pa.array(prefixes, pa.string())
-    sizes = pc.binary_length(heads).to_numpy()[codes]
+        codes, tails = codes[order], arrow.take(tails, order)
+        texts = None if texts is None else arrow.take(texts, order)
+    heads = arrow.array(prefixes, pa.string())
+    sizes = arrow.ints(pc.binary_length(heads))[codes]
     if texts is not None:
-        sizes = sizes + pc.binary_length(texts).to_numpy()
+        sizes = sizes + arrow.ints(pc.binary_length(texts))
     upto = np.cumsum(sizes, dtype=np.int64)
     start = 0
     while start < len(codes):
         before = int(upto[start - 1]) if start else 0
         end = max(int(np.searchsorted(upto, before + CHUNK_BYTES, "right")), start + 1)
-        columns = [heads.take(pa.array(codes[start:end]))]
+        columns = [arrow.take(heads, codes[start:end])]
         if texts is not None:
             columns.append(texts.slice(start, end - start))
         joined = pc.binary_join_element_wise(*columns, tails.slice(start, end - start), "")
-        offsets = np.frombuffer(joined.buffers()[1], np.int32, len(joined) + 1)
-        yield memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+        offsets, data = arrow.text_parts(joined)
+        yield data[int(offsets[0]) : int(offsets[-1])].data
         start = end
 
 
-def _members(batch: Batch, name: str, rows: I64) -> list[str]:
-    """Return the JSON string of a text of each of the rows, "" for null; each distinct text is escaped once."""
-    col = batch.columns[name]
-    if col.none:
+def _json_texts(batch: Batch, name: str, rows: Rows) -> list[str]:
+    """Return a text of each of the rows as a JSON string, "" for null; each distinct text is escaped once."""
+    column = batch.columns[name]
+    if column.all_null:
         return [""] * len(rows)
-    codes = np.where(col.mask()[rows], col.values[rows], -1).tolist()
+    codes: list[int] = np.where(column.mask()[rows], column.values[rows], -1).tolist()
     known = {code: quoted(batch.texts[name][code]) if code >= 0 else "" for code in set(codes)}
     return [known[code] for code in codes]
 
 
 def _lane_args(lane: Lane) -> str:
-    """Return what the lane says of its rows: HolisticTraceAnalysis and others look for args.stream."""
+    """Return the args that all rows of a device lane share: HolisticTraceAnalysis and others look for args.stream."""
     if not lane.process.on_device:
         return ""
     known = (("device", lane.process.device), ("context", lane.context), ("stream", lane.stream))

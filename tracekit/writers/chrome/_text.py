@@ -1,9 +1,9 @@
-"""Texts as both engines take them: escaped for JSON, and for the places where Perfetto's tokenizer is not JSON.
+"""Texts that both engines accept: escaped for JSON, and for the places where Perfetto's tokenizer differs from JSON.
 
-Found by trying Perfetto v52: a string whose last character is an escaped backslash (`\\\\"`) is taken for an escaped
-quote, and the whole file is refused; a raw U+007F in a value outside `traceEvents` is refused too. Both are legal JSON,
-so they are written as `\\u005c` and `\\u007f`: JSON.parse gives the same text. A control character below U+0020 is
-escaped as JSON wants it. Perfetto shows escapes as they are written, but for `\\"`.
+Found with Perfetto v52: it reads an escaped backslash at the end of a string (`\\\\"`) as an escaped quote, and then
+rejects the whole file. It also rejects a raw U+007F in a value outside `traceEvents`. Both are legal JSON, so they are
+written as `\\u005c` and `\\u007f`, which JSON.parse reads as the same text. A control character below U+0020 is escaped
+as JSON requires. Perfetto shows all escapes but `\\"` as they are written.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import orjson
 
 from tracekit.writers.json_text import facts_json
 
-OWN_KEYS = frozenset({
-    "name", "raw_name", "copy_kind", "device", "context", "stream", "tid", "correlation", "step", "bytes", "grid",
-    "grid_x", "grid_y", "grid_z", "block", "block_x", "block_y", "block_z", "registers", "static_smem_bytes",
-    "dynamic_smem_bytes", "value", "dur_ns", "args", "args_text",
-})  # fmt: skip
-"""Keys of an event's args that hold columns: an args object of the row that uses one of them is not merged."""
+_OWN_KEYS = """
+    name raw_name copy_kind device context stream tid correlation step bytes grid grid_x grid_y grid_z block block_x
+    block_y block_z registers static_smem_bytes dynamic_smem_bytes value dur_ns args args_text
+"""
+OWN_KEYS = frozenset(_OWN_KEYS.split())
+"""Keys of an event's args that hold columns. An args object of the row that uses one of them is not merged."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def quoted(text: str) -> str:
-    """Return the text as a JSON string that JSON.parse and Perfetto both take.
+    """Return the text as a JSON string that JSON.parse and Perfetto both accept.
 
     >>> print(quoted('say "hi"\\\\'))
     "say \\"hi\\"\\u005c"
     """
     try:
         out = orjson.dumps(text).decode()
-    except TypeError:  # a lone surrogate, from a file name or a JSON escape: UTF-8 has no place for it
+    except TypeError:  # a lone surrogate, from a file name or a JSON escape, which UTF-8 cannot hold
         out = orjson.dumps(text.encode("utf-8", "backslashreplace").decode()).decode()
     if out.endswith('\\\\"'):
         out = out[:-3] + '\\u005c"'
     return out.replace("\x7f", "\\u007f") if "\x7f" in out else out
 
 
-def facts_text(facts: Mapping[str, Any]) -> str:
+def facts_text(facts: Mapping[str, object]) -> str:
     """Return facts as compact ASCII JSON."""
     return facts_json(facts).replace("\x7f", "\\u007f")
 
 
 def number(value: float) -> str:
-    """Return a JSON number that reads back as the same double; what JSON has no number for as a string.
+    """Return a JSON number that reads back as the same double; NaN and infinity become strings.
 
     >>> number(0.1), number(float("inf"))
     ('0.1', '"inf"')
@@ -61,12 +61,12 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def parsed(text: str) -> dict[str, Any] | None:
-    """Return the object that an args text is; None where it is no JSON object."""
+def parsed(text: str) -> dict[str, object] | None:
+    """Return the JSON object of an args text, None where it is not one."""
     try:
-        value = orjson.loads(text)
+        value: object = orjson.loads(text)
     except ValueError:
-        try:  # orjson refuses lone surrogates and what is nested beyond its limit
+        try:  # orjson refuses lone surrogates and objects nested beyond its limit
             value = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return None
@@ -74,10 +74,10 @@ def parsed(text: str) -> dict[str, Any] | None:
 
 
 def merged(text: str) -> str:
-    """Return the members of an args object, each followed by a comma, to stand beside our own keys.
+    """Return the members of an args object, each followed by a comma, as they are put beside our own keys.
 
-    Numbers and order stay as they were written. An empty object, or one that uses a key of ours, stands whole under
-    "args"; a text that is no JSON object, as a string under "args_text".
+    Numbers and order stay as they were written. An empty object, or one that uses a key of ours, is put under "args" as
+    a whole. A text that is not a JSON object becomes a string under "args_text".
     """
     value = parsed(text)
     if value is None:

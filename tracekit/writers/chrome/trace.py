@@ -1,31 +1,31 @@
-"""Chrome trace: the Trace Event format as Perfetto, chrome://tracing and speedscope read it. Every ns is kept.
+"""Chrome trace: the Trace Event format that Perfetto, chrome://tracing and speedscope read. Every ns is kept.
 
-`ts` is µs after the first event, with exactly three decimals: a double holds every ns for 101 days then, while Unix
-time would be rounded to 256 ns. The top level has `displayTimeUnit` "ns", `traceEvents`, `baseTimeNanoseconds` (time of
+`ts` is µs after the first event, with exactly three decimals. A double then holds every ns for 101 days; Unix time
+would be rounded to 256 ns. The top level has `displayTimeUnit` "ns", `traceEvents`, `baseTimeNanoseconds` (time of
 ts 0 in ns: Unix time where the input states its clock, else the first event's own time), and `tracekit`, written last:
-version, clock, sources, lanes, ledgers, arrows and what was left out.
+version, clock, sources, lanes, ledgers, arrows and the number of rows that were not written.
 
 | a row | is written as |
 |---|---|
 | with a duration | `X`; below 0: as 0, the value in args.dur_ns |
-| of kind counter, with a value | `C`, the value under args.value, all else in `tracekit` beside args |
+| of kind counter, with a value | `C`, the value under args.value, all other args in `tracekit` beside args |
 | with a duration, without tid, "id" in its args | `b` and `e` with an id of our own |
-| of kind flow, args.ph "s", "t" or "f" | that point, where a viewer can take it |
-| else (marks, memory) | `i`: s "t", or "p" where neither thread nor device is known |
+| of kind flow, args.ph "s", "t" or "f" | that point, where a viewer accepts it |
+| any other (marks, memory) | `i`: s "t", or "p" where neither thread nor device is known |
 
-Left out: counters whose value is not finite, rows that end 146 years after the first, totals.
+Not written: counters whose value is not finite, rows that end 146 years after the first event, totals.
 
 `cat` is the kind, `name` the name ("", and args.name null, where there is none). args: device, context and stream of
 device work (and of host rows that have them), tid of device rows, raw_name, copy_kind, correlation, step, bytes, grid
 and block as [x, y, z] (grid_x ... where one is missing), registers, static_smem_bytes, dynamic_smem_bytes, value; then
-the members of the row's own args. Those stand whole under "args" when they use one of these keys or are empty, and as
-text under "args_text" when they are no JSON object. Source, rank and real ids are in `tracekit.lanes`, by the viewer's
-pid and tid. Lines keep the order of the rows; event_id is not written.
+the members of the row's own args. An args object that uses one of these keys, or is empty, is put under "args" as a
+whole. A text that is not a JSON object is put under "args_text". Source, rank and real ids are in `tracekit.lanes`, by
+the viewer's pid and tid. Lines keep the order of the rows; event_id is not written.
 
 Arrows go from a runtime or driver call to the device rows of its (source, pid, correlation): "s" at the call's start,
 "f" with bp "e" at the device row's (1 ns later where another slice of the track ends at that instant).
 
-How viewers take it was tried with Perfetto v52 and read in catapult's and speedscope's importers; the format is
+Tested with Perfetto v52; the importers of catapult and speedscope were read. The format is
 "Trace Event Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
 """
 
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 from isal import igzip
@@ -42,28 +42,28 @@ from tracekit import schema
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.chrome._arrows import PENDING_LAUNCHES
-from tracekit.writers.chrome._rows import Rows
+from tracekit.writers.chrome._rows import LineMaker
 from tracekit.writers.chrome._text import facts_text
 
 BATCH_ROWS = 32 << 10
-"""Small batches are joined up to this many rows: what a batch costs, however small, is then paid once for all. Larger
-tables are a tenth faster, and cost 60 MB more of memory."""
+"""Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,
+but need 60 MB more memory."""
 MOST_EVENTS = 1_000_000
 MOST_BYTES = 250_000_000
-"""Where chrome://tracing fails: 268 million characters (catapult issue 2826), about a million events (issue 298)."""
+"""chrome://tracing fails above 268 million characters (catapult issue 2826) or about a million events (issue 298)."""
 EXACT_NS = 1000 << 43
-"""Up to here after the first event a viewer's double has every ns."""
+"""A viewer's double holds every ns up to this time after the first event."""
 
 
 class _Lines:
-    """The elements of traceEvents: lines that end with a comma and a newline; the last one must not."""
+    """Writes the elements of traceEvents: lines that end with a comma and a newline, which the last one must not."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._open = False
         self.size = 0
 
-    def write(self, lines: Any) -> None:
+    def write(self, lines: bytes | memoryview) -> None:
         if self._open:
             self._file.write(b",\n")
         self._open = True
@@ -72,7 +72,7 @@ class _Lines:
 
 
 def _tables(batches: Iterator[pa.RecordBatch], written: Written) -> Iterator[pa.Table]:
-    """Give EVENTS in tables of one chunk a column; totals have no place in a timeline."""
+    """Yield EVENTS in tables with one chunk for each column; totals are counted, a timeline cannot show them."""
     pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -120,50 +120,58 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _write(stream: Stream, file: BinaryIO | Any, options: WriteOptions, written: Written) -> int:
-    rows = Rows(stream.run, written, slices_only=options.viewer == "speedscope")
+def _write(stream: Stream, file: BinaryIO, options: WriteOptions, written: Written) -> int:
+    line_maker = LineMaker(stream.run, written, slices_only=options.viewer == "speedscope")
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     lines = _Lines(file)
     for table in _tables(stream.batches, written):
-        for chunk in rows.chunks(table):
+        for chunk in line_maker.chunks(table):
             lines.write(chunk)
-    late = rows.loader.lanes.tell_late()
-    if late:
-        lines.write("".join(late).encode())
-    _note(rows, written)
-    base = (stream.run.origin_ns or 0) + (rows.loader.first_ns or 0)
-    end = f'\n],"baseTimeNanoseconds":{base},"tracekit":{facts_text(_facts(stream, options, rows, written))}}}\n'
+    renamed = line_maker.loader.lanes.renamed()
+    if renamed:
+        lines.write("".join(renamed).encode())
+    _add_notes(line_maker, written)
+    base = (stream.run.origin_ns or 0) + (line_maker.loader.first_ns or 0)
+    end = f'\n],"baseTimeNanoseconds":{base},"tracekit":{facts_text(_facts(stream, options, line_maker, written))}}}\n'
     file.write(end.encode())
     return lines.size + len(end)
 
 
-def _note(rows: Rows, written: Written) -> None:
-    loader, launches = rows.loader, rows.launches
+def _add_notes(line_maker: LineMaker, written: Written) -> None:
+    loader, launches = line_maker.loader, line_maker.launches
     notes = [
-        (loader.moved, "slices overlap others on their lane: they stand on extra lanes, numbered (2), (3) ..."),
-        (loader.clamped, "slices have a negative duration: written as 0, the value is in args.dur_ns"),
+        (loader.moved, "slices overlap others of their lane: they are on extra lanes, numbered (2), (3) ..."),
+        (loader.clamped, "slices have a negative duration: written as 0, with the value in args.dur_ns"),
         (
             launches.without if launches.launches else 0,
-            f"device rows have no launch with their correlation id among the {PENDING_LAUNCHES:,} before them: no arrow"
+            f"device rows have no arrow: no launch with their correlation id among the {PENDING_LAUNCHES:,} before them"
             if launches.forgotten
-            else "device rows have no launch before them with their correlation id: no arrow",
+            else "device rows have no arrow: no launch before them has their correlation id",
         ),
-        (written.left_out.get("counter-not-finite", 0), "counter values are not finite: JSON has none, left out"),
-        (written.left_out.get("beyond-what-viewers-hold", 0), "rows end beyond what a viewer can hold: left out"),
+        (
+            written.left_out.get("counter-not-finite", 0),
+            "counter values were not written: JSON has no number that is not finite",
+        ),
+        (
+            written.left_out.get("beyond-what-viewers-hold", 0),
+            "rows were not written: they end more than 146 years after the first event",
+        ),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
     if loader.last_ns > EXACT_NS:
-        written.notes.append("the trace is longer than 101 days: viewers round its later times, the file has every ns")
+        written.notes.append(
+            "the trace is longer than 101 days: the file has every ns, but viewers round its later times"
+        )
 
 
-def _facts(stream: Stream, options: WriteOptions, rows: Rows, written: Written) -> dict[str, Any]:
-    launches = rows.launches
+def _facts(stream: Stream, options: WriteOptions, line_maker: LineMaker, written: Written) -> dict[str, object]:
+    launches = line_maker.launches
     return {
         "version": options.version,
         "clock": "not stated" if stream.run.origin_ns is None else "unix epoch",
         "origin_ns": stream.run.origin_ns,
         "sources": [source.to_json() for source in stream.run.sources],
-        "lanes": rows.loader.lanes.facts(),
+        "lanes": line_maker.loader.lanes.facts(),
         "arrows": {"written": launches.made, "without_launch": launches.without},
         "written": written.events,
         "left_out": dict(sorted(written.left_out.items())),
