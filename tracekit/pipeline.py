@@ -52,6 +52,8 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
     rows = concat(events, empty)
     events.clear()
     trace = Trace(rows, concat(totals, schema.TOTALS), stream.run, stream.ledgers, failures)
+    del rows
+    pa.default_memory_pool().release_unused()
     if not unmarked:
         return trace
     marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
@@ -133,6 +135,11 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
         if name not in printed:
             raise UsageError(f"--view {name}: {compat} prints no such table", hint=f"one of: {', '.join(printed)}")
     return tuple(views) or printed
+
+
+def report_columns() -> frozenset[str]:
+    """Return the columns of EVENTS that a report of all views needs, whatever the format of its inputs."""
+    return columns_of((*VIEWS, *upstreams.VIEWS))
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:

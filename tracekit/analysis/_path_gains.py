@@ -17,7 +17,7 @@ from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: an edge that is not there."""
-_CELLS = 1 << 23
+_CELLS = 1 << 21
 """Kept nodes times sets evaluated at once: bounds the memory."""
 
 
@@ -111,10 +111,13 @@ class _Evaluation:
         length = graph.ends - graph.starts
         self.own = np.empty((graph.kept.size, len(masks)), np.int64)
         self.sums = np.empty_like(self.own)
-        for k, mask in enumerate(masks):
-            own = np.where(mask, length, 0)
+        own = np.empty_like(length)
+        for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
+            np.multiply(length, np.asarray(mask, np.bool_), out=own)
             self.own[:, k] = own[graph.kept]
-            self.sums[:, k] = np.cumsum(own + graph.chain_slack)[graph.kept]
+            np.add(own, graph.chain_slack, out=own)
+            np.cumsum(own, out=own)
+            self.sums[:, k] = own[graph.kept]
         self.rel = np.empty_like(self.own)
         self.done = graph.bounds[:-1].tolist()
         self.begins = graph.bounds[:-1].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,8 @@ def report(
     if Path(output).exists() and not force:
         raise OutputExistsError(output)
     with progress(f"reading {reading.inputs[0]}") as update:
-        trace = pipeline.read(reading.inputs, reading.input_options(update))
+        how = replace(reading.input_options(update), columns=pipeline.report_columns())
+        trace = pipeline.read(reading.inputs, how)
     pipeline.write_report(trace, output, force=force)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)

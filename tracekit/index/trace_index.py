@@ -96,7 +96,7 @@ class TraceIndex:
 
     def key(self, column: str, rows: I64 | None = None) -> Key:
         """Return a column of EVENTS as a key for these rows, all rows if none are named; label 0 is None."""
-        codes, labels = self.once(("key", column), lambda: _coded(self.events.column(column)))
+        codes, labels = self.once(("key", column), lambda: coded(self.events.column(column)))
         return Key((codes if rows is None else codes[rows]).astype(np.int64), labels)
 
     def pick(self, kinds: Collection[str]) -> Picked:
@@ -114,6 +114,12 @@ class TraceIndex:
     def span(self) -> tuple[int, int] | None:
         """Return first start and last end in ns, None without events."""
         return self.trace.span()
+
+    def drop(self, function: Callable[..., object]) -> None:
+        """Forget what a join computed. For a large one, after the last view of a report that asks for it."""
+        inner = getattr(function, "__wrapped__", function)
+        for key in [key for key in self._found if isinstance(key, tuple) and key[0] is inner]:
+            del self._found[key]
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what is kept under a key, computed when it is asked for first."""
@@ -165,7 +171,7 @@ def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:
     return codes[0] if len(codes) == 1 else np.concatenate(codes), arrow.texts(chunks[-1].dictionary)
 
 
-def _coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequence[Cell]]:
+def coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequence[Cell]]:
     """Return the place of each row's value among the labels, in the smallest type that holds them; label 0 is None."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

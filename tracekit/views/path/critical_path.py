@@ -85,6 +85,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if any(each.of.steps for each in found):
         tables.append(_by_step(index, owners, found, steps, options))
     notes = [_MODEL, *_notes(owners, found)]
+    for join in (_path_graph.graphs, _path_graph.path_of):
+        index.drop(join)  # the largest joins: in a report only findings asks for them too, before this
     if every > len(found):
         notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
     return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[1])))

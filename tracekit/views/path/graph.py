@@ -86,7 +86,7 @@ def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> tuple
 
 def path_of(index: TraceIndex, own: OwnGraph) -> Path:
     """Return the critical path through a graph."""
-    return index.once(("path", own), lambda: walk(own.graph))
+    return index.once((path_of, own), lambda: walk(own.graph))
 
 
 def count(index: TraceIndex, owners: _owners.Owners) -> int:
