@@ -16,7 +16,7 @@ import tracekit
 from tracekit.api import inspect
 from tracekit.errors import ParseError, UnknownFormatError
 from tracekit.readers import READERS
-from tracekit.readers.base import Confidence
+from tracekit.readers.base import Confidence, Reader, ReadOptions
 from tracekit.readers.sniff import votes
 from tracekit.trace import Trace
 
@@ -41,6 +41,20 @@ def is_text(path: Path) -> bool:
 
 def test_every_registered_reader_has_samples_or_is_written_by_us() -> None:
     assert set(READERS) - set(FOLDERS) <= {"parquet", "events-jsonl"}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=lambda reader: reader.name)
+def test_a_declaration_is_complete(reader: Reader) -> None:
+    assert reader.sniff is not None or reader.marks.json
+    assert reader.title
+    assert reader.suffixes
+    assert reader.gives in ("events", "totals", "both")
+    for option in reader.options:
+        assert option.help.endswith(".")
+        assert option.help[0].isupper()
+        assert ReadOptions().value(option) == option.default
+        for choice in option.choices:
+            assert ReadOptions(values={option.key: choice}).value(option) == choice
 
 
 @pytest.mark.parametrize("name", FILES)

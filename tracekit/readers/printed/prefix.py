@@ -40,6 +40,8 @@ def unquoted_line(text: str) -> tuple[str, int | None]:
 
     >>> unquoted_line("> [1,2]<stdout>:a")
     ('a', 2)
+    >>> unquoted_line("[prterun-node1-77@1,3]<stderr>: b")
+    ('b', 3)
     """
     text = text.strip()
     if quote := _QUOTE.match(text):
