@@ -41,7 +41,7 @@ def test_exactly_one_reader_knows_it_and_every_record_is_accounted_for(name: str
     shutil.copy(path, renamed)
     for each in (path, renamed):
         assert len(sure_readers(each)) == 1
-    entry = inspect(renamed)["inputs"][0]
+    entry = inspect(renamed).inputs[0]
     ledger = entry["ledger"]
     parts = sum(ledger[k] for k in ("kept", "merged", "facts", "filtered"))
     assert ledger["read"] == parts + sum(ledger["ignored"].values()) + sum(ledger["dropped"].values()) > 0

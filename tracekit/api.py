@@ -38,6 +38,12 @@ ARGUMENTS: Mapping[str, str] = {
     "option": "options", "fail-on": "rules", "tag": "tags",
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
+_OTHERS = (
+    "archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output run"
+    " run-pattern same-within since strict thread-sep to top unit view"
+)
+_SAME_NAMES = frozenset(_OTHERS.split())
+"""Other options of the command line. Those of other programs (`nsys export --type sqlite`) stay as they are."""
 
 
 def in_python(text: str) -> str:
@@ -49,9 +55,13 @@ def in_python(text: str) -> str:
     'format=NAME skips the guess'
     >>> in_python("--view kernl: no such view")
     'view kernl: no such view'
+    >>> in_python("nsys export --type sqlite")
+    'nsys export --type sqlite'
     """
 
     def argument(found: re.Match[str]) -> str:
+        if found[1] not in ARGUMENTS and found[1] not in _SAME_NAMES:
+            return found[0]
         name = ARGUMENTS.get(found[1], found[1].replace("-", "_"))
         if found[1] in ("strict", "force"):
             return f"{name}=True"
