@@ -15,13 +15,28 @@ from tracekit.readers.cuda_profile._cells import I64, Cells, Mask
 from tracekit.units import MAX_NS, to_ns
 
 INTEGERS = {
-    "gridsizeX": "grid_x", "gridsizeY": "grid_y", "gridsizeZ": "grid_z", "threadblocksizeX": "block_x",
-    "threadblocksizeY": "block_y", "threadblocksizeZ": "block_z", "ndrangesizeX": "grid_x", "ndrangesizeY": "grid_y",
-    "ndrangesizeZ": "grid_z", "workgroupsizeX": "block_x", "workgroupsizeY": "block_y", "workgroupsizeZ": "block_z",
-    "dynsmemperblock": "dynamic_smem_bytes", "stasmemperblock": "static_smem_bytes", "stapmemperblock":
-    "static_smem_bytes", "stapmemperworkgroup": "static_smem_bytes", "dynsmemperworkgroup": "dynamic_smem_bytes",
-    "regperthread": "registers", "regperworkitem": "registers", "streamid": "stream", "memtransfersize": "bytes",
-}  # fmt: skip
+    "gridsizeX": "grid_x",
+    "gridsizeY": "grid_y",
+    "gridsizeZ": "grid_z",
+    "threadblocksizeX": "block_x",
+    "threadblocksizeY": "block_y",
+    "threadblocksizeZ": "block_z",
+    "ndrangesizeX": "grid_x",
+    "ndrangesizeY": "grid_y",
+    "ndrangesizeZ": "grid_z",
+    "workgroupsizeX": "block_x",
+    "workgroupsizeY": "block_y",
+    "workgroupsizeZ": "block_z",
+    "dynsmemperblock": "dynamic_smem_bytes",
+    "stasmemperblock": "static_smem_bytes",
+    "stapmemperblock": "static_smem_bytes",
+    "stapmemperworkgroup": "static_smem_bytes",
+    "dynsmemperworkgroup": "dynamic_smem_bytes",
+    "regperthread": "registers",
+    "regperworkitem": "registers",
+    "streamid": "stream",
+    "memtransfersize": "bytes",
+}
 """Column of the log -> column of the schema; OpenCL has words of its own, which stand for the same things: the Visual
 Profiler imports an OpenCL log once they are replaced (uob-hpc.github.io/2015/05/27/nvvp-import-opencl). All others go
 into `args` as printed."""

@@ -165,9 +165,10 @@ class Log:
     def _check(self, value: int | None, word: str, number: int) -> None:
         if value is None:
             self.ledger.note(
-                "bad-header", f"the header {word} has no number: the {word.lower()} of its rows is unknown",
+                "bad-header",
+                f"the header {word} has no number: the {word.lower()} of its rows is unknown",
                 where=f"line {number}",
-            )  # fmt: skip
+            )
 
     def take_columns(self, line: str, number: int) -> None:
         """Take the line of columns. Raises: ParseError where rows could have no duration."""
@@ -179,9 +180,11 @@ class Log:
             raise ParseError(self.source.name, f"line {number}", "the log has no column method")
         if "gputime" not in columns and not {"gpustarttimestamp", "gpuendtimestamp"} <= set(columns):
             raise ParseError(
-                self.source.name, f"line {number}", "the log has neither gputime nor both time stamps of the GPU",
+                self.source.name,
+                f"line {number}",
+                "the log has neither gputime nor both time stamps of the GPU",
                 hint="profile again: gputime is always written unless counters replace it",
-            )  # fmt: skip
+            )
         self.ledger.read += 1
         self.ledger.ignore("column-line")
         self.begin_columns(columns)
@@ -200,7 +203,8 @@ class Log:
                 self.facts.facts["clock"] = "host"
         elif own == self.clock == "host":
             self.ledger.note(
-                "several-host-clocks", "several logs stand in this file, each with a clock of the host whose zero is "
+                "several-host-clocks",
+                "several logs stand in this file, each with a clock of the host whose zero is "
                 "not stated: their rows may not lie as they ran",
-            )  # fmt: skip
+            )
         self.floor = self.last_end if self.clock != "none" else 0

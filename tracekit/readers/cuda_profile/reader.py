@@ -80,9 +80,11 @@ def _batches(log: Log) -> Iterator[pa.RecordBatch]:
                 yield batch
     if not seen or (not log.columns and not log.logs):
         raise ParseError(
-            log.source.name, "line 1", "no header and no column line of the CUDA profiler",
+            log.source.name,
+            "line 1",
+            "no header and no column line of the CUDA profiler",
             hint="`tracekit formats` lists what can be read",
-        )  # fmt: skip
+        )
 
 
 def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
@@ -240,9 +242,10 @@ def _tell_odd(log: Log, block: Block, line: int) -> None:
     for row, column in sorted(block.odd):
         if row not in block.bad:
             log.ledger.note(
-                "odd-cell", f"a cell of {column} is not a number that the column can hold: it stands in args",
+                "odd-cell",
+                f"a cell of {column} is not a number that the column can hold: it stands in args",
                 where=f"line {line + row}",
-            )  # fmt: skip
+            )
     for row in sorted(block.rounded):
         if row not in block.bad:
             log.ledger.note("rounded", "a time has digits below 1 ns: it was rounded", where=f"line {line + row}")
@@ -299,10 +302,18 @@ def _events(log: Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) -> 
     name, raw = log.names.columns(method)
     kinds = map_texts(method, _kind)
     columns: dict[str, object] = {
-        "ts_ns": ts, "dur_ns": dur, "event_id": keep + line, "name": name, "raw_name": raw, "kind": kinds,
-        "copy_kind": map_texts(method, lambda m: copy_kind(m) or None), "source": log.options.source,
-        "device": log.device, "context": log.context, "args": args_of(block, keep, dur, stamps=log.unused_stamps),
-    }  # fmt: skip
+        "ts_ns": ts,
+        "dur_ns": dur,
+        "event_id": keep + line,
+        "name": name,
+        "raw_name": raw,
+        "kind": kinds,
+        "copy_kind": map_texts(method, lambda m: copy_kind(m) or None),
+        "source": log.options.source,
+        "device": log.device,
+        "context": log.context,
+        "args": args_of(block, keep, dur, stamps=log.unused_stamps),
+    }
     for column, target in INTEGERS.items():
         values = block.nullable(column, EVENTS.field(target).type, keep)
         if values is not None:

@@ -20,8 +20,10 @@ from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
 _META = {
-    "tool_version": "EXPORT_PRODUCT_VERSION", "schema_version": "EXPORT_SCHEMA_VERSION", "exported": "EXPORT_TIME_UTC",
-}  # fmt: skip
+    "tool_version": "EXPORT_PRODUCT_VERSION",
+    "schema_version": "EXPORT_SCHEMA_VERSION",
+    "exported": "EXPORT_TIME_UTC",
+}
 _SYSTEM = {"host": "Hostname", "driver_version": "NvDriverVersion", "os": "OsDescription", "cpu": "CpuDescription"}
 
 

@@ -17,20 +17,21 @@ from tracekit.units import MAX_NS
 
 BITS = 0xFFFFFF
 CATEGORY, MARK, THREAD, PUSH_POP, START_END, DOMAIN = 33, 34, 39, 59, 60, 75
-MEMORY = {
-    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static",
-}  # fmt: skip
+MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 COPY_KINDS = CUPTI_COPIES | {11: "HtoD", 12: "DtoH", 13: "DtoD"}
 SHAPE = {
-    "gridX": "grid_x", "gridY": "grid_y", "gridZ": "grid_z", "blockX": "block_x", "blockY": "block_y",
-    "blockZ": "block_z", "registersPerThread": "registers",
-}  # fmt: skip
+    "gridX": "grid_x",
+    "gridY": "grid_y",
+    "gridZ": "grid_z",
+    "blockX": "block_x",
+    "blockY": "block_y",
+    "blockZ": "block_z",
+    "registersPerThread": "registers",
+}
 SMEM = {"staticSharedMemory": "static_smem_bytes", "dynamicSharedMemory": "dynamic_smem_bytes"}
 _INT = re.compile(r"-?\d{1,20}", re.ASCII)
 _DROPPED = ("gridId",)
-_NOTHING = {
-    "returnValue": 0, "returnValue32": 0, "greenContextId": 0, "eventId": NO_ID, "eventSyncId": NO_ID,
-}  # fmt: skip
+_NOTHING = {"returnValue": 0, "returnValue32": 0, "greenContextId": 0, "eventId": NO_ID, "eventSyncId": NO_ID}
 """Numbers that say that there is none: a call that succeeded, no green context, no event."""
 
 Members = dict[str, Any]
@@ -130,9 +131,10 @@ def _span(members: Members, start: str, end: str) -> tuple[int, int | None]:
 def _args(members: Mapping[str, Any]) -> str | None:
     """Return what is left as JSON. Raises: ObjectError for what no library could write."""
     left = {
-        k: v for k, v in members.items()
+        k: v
+        for k, v in members.items()
         if v is not None and v != "" and k not in _DROPPED and (k not in _NOTHING or integer(v) != _NOTHING[k])
-    }  # fmt: skip
+    }
     try:
         return orjson.dumps(left).decode() if left else None
     except orjson.JSONEncodeError as err:

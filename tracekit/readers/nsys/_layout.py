@@ -29,11 +29,15 @@ _TITLE = re.compile(
     r"(?: \((?:by )?(?:(time|size)(?: in )?)?(nanoseconds|bytes|[KMG]i?B)?\))?:?\s*$"
 )
 _TITLES = {
-    "CUDA API Statistics": "cudaapisum", "CUDA Kernel Statistics": "gpukernsum",
-    "CUDA Memory Operation Statistics": "gpumemtimesum", "CUDA Kernel & Memory Operation Statistics": "gpusum",
-    "Operating System Runtime API Statistics": "osrtsum", "NVTX Push-Pop Range Statistics": "nvtxppsum",
-    "NVTX Start-End Range Statistics": "nvtxsesum", "NVTX Range Statistics": "nvtxsum",
-}  # fmt: skip
+    "CUDA API Statistics": "cudaapisum",
+    "CUDA Kernel Statistics": "gpukernsum",
+    "CUDA Memory Operation Statistics": "gpumemtimesum",
+    "CUDA Kernel & Memory Operation Statistics": "gpusum",
+    "Operating System Runtime API Statistics": "osrtsum",
+    "NVTX Push-Pop Range Statistics": "nvtxppsum",
+    "NVTX Start-End Range Statistics": "nvtxsesum",
+    "NVTX Range Statistics": "nvtxsum",
+}
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 
 CELLS = 200

@@ -43,9 +43,19 @@ def nvtx(ctx: Context, table: str) -> Iterator[pa.RecordBatch]:
         ctx.ledger.note("no-event-type", "the table has no eventType: each row counts as a range", where=table)
     labels = _labels(ctx, table)
     wanted = integers(
-        "start", "end", "eventType", "rangeId", "category", "color", "globalTid", "endGlobalTid", "textId", "domainId",
-        "jsonTextId", *_INTEGERS,
-    )  # fmt: skip
+        "start",
+        "end",
+        "eventType",
+        "rangeId",
+        "category",
+        "color",
+        "globalTid",
+        "endGlobalTid",
+        "textId",
+        "domainId",
+        "jsonTextId",
+        *_INTEGERS,
+    )
     wanted |= {"text": Cell.TEXT, "jsonText": Cell.TEXT, "binaryData": Cell.TEXT} | dict.fromkeys(_REALS, Cell.REAL)
     make = _Maker(ctx, labels)
     yield from cuda.events(ctx, table, wanted, make, open_ends="null", zero="never", select=make.select)

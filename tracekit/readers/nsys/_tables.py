@@ -51,10 +51,23 @@ _HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")
 CALLS = ("Instances", "Num Calls", "Count", "Operations", "Calls")
 NAMES = ("Name", "Operation", "Range", "Event Name", "Event")
 INTEGERS = {
-    "GrdX": "grid_x", "GrdY": "grid_y", "GrdZ": "grid_z", "BlkX": "block_x", "BlkY": "block_y", "BlkZ": "block_z",
-    "Reg/Trd": "registers", "CorrId": "correlation", "CorrID": "correlation", "Ctx": "context", "Strm": "stream",
-    "Pid": "pid", "PID": "pid", "Tid": "tid", "TID": "tid", "DevId": "device",
-}  # fmt: skip
+    "GrdX": "grid_x",
+    "GrdY": "grid_y",
+    "GrdZ": "grid_z",
+    "BlkX": "block_x",
+    "BlkY": "block_y",
+    "BlkZ": "block_z",
+    "Reg/Trd": "registers",
+    "CorrId": "correlation",
+    "CorrID": "correlation",
+    "Ctx": "context",
+    "Strm": "stream",
+    "Pid": "pid",
+    "PID": "pid",
+    "Tid": "tid",
+    "TID": "tid",
+    "DevId": "device",
+}
 SIZES = {"StcSMem": "static_smem_bytes", "DymSMem": "dynamic_smem_bytes", "Bytes": "bytes"}
 _SMALL = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
 _SHAPES = {"GridXYZ": "grid", "BlockXYZ": "block"}
@@ -81,16 +94,30 @@ class Header:
 
 
 _SAME = {
-    "Projected Start": "Start", "Projected Duration": "Duration", "Kernel Start": "Start", "Kernel Dur": "Duration",
-    "Kernel Name": "Name", "Total Proj Time": "Total Time", "Range Instances": "Instances", "Proj Avg": "Avg",
-    "Proj Med": "Med", "Proj Min": "Min", "Proj Max": "Max", "Proj StdDev": "StdDev", "Kern Inst": "Instances",
-}  # fmt: skip
+    "Projected Start": "Start",
+    "Projected Duration": "Duration",
+    "Kernel Start": "Start",
+    "Kernel Dur": "Duration",
+    "Kernel Name": "Name",
+    "Total Proj Time": "Total Time",
+    "Range Instances": "Instances",
+    "Proj Avg": "Avg",
+    "Proj Med": "Med",
+    "Proj Min": "Min",
+    "Proj Max": "Max",
+    "Proj StdDev": "StdDev",
+    "Kern Inst": "Instances",
+}
 """Columns of nvtx_gpu_proj_trace, nvtx_gpu_proj_sum, cuda_kern_exec_trace and nvtx_kern_sum under the usual names."""
 _GUESS = (
-    ("Total Proj Time", "nvtx_gpu_proj_sum"), ("Kern Inst", "nvtx_kern_sum"), ("Range", "nvtx_sum"),
-    ("Instances", "cuda_gpu_kern_sum"), ("Num Calls", "api_sum"), ("Calls", "api_sum"),
+    ("Total Proj Time", "nvtx_gpu_proj_sum"),
+    ("Kern Inst", "nvtx_kern_sum"),
+    ("Range", "nvtx_sum"),
+    ("Instances", "cuda_gpu_kern_sum"),
+    ("Num Calls", "api_sum"),
+    ("Calls", "api_sum"),
     ("Operation", "cuda_gpu_mem_time_sum"),
-)  # fmt: skip
+)
 
 
 def header_of(cells: list[str], unit: str = "") -> Header | None:
@@ -121,9 +148,11 @@ def header_of(cells: list[str], unit: str = "") -> Header | None:
 
 
 _UNREAD = (
-    ("TAvg (", "cuda_kern_exec_sum"), ("Total HtoD Migration Size", "um_total_sum"), ("HtoD Migration Size", "um_sum"),
+    ("TAvg (", "cuda_kern_exec_sum"),
+    ("Total HtoD Migration Size", "um_total_sum"),
+    ("HtoD Migration Size", "um_sum"),
     ("CPU Instruction Address", "um_cpu_page_faults_sum"),
-)  # fmt: skip
+)
 
 
 def unread(line: str) -> str:
@@ -280,9 +309,18 @@ def total(header: Header, cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 _STATISTICS = {
-    "Total Time": "total", "Total": "total", "Avg": "avg", "Average": "avg", "Med": "median", "Median": "median",
-    "Min": "min", "Minimum": "min", "Max": "max", "Maximum": "max", "StdDev": "std",
-}  # fmt: skip
+    "Total Time": "total",
+    "Total": "total",
+    "Avg": "avg",
+    "Average": "avg",
+    "Med": "median",
+    "Median": "median",
+    "Min": "min",
+    "Minimum": "min",
+    "Max": "max",
+    "Maximum": "max",
+    "StdDev": "std",
+}
 
 
 def _statistic(row: dict[str, Any], args: dict[str, Any], header: Header, column: str, text: str, unit: str) -> None:

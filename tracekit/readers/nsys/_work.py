@@ -13,9 +13,7 @@ from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, code
 from tracekit.readers.sqlite.database import Block
 from tracekit.schema import Kind
 
-MEMORY = {
-    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static",
-}  # fmt: skip
+MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 """ENUM_CUDA_MEM_KIND: one less than CUPTI's and nvprof's numbers."""
 COPY_KINDS = cuda.COPY_KINDS | {11: "HtoD", 12: "DtoH", 13: "DtoD"}
 UNIFIED = (11, 12, 13)
@@ -23,10 +21,20 @@ MIGRATION = {1: "User prefetch", 2: "Page fault", 3: "Speculative prefetch", 4: 
 """ENUM_CUDA_UNIF_MEM_MIGRATION."""
 LAUNCH = {2: "cooperative, one device", 3: "cooperative, several devices"}
 KERNEL = (
-    "launchType", "cacheConfig", "localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted",
-    "sharedMemoryLimitConfig", "graphId", "clusterX", "clusterY", "clusterZ", "clusterSchedulingPolicy",
-    "maxPotentialClusterSize", "maxActiveClusters",
-)  # fmt: skip
+    "launchType",
+    "cacheConfig",
+    "localMemoryPerThread",
+    "localMemoryTotal",
+    "sharedMemoryExecuted",
+    "sharedMemoryLimitConfig",
+    "graphId",
+    "clusterX",
+    "clusterY",
+    "clusterZ",
+    "clusterSchedulingPolicy",
+    "maxPotentialClusterSize",
+    "maxActiveClusters",
+)
 
 
 def _placed(ctx: Context, block: Block, extras: list[Extra]) -> Columns:
@@ -88,9 +96,11 @@ def copies(ctx: Context, block: Block, devices: dict[tuple[int, int], int]) -> C
         *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
     ]
     return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMCPY, "name": "[CUDA memcpy]" if kinds is None else coded(kinds, copy_name),
-        "copy_kind": coded(kinds, COPY_KINDS.get), "bytes": block.columns.get("bytes"),
-    }  # fmt: skip
+        "kind": Kind.MEMCPY,
+        "name": "[CUDA memcpy]" if kinds is None else coded(kinds, copy_name),
+        "copy_kind": coded(kinds, COPY_KINDS.get),
+        "bytes": block.columns.get("bytes"),
+    }
 
 
 def copy_name(kind: int) -> str:
@@ -106,8 +116,10 @@ def memsets(ctx: Context, block: Block) -> Columns:
         Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
     ]
     return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMSET, "name": "[CUDA memset]", "bytes": block.columns.get("bytes"),
-    }  # fmt: skip
+        "kind": Kind.MEMSET,
+        "name": "[CUDA memset]",
+        "bytes": block.columns.get("bytes"),
+    }
 
 
 def synchronization(ctx: Context, block: Block) -> Columns:
@@ -126,8 +138,10 @@ def synchronization(ctx: Context, block: Block) -> Columns:
     extras.append(Extra("eventId", event, lambda number: number))
     extras.append(Extra("eventSyncId", cuda.below(block.columns.get("eventSyncId"), cuda.NO_ID)))
     return _placed(ctx, block, extras) | {
-        "kind": Kind.SYNC, "stream": stream, "name": coded(pa.array(2 * has_event + has_stream), _SYNC.__getitem__),
-    }  # fmt: skip
+        "kind": Kind.SYNC,
+        "stream": stream,
+        "name": coded(pa.array(2 * has_event + has_stream), _SYNC.__getitem__),
+    }
 
 
 _SYNC = {0: cuda.SYNC_NAMES[4], 1: cuda.SYNC_NAMES[3], 2: cuda.SYNC_NAMES[1], 3: cuda.SYNC_NAMES[2]}
@@ -141,10 +155,12 @@ def memory(ctx: Context, block: Block) -> Columns:
     freed = block.integers("memoryOperationType") == 1
     size = np.where(freed, -block.integers("bytes"), block.integers("bytes"))
     extras = [
-        Extra("address", block.columns.get("address")), Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
+        Extra("address", block.columns.get("address")),
+        Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
         Extra("name", block.columns.get("name")),
-    ]  # fmt: skip
+    ]
     return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMORY, "bytes": pa.array(size, mask=~block.valid("bytes")),
+        "kind": Kind.MEMORY,
+        "bytes": pa.array(size, mask=~block.valid("bytes")),
         "name": coded(pa.array(freed), lambda gone: "CUDA memory freed" if gone else "CUDA memory allocated"),
-    }  # fmt: skip
+    }

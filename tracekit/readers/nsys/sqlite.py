@@ -66,9 +66,15 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
 OVERHEAD = {
-    1: "Unknown", 2: "Driver compiler", 3: "Buffer flush", 4: "Instrumentation", 5: "Resource",
-    6: "Runtime triggered module loading", 7: "Lazy function loading", 8: "Command buffer full",
-}  # fmt: skip
+    1: "Unknown",
+    2: "Driver compiler",
+    3: "Buffer flush",
+    4: "Instrumentation",
+    5: "Resource",
+    6: "Runtime triggered module loading",
+    7: "Lazy function loading",
+    8: "Command buffer full",
+}
 """ENUM_CUPTI_OVERHEAD_TYPE, in the words of the reader of nvprof's databases."""
 RUNTIME_CLASS, DRIVER_CLASS = 0, 1
 """TRACE_PROCESS_EVENT_CUDA_RUNTIME and _DRIVER; 26 (CUDA_API) is either."""
@@ -138,9 +144,15 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
 
 
 _FACTS = (
-    "StringIds", "ThreadNames", "PROCESSES", "MPI_RANKS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA",
+    "StringIds",
+    "ThreadNames",
+    "PROCESSES",
+    "MPI_RANKS",
+    "TARGET_INFO_",
+    "META_DATA_",
+    "EXPORT_META_DATA",
     "ANALYSIS_DETAILS",
-)  # fmt: skip
+)
 
 
 def _plan(
@@ -249,10 +261,11 @@ def _counters(ctx: Context) -> Make:
         pairs = coded_pairs(kinds, metrics)
         found = [names.get(p) or names.get((None, p[1])) or f"metric {p[1]}" for p in pairs[1]]
         return {
-            "kind": Kind.COUNTER, "value": block.columns.get("value"),
+            "kind": Kind.COUNTER,
+            "value": block.columns.get("value"),
             "name": coded(pairs[0], lambda code: found[code]),
             "device": pa.array(kinds & 0xFF, mask=kinds < 0),
-        }  # fmt: skip
+        }
 
     return make
 

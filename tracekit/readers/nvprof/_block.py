@@ -78,11 +78,15 @@ def plan_for(table: OpenTable, *, careful: bool) -> FastPlan | None:
         pacsv.ReadOptions(column_names=padded, use_threads=False, block_size=1 << 20),
         pacsv.ParseOptions(delimiter=table.header.delimiter),
         pacsv.ConvertOptions(
-            column_types=types, include_columns=list(types), null_values=[""], strings_can_be_null=True,
-            decimal_point=table.decimal or ".", check_utf8=False,
+            column_types=types,
+            include_columns=list(types),
+            null_values=[""],
+            strings_can_be_null=True,
+            decimal_point=table.decimal or ".",
+            check_utf8=False,
         ),
         rest,
-    )  # fmt: skip
+    )
 
 
 class Block:
@@ -223,10 +227,15 @@ def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[
         own = pa.array(numbers, mask=~suffixed)
         correlation = own if correlation is None else pc.coalesce(correlation, own)
     columns |= {
-        "ts_ns": ts, "dur_ns": dur if no_duration is None else pa.array(dur, mask=no_duration),
-        "event_id": np.arange(line, line + count), "source": state.source, "pid": table.pid,
-        "context": block.ids("Context"), "stream": block.ids("Stream"), "correlation": correlation,
-    }  # fmt: skip
+        "ts_ns": ts,
+        "dur_ns": dur if no_duration is None else pa.array(dur, mask=no_duration),
+        "event_id": np.arange(line, line + count),
+        "source": state.source,
+        "pid": table.pid,
+        "context": block.ids("Context"),
+        "stream": block.ids("Stream"),
+        "correlation": correlation,
+    }
     batch = event_batch(count, columns)
     if not block.exact.any():
         return batch, []
@@ -234,9 +243,13 @@ def read_block(data: bytes, line: int, table: OpenTable, state: State) -> tuple[
 
 
 def _kinds(
-    block: Block, columns: dict[str, Any], names: pa.DictionaryArray, calls: Mask, launches: Mask,
+    block: Block,
+    columns: dict[str, Any],
+    names: pa.DictionaryArray,
+    calls: Mask,
+    launches: Mask,
     no_duration: Mask | None,
-) -> tuple[pa.DictionaryArray, pa.Array | None]:  # fmt: skip
+) -> tuple[pa.DictionaryArray, pa.Array | None]:
     """Fill kind and copy_kind. Return the names, of a launch that of the call alone, and the launched kernels."""
     texts: list[str] = names.dictionary.to_pylist()
     codes = names.indices.to_numpy()

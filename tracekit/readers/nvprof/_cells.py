@@ -193,14 +193,19 @@ def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
     line = text.strip()
     if torn:
         group = line.split(":")[0]
-        return line[:1].isdigit() or (header.columns[0] == "Type" and any(g.startswith(group) for g in _GROUPS)) or (
-            header.columns[0] == "Type" and group.startswith(_GROUPS)
-        )  # fmt: skip
+        return (
+            line[:1].isdigit()
+            or (header.columns[0] == "Type" and any(g.startswith(group) for g in _GROUPS))
+            or (header.columns[0] == "Type" and group.startswith(_GROUPS))
+        )
     if header.table is Table.TRACE:
         cells = re.split(r" +" if header.squeezed else r" {2,}", line)
         return len(cells) > 1 and bool(_TIME_CELL.match(cells[0]) and (cells[1] == "-" or _TIME_CELL.match(cells[1])))
-    return bool((_BEGUN_SUMMARY if header.table is Table.SUMMARY else _BEGUN_COUNTER).match(
-        line if header.table is Table.SUMMARY else text))  # fmt: skip
+    return bool(
+        (_BEGUN_SUMMARY if header.table is Table.SUMMARY else _BEGUN_COUNTER).match(
+            line if header.table is Table.SUMMARY else text
+        )
+    )
 
 
 def text_cells(text: str, header: Header) -> dict[str, str] | None:

@@ -163,10 +163,23 @@ def find_late_header(line: str) -> Header | None:
 
 _TRACE_COLUMNS = frozenset(
     (
-        "Start", "Duration", "Name", "Grid X", "Grid Size", "Block X", "Registers Per Thread", "Static SMem",
-        "Dynamic SMem", "Size", "Throughput", "Device", "Context", "Stream", "Correlation_ID",
+        "Start",
+        "Duration",
+        "Name",
+        "Grid X",
+        "Grid Size",
+        "Block X",
+        "Registers Per Thread",
+        "Static SMem",
+        "Dynamic SMem",
+        "Size",
+        "Throughput",
+        "Device",
+        "Context",
+        "Stream",
+        "Correlation_ID",
     )
-)  # fmt: skip
+)
 
 
 def _table(columns: list[str]) -> Table | None:

@@ -100,9 +100,16 @@ class _State:
         shown, raw = self.ctx.names.one(begun.name) if begun.name else (None, None)
         place = begun.place
         self.rows.add(
-            ts_ns=begun.ts, dur_ns=dur, event_id=begun.number, name=shown, raw_name=raw, kind=kind,
-            source=self.ctx.options.source, args=orjson.dumps(begun.args).decode() if begun.args else None, **place,
-        )  # fmt: skip
+            ts_ns=begun.ts,
+            dur_ns=dur,
+            event_id=begun.number,
+            name=shown,
+            raw_name=raw,
+            kind=kind,
+            source=self.ctx.options.source,
+            args=orjson.dumps(begun.args).decode() if begun.args else None,
+            **place,
+        )
         self.ctx.ledger.kept += 1
         self.ctx.ledger.events_out += 1
 

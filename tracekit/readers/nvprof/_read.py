@@ -61,22 +61,28 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
         seen = state.ledger.kept + state.ledger.filtered + sum(state.ledger.dropped.values())
         if state.ledger.ignored.get("header") and not seen:
             raise ParseError(
-                state.ledger.path, "", "a table header without rows",
+                state.ledger.path,
+                "",
+                "a table header without rows",
                 hint="nvprof writes its rows when the program ends: was it killed before?",
-            )  # fmt: skip
+            )
         strange = [s.strange for s in sessions.values() if s.strange is not None]
         if strange and not seen and not any(s.nothing for s in sessions.values()):
             raise ParseError(
-                state.ledger.path, f"line {min(strange)}", "a table that is not understood follows 'Profiling result:'",
+                state.ledger.path,
+                f"line {min(strange)}",
+                "a table that is not understood follows 'Profiling result:'",
                 hint="nvprof's own columns (Start, Duration, Name or Time(%), Time, Calls), divided by commas, "
                 "semicolons or tabs, are read: was the file changed or translated?",
-            )  # fmt: skip
+            )
         if not seen and "tables-not-read" not in state.ledger.notes:
             elsewhere = state.facts.get("result_file")
             state.ledger.note(
-                "no-rows", f"the file has no row: nvprof wrote what it recorded to {elsewhere}; read that file"
-                if elsewhere else "the file has no row: nvprof recorded nothing, or what it recorded was removed",
-            )  # fmt: skip
+                "no-rows",
+                f"the file has no row: nvprof wrote what it recorded to {elsewhere}; read that file"
+                if elsewhere
+                else "the file has no row: nvprof recorded nothing, or what it recorded was removed",
+            )
     finally:
         state.names.close()
 
@@ -116,8 +122,9 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
         rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
         if rank not in sessions:
             sessions[rank] = Session(state, rank)
-        sessions[rank].line(line[tag.end() :] if tag else line, block.line + index,
-                            torn=block.torn and index == len(lines) - 1)  # fmt: skip
+        sessions[rank].line(
+            line[tag.end() :] if tag else line, block.line + index, torn=block.torn and index == len(lines) - 1
+        )
     yield from state.take()
 
 

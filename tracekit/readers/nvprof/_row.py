@@ -52,12 +52,14 @@ _BLANKS = "'\u2019\u00a0\u2009\u202f"
 _UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
 _COMMA_GROUPS = re.compile(
     rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
-    rf"((?:\.\d*)?{_UNITS})$", re.ASCII,
-)  # fmt: skip
+    rf"((?:\.\d*)?{_UNITS})$",
+    re.ASCII,
+)
 _POINT_GROUPS = re.compile(
     rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{_BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
-    rf"((?:,\d*)?{_UNITS})$", re.ASCII,
-)  # fmt: skip
+    rf"((?:,\d*)?{_UNITS})$",
+    re.ASCII,
+)
 _SEPARATORS = re.compile(rf"[{_BLANKS},.]")
 
 
@@ -133,9 +135,11 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
     decimal = table.decimal
     name = cells.get("Name", "")
     row: dict[str, Any] = {
-        "ts_ns": time_ns(cells["Start"], table.unit("Start"), decimal), "event_id": line, "source": state.source,
+        "ts_ns": time_ns(cells["Start"], table.unit("Start"), decimal),
+        "event_id": line,
+        "source": state.source,
         "pid": table.pid,
-    }  # fmt: skip
+    }
     duration = cells["Duration"]
     if duration:
         row["dur_ns"] = time_ns(duration, table.unit("Duration"), decimal)

@@ -241,9 +241,11 @@ class Session:
                 return
             if lacking:
                 raise ParseError(
-                    self.state.path, f"line {number}", f"the header of the trace has no column {lacking[0]!r}",
+                    self.state.path,
+                    f"line {number}",
+                    f"the header of the trace has no column {lacking[0]!r}",
                     hint="export the trace again with all its columns: nvprof --csv --print-gpu-trace",
-                )  # fmt: skip
+                )
         unclear = len({r.pid for r in self.awaiting}) > 1
         run = self.awaiting.pop(0) if self.awaiting else self.run
         run = run or self._begin(None, None)
@@ -281,9 +283,11 @@ class Session:
         except RowError as err:
             if err.code == "no-unit" and not self.ledger.kept and table.units is None:
                 raise ParseError(
-                    self.state.path, f"line {number}", f"a row of units was expected under the header, but {err.text}",
+                    self.state.path,
+                    f"line {number}",
+                    f"a row of units was expected under the header, but {err.text}",
                     hint="nvprof writes it in the line below the header (ms,us,,,...): was it removed?",
-                ) from None  # fmt: skip
+                ) from None
             self._drop(err.code, number, err.text)
         return True
 
@@ -315,9 +319,11 @@ class Session:
         if last != "Name":
             cells[last] = ""
         self.ledger.note(
-            "unfinished-line", f"the last line has no end: its {last or 'name'} may be cut"
-            + ("" if last == "Name" else " and was left out"), where=f"line {number}",
-        )  # fmt: skip
+            "unfinished-line",
+            f"the last line has no end: its {last or 'name'} may be cut"
+            + ("" if last == "Name" else " and was left out"),
+            where=f"line {number}",
+        )
         return True
 
     def _keep(self, cells: dict[str, str], table: OpenTable, number: int) -> None:

@@ -15,14 +15,37 @@ from functools import lru_cache
 _DEVICE = r"(-|(?!\d)\S.{0,39}?)"
 _NUMBER = r"(\d+|-)"
 _CELLS = {
-    "Type": r"((?:GPU activities|API calls|Range|Open(?:ACC|MP)(?: \(\w+\))?):)?", "Time(%)": r"(\d+(?:\.\d+)?%?)",
-    "Time": r"(\S+)", "Calls": r"(\d+)", "Avg": r"(\S+)", "Min": r"(\S+)", "Max": r"(\S+)", "Start": r"(\S+)",
-    "Duration": r"(\S+)", "Grid Size": r"(\(\d+ \d+ \d+\)|-)", "Block Size": r"(\(\d+ \d+ \d+\)|-)", "Regs*": _NUMBER,
-    "SSMem*": r"(\S+)", "DSMem*": r"(\S+)", "Size": r"(\S+)", "Throughput": r"(\S+)", "SrcMemType": r"(\S+)",
-    "DstMemType": r"(\S+)", "Device": _DEVICE, "Context": _NUMBER, "Stream": _NUMBER, "Src Dev": _DEVICE,
-    "Src Ctx": _NUMBER, "Dst Dev": _DEVICE, "Dst Ctx": _NUMBER, "Unified Memory": r"(PC \S+|\S+)",
-    "Calls (host)": _NUMBER, "Calls (device)": _NUMBER, "Virtual Address": r"(\S+)", "Name": r"(?!\d)(\S.*)",
-}  # fmt: skip
+    "Type": r"((?:GPU activities|API calls|Range|Open(?:ACC|MP)(?: \(\w+\))?):)?",
+    "Time(%)": r"(\d+(?:\.\d+)?%?)",
+    "Time": r"(\S+)",
+    "Calls": r"(\d+)",
+    "Avg": r"(\S+)",
+    "Min": r"(\S+)",
+    "Max": r"(\S+)",
+    "Start": r"(\S+)",
+    "Duration": r"(\S+)",
+    "Grid Size": r"(\(\d+ \d+ \d+\)|-)",
+    "Block Size": r"(\(\d+ \d+ \d+\)|-)",
+    "Regs*": _NUMBER,
+    "SSMem*": r"(\S+)",
+    "DSMem*": r"(\S+)",
+    "Size": r"(\S+)",
+    "Throughput": r"(\S+)",
+    "SrcMemType": r"(\S+)",
+    "DstMemType": r"(\S+)",
+    "Device": _DEVICE,
+    "Context": _NUMBER,
+    "Stream": _NUMBER,
+    "Src Dev": _DEVICE,
+    "Src Ctx": _NUMBER,
+    "Dst Dev": _DEVICE,
+    "Dst Ctx": _NUMBER,
+    "Unified Memory": r"(PC \S+|\S+)",
+    "Calls (host)": _NUMBER,
+    "Calls (device)": _NUMBER,
+    "Virtual Address": r"(\S+)",
+    "Name": r"(?!\d)(\S.*)",
+}
 """Column of a trace or a summary -> form of its cells."""
 _TWO_WORDS = re.compile(
     r"Time ?\(%\)|Calls \((?:host|device)\)|(?:Grid|Block) Size|Unified Memory|Virtual Address"

@@ -80,10 +80,14 @@ def _summary(cells: Mapping[str, str], table: OpenTable, _state: State) -> list[
     if not calls:
         raise RowError("bad-number", "the row has no number of calls")
     row: dict[str, Any] = {
-        "section": kind, "name": name, "total_ns": total, "calls": sum(calls),
+        "section": kind,
+        "name": name,
+        "total_ns": total,
+        "calls": sum(calls),
         "avg_ns": _average_ns(cells.get("Avg", ""), table.unit("Avg"), table.decimal),
-        "min_ns": _time(cells, table, "Min"), "max_ns": _time(cells, table, "Max"),
-    }  # fmt: skip
+        "min_ns": _time(cells, table, "Min"),
+        "max_ns": _time(cells, table, "Max"),
+    }
     if kind == GPU:
         row["name"], _ = strip_suffix(name)
         row["kind"] = str(device_kind(name)[0])
@@ -110,10 +114,12 @@ def _counters(cells: Mapping[str, str], table: OpenTable, state: State) -> list[
     if cells.get("Metric Description"):
         args["description"] = cells["Metric Description"]
     row: dict[str, Any] = {
-        "section": "metrics" if is_metric else "events", "kind": str(Kind.KERNEL), "calls": calls,
+        "section": "metrics" if is_metric else "events",
+        "kind": str(Kind.KERNEL),
+        "calls": calls,
         "name": strip_suffix(cells.get("Kernel") or table.kernel)[0] or None,
         "device": state.device(cells.get("Device") or table.device),
-    }  # fmt: skip
+    }
     printed = {key: cells.get(key.title(), "") for key in ("min", "max", "avg", "total")}
     _values(row, args, printed, table.decimal)
     row["args"] = args
@@ -144,8 +150,10 @@ def _values(row: dict[str, Any], args: dict[str, Any], printed: Mapping[str, str
         if not all(u.removesuffix("/s") in BYTE_FACTOR for u in units) or len({u.endswith("/s") for u in units}) > 1:
             raise RowError("unlike-units", f"values of unlike units in one row: {', '.join(sorted(units))[:60]}")
         args["printed"] = {key: cell for key, cell in printed.items() if cell not in _ABSENT}
-        found = {k: (v * BYTE_FACTOR[u.removesuffix("/s")], "B" + u[u.find("/") :] if "/" in u else "B")
-                 for k, (v, u) in found.items()}  # fmt: skip
+        found = {
+            k: (v * BYTE_FACTOR[u.removesuffix("/s")], "B" + u[u.find("/") :] if "/" in u else "B")
+            for k, (v, u) in found.items()
+        }
         units = {unit for _, unit in found.values()}
     for key in ("min", "max", "avg"):
         if key in found:
@@ -182,9 +190,12 @@ def _per_call(cells: Mapping[str, str], table: OpenTable, state: State) -> list[
         if correlation is not None:
             args.setdefault("correlation_id", str(correlation))
         row: dict[str, Any] = {
-            "section": "counters of each call", "kind": str(Kind.KERNEL), "calls": 1, "name": name,
+            "section": "counters of each call",
+            "kind": str(Kind.KERNEL),
+            "calls": 1,
+            "name": name,
             "device": state.device(cells["Device"]),
-        }  # fmt: skip
+        }
         cell = cells[column] + table.unit(column)
         _values(row, args, {"min": cell, "max": cell, "avg": cell}, table.decimal)
         row["args"] = args
@@ -211,10 +222,14 @@ def _unified(cells: Mapping[str, str], table: OpenTable, state: State) -> list[d
         state.ledger.note("no-total-time", NO_TOTAL_TIME)
         cells = {**cells, "Total Time": ""}
     row: dict[str, Any] = {
-        "section": "Unified Memory", "name": name, "calls": whole(count, table.decimal, 1 << 62),
-        "kind": str(Kind.MEMCPY if " To " in name else Kind.OVERHEAD), "args": args,
-        "device": state.device(cells.get("Device") or table.device), "total_ns": _time(cells, table, "Total Time"),
-    }  # fmt: skip
+        "section": "Unified Memory",
+        "name": name,
+        "calls": whole(count, table.decimal, 1 << 62),
+        "kind": str(Kind.MEMCPY if " To " in name else Kind.OVERHEAD),
+        "args": args,
+        "device": state.device(cells.get("Device") or table.device),
+        "total_ns": _time(cells, table, "Total Time"),
+    }
     for column, target in (("Min Size", "value_min"), ("Max Size", "value_max"), ("Avg Size", "value_avg")):
         cell = cells.get(column, "")
         if cell not in _ABSENT:

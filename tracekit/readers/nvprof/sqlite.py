@@ -68,15 +68,26 @@ FACTS = frozenset({"StringTable", "Version", *(PREFIX + name for name in ("DEVIC
 MEMORY = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static", 7: "Managed Static"}
 """CUpti_ActivityMemoryKind; one more than Nsight Systems' numbers."""
 OVERHEAD = {
-    1: "Driver compiler", 1 << 16: "Buffer flush", 2 << 16: "Instrumentation", 3 << 16: "Resource",
-    4 << 16: "Runtime triggered module loading", 5 << 16: "Lazy function loading", 6 << 16: "Command buffer full",
-    7 << 16: "Activity buffer request", 8 << 16: "UVM activity init",
-}  # fmt: skip
+    1: "Driver compiler",
+    1 << 16: "Buffer flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime triggered module loading",
+    5 << 16: "Lazy function loading",
+    6 << 16: "Command buffer full",
+    7 << 16: "Activity buffer request",
+    8 << 16: "UVM activity init",
+}
 UNIFIED = {
-    1: "[Unified Memory Memcpy HtoD]", 2: "[Unified Memory Memcpy DtoH]", 3: "[Unified Memory CPU page faults]",
-    4: "[Unified Memory GPU page faults]", 5: "[Unified Memory thrashing]", 6: "[Unified Memory throttling]",
-    7: "[Unified Memory remote mapping]", 8: "[Unified Memory Memcpy DtoD]",
-}  # fmt: skip
+    1: "[Unified Memory Memcpy HtoD]",
+    2: "[Unified Memory Memcpy DtoH]",
+    3: "[Unified Memory CPU page faults]",
+    4: "[Unified Memory GPU page faults]",
+    5: "[Unified Memory thrashing]",
+    6: "[Unified Memory throttling]",
+    7: "[Unified Memory remote mapping]",
+    8: "[Unified Memory Memcpy DtoD]",
+}
 UNIFIED_COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD"}
 NONE = "-- null --"
 """Row 0 of StringTable."""
@@ -147,11 +158,23 @@ def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]
 
 
 _KERNEL_EXTRAS = (
-    "localMemoryPerThread", "localMemoryTotal", "sharedMemoryConfig", "partitionedGlobalCacheRequested",
-    "partitionedGlobalCacheExecuted", "queued", "submitted", "launchType", "isSharedMemoryCarveoutRequested",
-    "sharedMemoryCarveoutRequested", "sharedMemoryExecuted", "graphNodeId", "parentGridId", "parentBlockX",
-    "parentBlockY", "parentBlockZ",
-)  # fmt: skip
+    "localMemoryPerThread",
+    "localMemoryTotal",
+    "sharedMemoryConfig",
+    "partitionedGlobalCacheRequested",
+    "partitionedGlobalCacheExecuted",
+    "queued",
+    "submitted",
+    "launchType",
+    "isSharedMemoryCarveoutRequested",
+    "sharedMemoryCarveoutRequested",
+    "sharedMemoryExecuted",
+    "graphNodeId",
+    "parentGridId",
+    "parentBlockX",
+    "parentBlockY",
+    "parentBlockZ",
+)
 
 
 def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
@@ -170,10 +193,13 @@ def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
         *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
     ]
     columns = {
-        "kind": Kind.MEMCPY, "pid": pid, "bytes": block.columns.get("bytes"), "args": args_of(block.count, extras),
+        "kind": Kind.MEMCPY,
+        "pid": pid,
+        "bytes": block.columns.get("bytes"),
+        "args": args_of(block.count, extras),
         "name": coded(kinds, copy_name) if kinds is not None else "[CUDA memcpy]",
         "copy_kind": coded(kinds, cuda.COPY_KINDS.get),
-    }  # fmt: skip
+    }
     return columns | _work(ctx, block)
 
 
@@ -189,9 +215,12 @@ def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
         Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
     ]
     columns = {
-        "kind": Kind.MEMSET, "name": "[CUDA memset]", "pid": pid, "bytes": block.columns.get("bytes"),
+        "kind": Kind.MEMSET,
+        "name": "[CUDA memset]",
+        "pid": pid,
+        "bytes": block.columns.get("bytes"),
         "args": args_of(block.count, extras),
-    }  # fmt: skip
+    }
     return columns | _work(ctx, block)
 
 
@@ -242,10 +271,11 @@ def _synchronization(ctx: Context, block: Block, pid: int | None) -> Columns:
     kinds = block.columns.get("type")
     event = cuda.below(block.columns.get("cudaEventId"), cuda.NO_ID)
     columns = cuda.place(ctx, block) | {
-        "kind": Kind.SYNC, "pid": pid,
+        "kind": Kind.SYNC,
+        "pid": pid,
         "name": None if kinds is None else coded(kinds, lambda kind: cuda.SYNC_NAMES.get(kind, f"Sync {kind}")),
         "args": args_of(block.count, [Extra("cudaEventId", event)]),
-    }  # fmt: skip
+    }
     columns["stream"] = cuda.below(block.columns.get("streamId"), cuda.NO_ID)
     return columns
 
@@ -269,10 +299,11 @@ def _unified(block: Block) -> Columns:
             block.count,
             [
                 Extra("unified_memory", pa.array(copies), lambda copy: True if copy else None),
-                Extra("count", counted), Extra("address", block.columns.get("address")),
+                Extra("count", counted),
+                Extra("address", block.columns.get("address")),
             ],
         ),
-    }  # fmt: skip
+    }
 
 
 def _string(ctx: Context, number: int) -> str | None:

@@ -26,13 +26,24 @@ from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS
 
 PEERS = {
-    "srcDeviceId": "src_device", "srcContextId": "src_context", "dstDeviceId": "dst_device",
+    "srcDeviceId": "src_device",
+    "srcContextId": "src_context",
+    "dstDeviceId": "dst_device",
     "dstContextId": "dst_context",
-}  # fmt: skip
+}
 """Columns of the two ends of a copy between devices, and their names in args."""
 COPY_KINDS = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
-}  # fmt: skip
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
 SYNC_NAMES = {1: "Event sync", 2: "Stream wait sync", 3: "Stream sync", 4: "Context sync"}
 NO_ID = 0xFFFFFFFF
 """CUPTI_SYNCHRONIZATION_INVALID_VALUE: no stream, no event."""
@@ -44,9 +55,14 @@ _DRIVER = re.compile(r"cu[A-Z]")
 _INT32 = (1 << 31) - 1
 
 GRID = {
-    "grid_x": "gridX", "grid_y": "gridY", "grid_z": "gridZ", "block_x": "blockX", "block_y": "blockY",
-    "block_z": "blockZ", "registers": "registersPerThread",
-}  # fmt: skip
+    "grid_x": "gridX",
+    "grid_y": "gridY",
+    "grid_z": "gridZ",
+    "block_x": "blockX",
+    "block_y": "blockY",
+    "block_z": "blockZ",
+    "registers": "registersPerThread",
+}
 INT = Cell.INTEGER
 
 
@@ -85,10 +101,17 @@ Select = Callable[[Block], Mask | None]
 
 
 def events(
-    ctx: Context, table: str, wanted: Mapping[str, Cell], make: Make,
-    *, start: str = "start", end: str | None = "end", open_ends: str = "", zero: str = "both",
+    ctx: Context,
+    table: str,
+    wanted: Mapping[str, Cell],
+    make: Make,
+    *,
+    start: str = "start",
+    end: str | None = "end",
+    open_ends: str = "",
+    zero: str = "both",
     select: Select | None = None,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
+) -> Iterator[pa.RecordBatch]:
     """Give the events of a table; rows without good times are dropped, each with its reason.
 
     end: None where the rows are moments. open_ends: "null": a null end is a range that did not end; "zero": an end of 0
@@ -227,9 +250,11 @@ def shape(ctx: Context, block: Block) -> Columns:
 def place(ctx: Context, block: Block) -> Columns:
     """Return device, context, stream and correlation of device work."""
     return {
-        "device": int32(ctx, block, "deviceId"), "context": block.columns.get("contextId"),
-        "stream": block.columns.get("streamId"), "correlation": above_zero(block.columns.get("correlationId")),
-    }  # fmt: skip
+        "device": int32(ctx, block, "deviceId"),
+        "context": block.columns.get("contextId"),
+        "stream": block.columns.get("streamId"),
+        "correlation": above_zero(block.columns.get("correlationId")),
+    }
 
 
 def call_name(text: str) -> str:

@@ -282,8 +282,11 @@ def _checked(column: pa.Array, kind: Kind) -> pa.Array:
 
 
 _TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.INTEGER: (int,), Kind.REAL: (int, float), Kind.TEXT: (str,), Kind.HEX: (str,),
-}  # fmt: skip
+    Kind.INTEGER: (int,),
+    Kind.REAL: (int, float),
+    Kind.TEXT: (str,),
+    Kind.HEX: (str,),
+}
 _ARROW = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64(), Kind.TEXT: pa.string(), Kind.HEX: pa.string()}
 
 
