@@ -210,7 +210,7 @@ def test_decimal_commas_in_quotes_are_read_where_the_column_agrees(tmp_path: Pat
     ],
 )
 def test_a_table_that_is_not_understood_is_an_error(table: str, tmp_path: Path) -> None:
-    with pytest.raises(ParseError, match=r"line 4.*a table that is not understood follows") as caught:
+    with pytest.raises(ParseError, match=r"line 4.*a table with unknown columns follows") as caught:
         read(tmp_path, PREAMBLE + table)
     assert caught.value.hint
 

@@ -17,7 +17,7 @@ from support import corpus, sample
 
 import tracekit
 from tracekit.errors import ParseError
-from tracekit.readers.nvprof._table import cut_cells
+from tracekit.readers.nvprof._text_tables import cut_cells
 
 EXPECTED: dict[str, Any] = json.loads(sample("expected.json").read_text("utf-8"))
 TEXT_SAMPLES = [n for n in EXPECTED if n.startswith("nvprof-text/")]

@@ -1,4 +1,4 @@
-"""Databases as columns: both ways give the same blocks, odd cells cost themselves, damage is told."""
+"""Databases as columns: both ways return the same blocks, an odd cell costs only itself, damage is reported."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from tracekit.errors import ParseError
 from tracekit.readers.source import open_source
-from tracekit.readers.sqlite.database import Block, Database, Kind
+from tracekit.readers.sqlite.database import Block, CellType, Database
 from tracekit.trace import Ledger
 
-COLUMNS = {"a": Kind.INTEGER, "r": Kind.REAL, "t": Kind.TEXT, "b": Kind.HEX, "gone": Kind.INTEGER}
+COLUMNS = {"a": CellType.INTEGER, "r": CellType.REAL, "t": CellType.TEXT, "b": CellType.HEX, "gone": CellType.INTEGER}
 
 
 def made(path: Path, rows: list[tuple[Any, ...]], *, script: str = "create table x(a, r, t, b)") -> Path:
@@ -43,7 +43,7 @@ def test_blocks_hold_the_rows_in_their_order_without_the_columns_that_are_not_th
     found, ledger = blocks(made(tmp_path / "x.db", ROWS))
     assert [(b.first, b.count) for b in found] == [(1, 4), (5, 4), (9, 2)]
     assert cells(found) == [(i, i / 4, f"text {i}", f"{i:02X}") for i in range(10)]
-    assert "gone" not in found[0]
+    assert "gone" not in found[0].columns
     assert not ledger.notes
 
 
@@ -159,6 +159,6 @@ def test_names_with_quotes_and_keywords_are_columns_like_others(tmp_path: Path) 
     db.executescript('create table "odd ""table"(a, "end", "a""b"); insert into "odd ""table" values (1, 2, 3);')
     db.close()
     with open_source(str(path)) as source, Database(source, Ledger()) as opened:
-        (block,) = opened.blocks('odd "table', {"end": Kind.INTEGER, 'a"b': Kind.INTEGER})
+        (block,) = opened.blocks('odd "table', {"end": CellType.INTEGER, 'a"b': CellType.INTEGER})
         assert (block.integers("end").tolist(), block.integers('a"b').tolist()) == ([2], [3])
         assert opened.count('odd "table') == 1

@@ -1,5 +1,5 @@
-"""Facts of Nsight Systems' exports: tool, command, clock, machines, names of devices, processes, threads, streams;
-ranks of processes; what the profiler itself warned of.
+"""Facts in Nsight Systems' exports: tool, command, clock, machines, ranks, warnings of the profiler, names of devices,
+processes, threads and streams.
 """
 
 from __future__ import annotations
@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrow import Column, pc
 from tracekit.options import OptionSpec
-from tracekit.readers.nsys._strings import BITS, process_number, string
+from tracekit.readers.nsys._codes import BITS
+from tracekit.readers.nsys._strings import process_number, string
 from tracekit.readers.sqlite.cupti import Context
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
@@ -31,27 +31,26 @@ OSRT = OptionSpec("osrt", bool, False, "Read the calls of the OS runtime too. Th
 
 
 def table_named(ctx: Context, name: str) -> str | None:
-    """Return the table of that name, or of its newest version (NAME_V2, NAME_V3 ...) that has rows; None: not there."""
+    """Return the table of that name, or its newest version (NAME_V2, NAME_V3 ...) with rows; None if there is none."""
     form = re.compile(re.escape(name) + r"(?:_V(\d{1,3}))?")
-    found = [(int(m[1] or 1), t) for t in ctx.db.tables if (m := form.fullmatch(t))]
-    found.sort(reverse=True)
-    filled = [t for _, t in found if len(found) == 1 or ctx.db.count(t)]
+    versions = sorted(((int(m[1] or 1), t) for t in ctx.db.tables if (m := form.fullmatch(t))), reverse=True)
+    filled = [t for _, t in versions if len(versions) == 1 or ctx.db.count(t)]
     if len(filled) > 1:
         ctx.ledger.note(
-            "several-versions", f"of several versions of a table the newest was read: {filled[0]}", where=filled[0]
+            "several-versions", f"a table has several versions: the newest was read, {filled[0]}", where=filled[0]
         )
-    return filled[0] if filled else found[0][1] if found else None
+    return filled[0] if filled else versions[0][1] if versions else None
 
 
-def facts_of(ctx: Context) -> dict[str, Any]:
-    """Put clock, devices and streams into the run; return the facts of the source."""
+def facts_of(ctx: Context) -> dict[str, object]:
+    """Add clock, devices and streams to the run, and return the facts of the source."""
     db, run, source = ctx.db, ctx.run, ctx.options.source
     meta: dict[str, str] = {}
     for table in ("EXPORT_META_DATA", "META_DATA_EXPORT", "META_DATA_CAPTURE"):
         for name, value in db.small(table, "name", "value"):
             if isinstance(name, str) and isinstance(value, str):
                 meta.setdefault(name, value)
-    facts: dict[str, Any] = {"tool": "Nsight Systems"}
+    facts: dict[str, object] = {"tool": "Nsight Systems"}
     facts |= {key: meta[name] for key, name in _META.items() if meta.get(name)}
     if command := _command(meta):
         facts["command"] = command
@@ -63,9 +62,9 @@ def facts_of(ctx: Context) -> dict[str, Any]:
         if isinstance(device, int) and name:
             run.devices[(source, device)] = str(name)
         if isinstance(device, int) and isinstance(count, int):
-            # Kineto's words, so that views ask one question of all formats.
-            found = {"id": device, "name": name, "numSms": count, "computeMajor": major}
-            properties.append({key: value for key, value in found.items() if isinstance(value, int | str)})
+            # Kineto's keys, so that views read one form.
+            device_facts = {"id": device, "name": name, "numSms": count, "computeMajor": major}
+            properties.append({key: value for key, value in device_facts.items() if isinstance(value, int | str)})
     if properties:
         facts["deviceProperties"] = properties
     for table, column in (("PROCESSES", "globalPid"), ("TARGET_INFO_SYSTEM_ENV", "globalVid")):
@@ -78,97 +77,100 @@ def facts_of(ctx: Context) -> dict[str, Any]:
     defaults += db.small("TARGET_INFO_CUDA_CONTEXT_INFO", "processId", "deviceId", "nullStreamId")
     for process, device, stream in defaults:
         if isinstance(device, int) and isinstance(stream, int):
-            run.streams[(source, devices.get((process, device), device), stream)] = "default"
+            number = devices.get((process, device), device) if isinstance(process, int) else device
+            run.streams[(source, number, stream)] = "default"
     return facts
 
 
 _WARNING, _ERROR = 2, 3
 """ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
 _LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
-_TOLD = 5
+_MAX_WARNINGS = 5
 
 
 def _warnings(ctx: Context) -> None:
+    levels: dict[object, str] = {_WARNING: "Warning", _ERROR: "Error"}
     rows = ctx.db.small("DIAGNOSTIC_EVENT", "severity", "text")
-    levels = {_WARNING: "Warning", _ERROR: "Error"}
-    tell_warnings(ctx.ledger, [(levels.get(level, ""), text) for level, text in rows if isinstance(text, str)])
+    note_warnings(ctx.ledger, [(levels.get(level, ""), text) for level, text in rows if isinstance(text, str)])
 
 
-def tell_warnings(ledger: Ledger, said: Iterable[tuple[str, str]]) -> None:
-    """Note the errors of the profiler and its warnings that records may be missing, each text once.
+def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
+    """Note the errors of the profiler, and its warnings about missing records. Each text is noted once.
 
-    said: level ("Warning" and "Error" count) and text.
+    messages: pairs of level ("Warning" and "Error" count) and text.
     """
-    texts = [text for level, text in said if level == "Error" or (level == "Warning" and _LOSS.search(text))]
+    texts = [text for level, text in messages if level == "Error" or (level == "Warning" and _LOSS.search(text))]
     distinct = list(dict.fromkeys(" ".join(text.split())[:300] for text in texts))
-    for number, text in enumerate(distinct[:_TOLD], 1):
+    for number, text in enumerate(distinct[:_MAX_WARNINGS], 1):
         ledger.note(f"profiler-warning-{number}", f"Nsight Systems itself warned: {text}")
-    if len(distinct) > _TOLD:
-        more = f"Nsight Systems itself warned of {len(distinct) - _TOLD} more things: see its diagnostics"
+    if len(distinct) > _MAX_WARNINGS:
+        more = f"Nsight Systems itself warned of {len(distinct) - _MAX_WARNINGS} more things: see its diagnostics"
         ledger.note("profiler-warnings", more)
 
 
 def ranks_of(ctx: Context) -> dict[int, int]:
-    """Return the MPI rank of each process, of those that have one."""
-    found: dict[int, set[int]] = {}
+    """Return the MPI rank of each process that has one."""
+    ranks_by_process: dict[int, set[int]] = {}
     for number, rank in ctx.db.small("MPI_RANKS", "globalTid", "rank"):
         if isinstance(number, int) and isinstance(rank, int) and 0 <= rank < 1 << 31:
-            found.setdefault(process_number(ctx, number), set()).add(rank)
-    return {process: ranks.pop() for process, ranks in found.items() if len(ranks) == 1}
+            ranks_by_process.setdefault(process_number(ctx, number), set()).add(rank)
+    return {process: ranks.pop() for process, ranks in ranks_by_process.items() if len(ranks) == 1}
 
 
 def devices_of(ctx: Context) -> dict[tuple[int, int], int]:
-    """Return the GPU (id of TARGET_INFO_GPU) of a process's CUDA device, where the process numbers it otherwise.
+    """Return the GPU (id of TARGET_INFO_GPU) of (process, CUDA device), if the process has another number for it.
 
-    deviceId is the number that the process itself has for a device: with CUDA_VISIBLE_DEVICES each process of a job may
-    call another GPU 0. TARGET_INFO_CUDA_DEVICE (2023 and later) tells which is which.
+    deviceId is the number that the process has for a device. With CUDA_VISIBLE_DEVICES, GPU 0 of one process may be
+    another device than GPU 0 of the next. TARGET_INFO_CUDA_DEVICE (2023 and later) has both numbers.
     """
-    if len(ctx.machines) > 1:  # its pid does not say of which machine
+    if len(ctx.machines) > 1:  # a pid does not name its machine
         return {}
-    found: dict[tuple[int, int], set[int]] = {}
-    for process, device, gpu in ctx.db.small("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId"):
-        if all(isinstance(n, int) and 0 <= n < _MOST for n in (process, device, gpu)):
-            found.setdefault((process, device), set()).add(gpu)
-    return {pair: gpus.pop() for pair, gpus in found.items() if len(gpus) == 1 and pair[1] not in gpus}
+    gpus_of: dict[tuple[int, int], set[int]] = {}
+    for row in ctx.db.small("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId"):
+        numbers = [n for n in row if isinstance(n, int) and 0 <= n < _MOST]
+        if len(numbers) == 3:
+            process, device, gpu = numbers
+            gpus_of.setdefault((process, device), set()).add(gpu)
+    return {pair: gpus.pop() for pair, gpus in gpus_of.items() if len(gpus) == 1 and pair[1] not in gpus}
 
 
 _MOST = 1 << 30
 
 
-def looked_up(batches: Iterator[pa.RecordBatch], tables: Lookup) -> Iterator[pa.RecordBatch]:
-    """Give the events with the ranks of their processes, and with the numbers that the machine has for devices."""
-    for batch in batches:
-        if tables.devices:
-            gpus = machine_numbers(batch.column("pid"), batch.column("device"), tables.devices)
-            batch = _with(batch, "device", gpus)
-        if tables.ranks:
-            batch = _with(batch, "rank", _taken(batch.column("pid").cast(pa.int64()), tables.ranks))
-        yield batch
-
-
-def machine_numbers(pid: pa.Array, device: pa.Array, devices: dict[tuple[int, int], int]) -> pa.Array:
-    """Return the numbers that the machine has for the devices of processes, int64, as `devices_of` tells them."""
-    pid, device = pid.cast(pa.int64()), device.cast(pa.int64())
-    pairs = {(process << 30) + number: gpu for (process, number), gpu in devices.items()}
-    return pc.coalesce(_taken(pc.add(pc.shift_left(pid, 30), device), pairs).cast(pa.int64()), device)
-
-
-def _taken(keys: pa.Array, values: dict[int, int]) -> pa.Array:
-    found = pc.index_in(keys, value_set=pa.array(list(values), pa.int64()), skip_nulls=True)
-    return pa.array(np.array(list(values.values()), np.int32)).take(found)
-
-
-def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
-    at = batch.schema.get_field_index(name)
-    return batch.set_column(at, batch.schema.field(at), column.cast(batch.schema.field(at).type))
-
-
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """What an event's process tells: its rank, and which GPU its devices are."""
+class ProcessFacts:
+    """Facts that follow from the process of an event. ranks: by process. devices: GPU by process and CUDA device."""
 
     ranks: dict[int, int]
     devices: dict[tuple[int, int], int]
+
+
+def with_process_facts(batches: Iterator[pa.RecordBatch], known: ProcessFacts) -> Iterator[pa.RecordBatch]:
+    """Yield the events with the ranks of their processes, and with the machine's numbers of the devices."""
+    for batch in batches:
+        if known.devices:
+            gpus = machine_numbers(batch.column("pid"), batch.column("device"), known.devices)
+            batch = _with(batch, "device", gpus)
+        if known.ranks:
+            batch = _with(batch, "rank", _mapped(batch.column("pid").cast(pa.int64()), known.ranks))
+        yield batch
+
+
+def machine_numbers(pid: Column, device: Column, devices: dict[tuple[int, int], int]) -> Column:
+    """Return the numbers that the machine has for the devices of processes, int64. devices: as in `devices_of`."""
+    pid, device = pid.cast(pa.int64()), device.cast(pa.int64())
+    pairs = {(process << 30) + number: gpu for (process, number), gpu in devices.items()}
+    return pc.coalesce(_mapped(pc.add(pc.shift_left(pid, 30), device), pairs).cast(pa.int64()), device)
+
+
+def _mapped(keys: Column, values: dict[int, int]) -> Column:
+    places = pc.index_in(keys, value_set=arrow.array(list(values), pa.int64()), skip_nulls=True)
+    return arrow.array(list(values.values()), pa.int32()).take(places)
+
+
+def _with(batch: pa.RecordBatch, name: str, column: Column) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), column.cast(batch.schema.field(at).type))
 
 
 def _command(meta: dict[str, str]) -> str:
@@ -187,13 +189,12 @@ def _origin(ctx: Context, meta: dict[str, str]) -> int | None:
     if meta.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
         return -moved
     rows = ctx.db.small("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", limit=1)
-    if not rows or not isinstance(rows[0][0], int) or not 0 < rows[0][0] < MAX_NS:
-        return None
-    return rows[0][0] - moved
+    start = rows[0][0] if rows else None
+    return start - moved if isinstance(start, int) and 0 < start < MAX_NS else None
 
 
 def named_threads(ctx: Context) -> None:
-    """Put the names of those processes and threads into the run that rows name: the export lists the whole machine."""
+    """Add the names of processes and threads to the run, only of those in rows: the export lists the whole machine."""
     run, source = ctx.run, ctx.options.source
     processes = {number & ~BITS for number in ctx.seen}
     for number, name in ctx.db.small("PROCESSES", "globalPid", "name"):

@@ -1,40 +1,38 @@
-"""Objects of Nsight Systems' JSON lines to rows of EVENTS: 64-bit numbers are texts, names are places in an array."""
+"""Rows of EVENTS from objects in Nsight Systems' JSON lines. 64-bit numbers are texts, names are places in an array."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import orjson
 
 from tracekit.readers.names import Demangler
-from tracekit.readers.sqlite.cupti import COPY_KINDS as CUPTI_COPIES
-from tracekit.readers.sqlite.cupti import NO_ID, SYNC_NAMES, call_kind, call_name
+from tracekit.readers.nsys._codes import (
+    BITS,
+    COPY_KINDS,
+    DOMAIN,
+    MARK,
+    MEMORY,
+    START_END,
+    THREAD,
+    UNIFIED,
+    color,
+    copy_name,
+)
+from tracekit.readers.sqlite.cupti import GRID, NO_ID, SYNC_NAMES, call_kind, call_name
 from tracekit.schema import Kind
 from tracekit.units import MAX_NS
 
-BITS = 0xFFFFFF
-CATEGORY, MARK, THREAD, PUSH_POP, START_END, DOMAIN = 33, 34, 39, 59, 60, 75
-MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
-COPY_KINDS = CUPTI_COPIES | {11: "HtoD", 12: "DtoH", 13: "DtoD"}
-SHAPE = {
-    "gridX": "grid_x",
-    "gridY": "grid_y",
-    "gridZ": "grid_z",
-    "blockX": "block_x",
-    "blockY": "block_y",
-    "blockZ": "block_z",
-    "registersPerThread": "registers",
-}
 SMEM = {"staticSharedMemory": "static_smem_bytes", "dynamicSharedMemory": "dynamic_smem_bytes"}
 _INT = re.compile(r"-?\d{1,20}", re.ASCII)
 _DROPPED = ("gridId",)
 _NOTHING = {"returnValue": 0, "returnValue32": 0, "greenContextId": 0, "eventId": NO_ID, "eventSyncId": NO_ID}
-"""Numbers that say that there is none: a call that succeeded, no green context, no event."""
+"""Members with these numbers are left out: a call that succeeded, no green context, no event."""
 
-Members = dict[str, Any]
+Members: TypeAlias = dict[str, object]
 
 
 class ObjectError(Exception):
@@ -43,11 +41,13 @@ class ObjectError(Exception):
 
 @dataclass(slots=True)
 class Tables:
-    """What other lines say: texts by place (of an array, or each with its number), domains by (process, number),
-    categories by (process, domain, number), names of threads and processes, level and text of warnings.
+    """Texts and names from other lines.
+
+    texts: by place. separate: texts of lines of their own, by number. domains: by (process, number). categories: by
+    (process, domain, number). threads: by global id. processes: by pid. warnings: level and text.
     """
 
-    texts: list[Any] | None = None
+    texts: list[object] | None = None
     separate: dict[int, str] = field(default_factory=dict)
     domains: dict[tuple[int, int], str] = field(default_factory=dict)
     categories: dict[tuple[int, int, int], str] = field(default_factory=dict)
@@ -56,33 +56,35 @@ class Tables:
     warnings: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, line: Members) -> None:
-        """Take a line of texts, of a process's name, or of what the profiler says; another says nothing."""
-        if isinstance(line.get("data"), list) and "Type" not in line:
-            self.texts = line["data"]
+        """Take texts, the name of a process or a warning from a line; other lines have none."""
+        data, message, named = line.get("data"), line.get("DiagnosticEvent"), line.get("CommEvent")
+        if isinstance(data, list) and "Type" not in line:
+            self.texts = data
         elif line.get("type") == "String":
             number, value = integer(line.get("id")), line.get("value")
             if number is not None and isinstance(value, str):
                 self.separate[number] = value
-        elif isinstance(said := line.get("DiagnosticEvent"), dict):
-            if isinstance(said.get("Level"), str) and isinstance(said.get("Text"), str):
-                self.warnings.append((said["Level"], said["Text"]))
-        elif isinstance(named := line.get("CommEvent"), dict):
+        elif isinstance(message, dict):
+            level, text = message.get("Level"), message.get("Text")
+            if isinstance(level, str) and isinstance(text, str):
+                self.warnings.append((level, text))
+        elif isinstance(named, dict):
             process, name = integer(named.get("GlobalPid")), named.get("Commname")
             if process is not None and isinstance(name, str) and name and not name.isdigit():
                 self.processes.setdefault(process >> 24 & BITS, name)
 
-    def text(self, place: Any) -> str | None:
+    def text(self, place: object) -> str | None:
         """Return the text at a place, None when there is none."""
         number = integer(place)
         if number is None:
             return None
         if self.texts is None or not 0 <= number < len(self.texts):
             return self.separate.get(number) or None
-        found = self.texts[number]
-        return found if isinstance(found, str) and found else None
+        text = self.texts[number]
+        return text if isinstance(text, str) and text else None
 
     def define(self, kind: int, members: Members) -> None:
-        """Take a definition: a domain, a category, a thread's name."""
+        """Add the name of a domain, a category or a thread."""
         label = members.get("Text") or self.text(members.get("TextId"))
         thread = integer(members.get("GlobalTid")) or 0
         if not isinstance(label, str) or not label:
@@ -96,8 +98,8 @@ class Tables:
             self.categories[(thread >> 24, domain, category)] = label
 
 
-def integer(value: Any) -> int | None:
-    """Return a number that may be written as a text; None for all else, and for what exceeds 64 bits."""
+def integer(value: object) -> int | None:
+    """Return a number, which may be written as a text; None for other values and beyond 64 bits."""
     if isinstance(value, str) and _INT.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
@@ -106,7 +108,7 @@ def integer(value: Any) -> int | None:
 
 
 def _take(members: Members, key: str, limit: int = 1 << 63) -> int | None:
-    """Take a number out of the members; one that does not fit stays there."""
+    """Take a number out of the members. One beyond the limit stays there."""
     value = integer(members.get(key))
     if value is None or abs(value) >= limit:
         return None
@@ -114,26 +116,44 @@ def _take(members: Members, key: str, limit: int = 1 << 63) -> int | None:
     return value
 
 
-def _span(members: Members, start: str, end: str) -> tuple[int, int | None]:
-    begin, stop = integer(members.pop(start, None)), members.pop(end, None)
-    if begin is None or abs(begin) >= MAX_NS:
-        raise ObjectError(f"{start} is no time")
-    if stop is None:
-        return begin, None
-    finish = integer(stop)
-    if finish is None or abs(finish) >= MAX_NS:
-        raise ObjectError(f"{end} is no time")
-    if finish < begin:
+def _start(members: Members, key: str) -> int:
+    """Take a start out of the members. Raises: ObjectError."""
+    start = integer(members.pop(key, None))
+    if start is None or abs(start) >= MAX_NS:
+        raise ObjectError(f"{key} is not a time")
+    return start
+
+
+def _optional_duration(members: Members, start: int, key: str) -> int | None:
+    """Take an end out of the members and return the duration, None without an end. Raises: ObjectError."""
+    value = members.pop(key, None)
+    if value is None:
+        return None
+    end = integer(value)
+    if end is None or abs(end) >= MAX_NS:
+        raise ObjectError(f"{key} is not a time")
+    if end < start:
         raise ObjectError("it ends before it starts")
-    return begin, finish - begin
+    return end - start
 
 
-def _args(members: Mapping[str, Any]) -> str | None:
-    """Return what is left as JSON. Raises: ObjectError for what no library could write."""
+def _duration(members: Members, start: int) -> int:
+    """Take endNs out of the members and return the duration. Raises: ObjectError."""
+    duration = _optional_duration(members, start, "endNs")
+    if duration is None:
+        raise ObjectError("it has no endNs")
+    return duration
+
+
+def _args(members: Mapping[str, object]) -> str | None:
+    """Return the remaining members as JSON. Raises: ObjectError for what no library could write."""
     left = {
-        k: v
-        for k, v in members.items()
-        if v is not None and v != "" and k not in _DROPPED and (k not in _NOTHING or integer(v) != _NOTHING[k])
+        key: value
+        for key, value in members.items()
+        if value is not None
+        and value != ""
+        and key not in _DROPPED
+        and (key not in _NOTHING or integer(value) != _NOTHING[key])
     }
     try:
         return orjson.dumps(left).decode() if left else None
@@ -143,9 +163,8 @@ def _args(members: Mapping[str, Any]) -> str | None:
 
 def call(members: Members, tables: Tables) -> Members:
     """Return the row of a TraceProcessEvent or CudaApiEvent. Raises: ObjectError."""
-    ts, dur = _span(members, "startNs", "endNs")
-    if dur is None:
-        raise ObjectError("it has no endNs")
+    ts = _start(members, "startNs")
+    dur = _duration(members, ts)
     thread = integer(members.pop("globalTid", None))
     raw = tables.text(members.pop("name", None))
     event_class = integer(members.pop("eventClass", None))
@@ -156,7 +175,7 @@ def call(members: Members, tables: Tables) -> Members:
         kind = Kind.RUNTIME if event_class == 0 else Kind.DRIVER
     elif raw is not None and re.match(r"cuda[A-Z_]|cu[A-Z]", raw) and event_class in (None, 26):
         kind = call_kind(raw)
-    row = {"ts_ns": ts, "dur_ns": dur, "kind": kind, "name": name, "raw_name": raw if raw != name else None}
+    row: Members = {"ts_ns": ts, "dur_ns": dur, "kind": kind, "name": name, "raw_name": raw if raw != name else None}
     if thread is not None:
         row |= {"pid": thread >> 24 & BITS, "tid": thread & BITS}
     if correlation is not None and correlation > 0:
@@ -169,13 +188,12 @@ def call(members: Members, tables: Tables) -> Members:
 
 def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
     """Return the row of a CudaEvent, None for one without duration (an event record). Raises: ObjectError."""
-    parts = [key for key in ("kernel", "memcpy", "memset", "sync") if isinstance(members.get(key), dict)]
-    if not parts:
+    what = next((key for key in ("kernel", "memcpy", "memset", "sync") if isinstance(members.get(key), dict)), None)
+    part = members.pop(what) if what is not None else None
+    if not isinstance(part, dict):
         return None
-    part: Members = members.pop(parts[0])
-    ts, dur = _span(members, "startNs", "endNs")
-    if dur is None:
-        raise ObjectError("it has no endNs")
+    ts = _start(members, "startNs")
+    dur = _duration(members, ts)
     members.pop("eventClass", None)
     row: Members = {"ts_ns": ts, "dur_ns": dur}
     process = integer(members.pop("globalPid", None))
@@ -184,10 +202,14 @@ def work(members: Members, tables: Tables, names: Demangler) -> Members | None:
     row["context"], row["stream"] = _take(members, "contextId"), _take(members, "streamId")
     correlation = integer(members.pop("correlationId", None))
     row["correlation"] = correlation if correlation is not None and correlation > 0 else None
-    if parts[0] == "kernel":
+    if what == "kernel":
         _kernel(row, part, tables, names)
+    elif what == "memcpy":
+        _copy(row, part)
+    elif what == "memset":
+        _memset(row, part)
     else:
-        _OTHERS[parts[0]](row, part)
+        _sync(row, part)
     row["args"] = _args(part | members)
     return row
 
@@ -200,10 +222,10 @@ def _kernel(row: Members, part: Members, tables: Tables, names: Demangler) -> No
         part["eventCategory"] = category if category not in texts else None
     row["kind"] = Kind.KERNEL
     if shown is not None:
-        row["name"], row["raw_name"] = names.one(shown)
-        if row["raw_name"] is None and texts[2] != row["name"]:
-            row["raw_name"] = texts[2]
-    row |= {target: _take(part, key, 1 << 31) for key, target in SHAPE.items()}
+        name, raw_name = names.one(shown)
+        mangled = texts[2] if texts[2] != name else None
+        row |= {"name": name, "raw_name": raw_name or mangled}
+    row |= {target: _take(part, key, 1 << 31) for target, key in GRID.items()}
     row |= {target: _take(part, key) for key, target in SMEM.items()}
 
 
@@ -213,7 +235,7 @@ def _size(part: Members) -> int | None:
 
 def _memory(part: Members, key: str, target: str) -> None:
     number = integer(part.get(key))
-    if number in MEMORY:
+    if number is not None and number in MEMORY:
         del part[key]
         part[target] = MEMORY[number]
 
@@ -221,38 +243,33 @@ def _memory(part: Members, key: str, target: str) -> None:
 def _copy(row: Members, part: Members) -> None:
     kind = integer(part.get("copyKind"))
     row |= {"kind": Kind.MEMCPY, "name": "[CUDA memcpy]", "bytes": _size(part)}
-    if kind in COPY_KINDS:
+    if kind is not None and kind in COPY_KINDS:
         del part["copyKind"]
-        which = "CUDA Unified Memory" if kind > 10 else "CUDA"
-        row |= {"copy_kind": COPY_KINDS[kind], "name": f"[{which} memcpy {COPY_KINDS[kind]}]"}
-        if kind > 10:
+        row |= {"copy_kind": COPY_KINDS[kind], "name": copy_name(kind)}
+        if kind in UNIFIED:
             part["unified_memory"] = True
     _memory(part, "srcKind", "src_mem_type")
     _memory(part, "dstKind", "dst_mem_type")
 
 
-def _set(row: Members, part: Members) -> None:
+def _memset(row: Members, part: Members) -> None:
     row |= {"kind": Kind.MEMSET, "name": "[CUDA memset]", "bytes": _size(part)}
     _memory(part, "memKind", "mem_type")
 
 
 def _sync(row: Members, part: Members) -> None:
-    """Name it by what it waits for: the numbers of syncType changed from version to version."""
-    event = integer(part.get("eventId"))
-    if event == NO_ID:
-        event = None
+    """Name a wait by what it waits for: the numbers of syncType changed from version to version."""
+    has_event = integer(part.get("eventId")) not in (None, NO_ID)
     if row["stream"] == NO_ID:
         row["stream"] = None
-    number = 2 if event is not None and row["stream"] is not None else 1 if event is not None else 3
-    row |= {"kind": Kind.SYNC, "name": SYNC_NAMES[number if event is not None or row["stream"] is not None else 4]}
-
-
-_OTHERS = {"memcpy": _copy, "memset": _set, "sync": _sync}
+    has_stream = row["stream"] is not None
+    row |= {"kind": Kind.SYNC, "name": SYNC_NAMES[(2 if has_stream else 1) if has_event else (3 if has_stream else 4)]}
 
 
 def nvtx(members: Members, kind: int, tables: Tables, number: int) -> Members:
-    """Return the row of an NvtxEvent. number: of the line, for a range without id. Raises: ObjectError."""
-    ts, dur = _span(members, "Timestamp", "EndTimestamp")
+    """Return the row of an NvtxEvent. number: line, the id of a range without one. Raises: ObjectError."""
+    ts = _start(members, "Timestamp")
+    dur = _optional_duration(members, ts, "EndTimestamp")
     thread = integer(members.pop("GlobalTid", None))
     text = members.pop("Text", None)
     name = text if isinstance(text, str) and text else tables.text(members.get("TextId"))
@@ -265,9 +282,9 @@ def nvtx(members: Members, kind: int, tables: Tables, number: int) -> Members:
         members["domain"] = tables.domains.get((process, domain), domain)
     if category:
         members["category"] = tables.categories.get((process, domain, category), category)
-    color = integer(members.pop("Color", None))
-    if color:
-        members["color"] = f"#{color & 0xFFFFFFFF:08X}"
+    argb = integer(members.pop("Color", None))
+    if argb:
+        members["color"] = color(argb)
     row: Members = {"ts_ns": ts, "dur_ns": None if kind == MARK else dur, "name": name}
     row["kind"] = Kind.MARK if kind == MARK else Kind.USER_RANGE
     if thread is not None:

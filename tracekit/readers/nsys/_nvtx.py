@@ -1,27 +1,37 @@
-"""NVTX_EVENTS of Nsight Systems' exports: ranges and marks are events; what gives names to things is facts.
+"""NVTX_EVENTS of Nsight Systems' exports: ranges and marks are events; names of threads, domains, categories are facts.
 
 eventType (ENUM_NSYS_EVENT_TYPE): 33 category, 34 mark, 39 thread name, 59 push/pop and 60 start/end range, 75 domain.
-The text stands in `text`, or in StringIds under `textId`; domains are numbered by process, categories by domain.
+The text is in `text`, or in StringIds under `textId`. Domains are numbered by process, categories by domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit.readers.nsys._strings import BITS, pid_of, process_number, string, strings, tid_of
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, pc
+from tracekit.readers.nsys._codes import (
+    BITS,
+    CATEGORY,
+    DOMAIN,
+    MARK,
+    OPEN_RANGE,
+    PUSH_POP,
+    START_END,
+    THREAD,
+    color,
+)
+from tracekit.readers.nsys._strings import pid_of, process_number, string, strings, tid_of
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, coded, integers
-from tracekit.readers.sqlite.database import Block, quoted
-from tracekit.readers.sqlite.database import Kind as Cell
+from tracekit.readers.sqlite.cupti import Columns, Context, Extra, args_of, as_is, coded, integers
+from tracekit.readers.sqlite.database import Block, CellType, quoted
 from tracekit.schema import Kind
 
-CATEGORY, MARK, THREAD, PUSH_POP, START_END, DOMAIN = 33, 34, 39, 59, 60, 75
 EVENTS = (MARK, PUSH_POP, START_END)
 DEFINITIONS = (CATEGORY, THREAD, DOMAIN)
 _INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
@@ -29,7 +39,7 @@ _REALS = ("doubleValue", "floatValue")
 
 
 class Labels:
-    """Names of domains and categories, by process: (machine and process, domain) and (..., domain, category)."""
+    """Names of domains by (machine and process, domain), of categories by (machine and process, domain, category)."""
 
     def __init__(self) -> None:
         self.domains: dict[tuple[int, int], str] = {}
@@ -37,26 +47,16 @@ class Labels:
 
 
 def nvtx(ctx: Context, table: str) -> Iterator[pa.RecordBatch]:
-    """Give ranges and marks. Definitions are read first, wherever they stand."""
+    """Yield ranges and marks. Definitions are read first, because they may come after their use."""
     have = ctx.db.tables[table]
     if "eventType" not in have:
         ctx.ledger.note("no-event-type", "the table has no eventType: each row counts as a range", where=table)
     labels = _labels(ctx, table)
-    wanted = integers(
-        "start",
-        "end",
-        "eventType",
-        "rangeId",
-        "category",
-        "color",
-        "globalTid",
-        "endGlobalTid",
-        "textId",
-        "domainId",
-        "jsonTextId",
-        *_INTEGERS,
+    wanted = integers("start", "end", "eventType", "rangeId", "category", "color", "globalTid", "endGlobalTid")
+    wanted |= integers("textId", "domainId", "jsonTextId", *_INTEGERS)
+    wanted |= {"text": CellType.TEXT, "jsonText": CellType.TEXT, "binaryData": CellType.TEXT} | dict.fromkeys(
+        _REALS, CellType.REAL
     )
-    wanted |= {"text": Cell.TEXT, "jsonText": Cell.TEXT, "binaryData": Cell.TEXT} | dict.fromkeys(_REALS, Cell.REAL)
     make = _Maker(ctx, labels)
     yield from cuda.events(ctx, table, wanted, make, open_ends="null", zero="never", select=make.select)
 
@@ -72,15 +72,15 @@ def _labels(ctx: Context, table: str) -> Labels:
     rows = ctx.db.rows(f'select {wanted} from {quoted(table)} where "eventType" in ({kinds}) limit {1 << 20}')
     for kind, thread, domain, category, text, number in rows:
         label = text if isinstance(text, str) and text else string(ctx, number if isinstance(number, int) else None)
-        thread, domain, category = (v if isinstance(v, int) else 0 for v in (thread, domain, category))
+        tid, domain_id, category_id = (v if isinstance(v, int) else 0 for v in (thread, domain, category))
         if not label:
             continue
         if kind == THREAD:
-            ctx.run.threads[(ctx.options.source, process_number(ctx, thread), thread & BITS)] = label
+            ctx.run.threads[(ctx.options.source, process_number(ctx, tid), tid & BITS)] = label
         elif kind == DOMAIN:
-            labels.domains[(thread >> 24, domain)] = label
+            labels.domains[(tid >> 24, domain_id)] = label
         else:
-            labels.categories[(thread >> 24, domain, category)] = label
+            labels.categories[(tid >> 24, domain_id, category_id)] = label
     return labels
 
 
@@ -91,8 +91,8 @@ class _Maker:
         self.ctx = ctx
         self.labels = labels
 
-    def select(self, block: Block) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return which rows are events, None for all; account for the others."""
+    def select(self, block: Block) -> Mask | None:
+        """Return the mask of the rows that are events, None for all, and count the others."""
         kinds = block.integers("eventType", PUSH_POP)
         if ((kinds == PUSH_POP) | (kinds == START_END)).all():
             return None
@@ -109,84 +109,94 @@ class _Maker:
         threads = block.columns.get("globalTid")
         tid = tid_of(threads)
         columns: Columns = {"pid": pid_of(ctx, threads, threads=True), "tid": tid, "name": self._names(block)}
-        columns["kind"] = coded(pa.array(kinds), lambda kind: Kind.MARK if kind == MARK else Kind.USER_RANGE)
+        columns["kind"] = coded(arrow.array(kinds), lambda kind: Kind.MARK if kind == MARK else Kind.USER_RANGE)
         extras = self._extras(block)
-        free = kinds == START_END
-        if free.any() and tid is not None:
-            mask = pa.array(free)
+        unordered = kinds == START_END
+        if unordered.any() and threads is not None and tid is not None:
+            mask = arrow.array(unordered)
             columns["tid"] = pc.if_else(mask, None, tid)
-            ids = block.columns.get("rangeId", pa.nulls(block.count, pa.int64()))
-            numbers = pa.array(block.first + np.arange(block.count))
-            extras.append(Extra("id", pc.if_else(mask, pc.coalesce(cuda.above_zero(ids), numbers), None)))
-            extras.append(Extra("tid", pc.if_else(mask, tid, None), lambda number: number))
-            ends = block.columns.get("endGlobalTid")
-            if ends is not None:
-                other = pc.and_(mask, pc.not_equal(ends, threads).fill_null(False))
-                extras.append(Extra("end_tid", pc.if_else(other, tid_of(ends), None), lambda number: number))
-        open_ones = ~block.valid("end") & (kinds != MARK)
-        if open_ones.any():
-            extras.append(Extra("unfinished", pa.array(open_ones), lambda flag: flag or None))
-            text = "a range did not end before the profile did: it has no duration"
-            ctx.ledger.note("open-range", text, int(np.count_nonzero(open_ones)), where=block.table)
+            extras += self._start_end_extras(block, mask, threads, tid)
+        unfinished = ~block.valid("end") & (kinds != MARK)
+        if unfinished.any():
+            extras.append(Extra("unfinished", arrow.array(unfinished), lambda flag: flag or None))
+            ctx.ledger.note("open-range", OPEN_RANGE, int(np.count_nonzero(unfinished)), where=block.table)
         columns["args"] = args_of(block.count, extras)
         if (marks := kinds == MARK).any():
             dur = block.integers("end") - block.integers("start")
-            columns["dur_ns"] = pa.array(dur, mask=marks | open_ones)
+            columns["dur_ns"] = arrow.array(dur, mask=marks | unfinished)
         return columns
 
-    def _names(self, block: Block) -> Any:
+    def _start_end_extras(self, block: Block, mask: Column, threads: Column, tid: Column) -> list[Extra]:
+        """Return id and threads of start/end ranges, which may overlap on their thread."""
+        numbers = arrow.array(block.first + np.arange(block.count))
+        ids = cuda.above_zero(block.columns.get("rangeId"))
+        known = numbers if ids is None else pc.coalesce(ids, numbers)
+        extras = [Extra("id", pc.if_else(mask, known, None)), Extra("tid", pc.if_else(mask, tid, None), as_is)]
+        ends = block.columns.get("endGlobalTid")
+        if ends is not None:
+            other = pc.and_(mask, pc.fill_null(pc.not_equal(ends, threads), False))
+            extras.append(Extra("end_tid", pc.if_else(other, tid_of(ends), None), as_is))
+        return extras
+
+    def _names(self, block: Block) -> Column | None:
         text, ids = block.columns.get("text"), block.columns.get("textId")
         if ids is None or ids.null_count == block.count:
             return text
-        found = strings(self.ctx, ids)
+        by_id = strings(self.ctx, ids)
         if text is None or text.null_count == block.count:
-            return found
-        return pc.coalesce(text, found.cast(pa.string()))
+            return by_id
+        return pc.coalesce(text, by_id.cast(pa.string()))
 
     def _extras(self, block: Block) -> list[Extra]:
-        extras = [Extra("color", block.columns.get("color"), lambda argb: f"#{argb & 0xFFFFFFFF:08X}")]
+        extras = [Extra("color", block.columns.get("color"), color)]
         domains, categories = block.columns.get("domainId"), block.columns.get("category")
         process = block.integers("globalTid") >> 24
         if domains is not None and domains.null_count < block.count:
             extras.append(self._labelled(block, process, "domain"))
         if categories is not None and categories.null_count < block.count:
             extras.append(self._labelled(block, process, "category"))
-        extras += [Extra(key, block.columns.get(key), lambda number: number) for key in (*_INTEGERS, *_REALS)]
-        extras.append(Extra("json", block.columns.get("jsonText"), _parsed))
+        extras += [Extra(key, block.columns.get(key), as_is) for key in (*_INTEGERS, *_REALS)]
+        if (texts := block.columns.get("jsonText")) is not None:
+            encoded = arrow.encoded(texts)
+            distinct = arrow.optional_texts(encoded.dictionary)
+            extras.append(Extra("json", encoded.indices, lambda code: _parsed(distinct[code])))
         extras.append(Extra("json", block.columns.get("jsonTextId"), lambda n: _parsed(string(self.ctx, n))))
-        extras.append(Extra("binaryData", block.columns.get("binaryData")))
+        if (binary := block.columns.get("binaryData")) is not None:
+            extras.append(Extra("binaryData", binary))
         return extras
 
-    def _labelled(self, block: Block, process: Any, which: str) -> Extra:
-        """Return the names of domains or categories, their numbers where they have no name; 0 is the default."""
+    def _labelled(self, block: Block, process: I64, which: str) -> Extra:
+        """Return the names of domains or categories, the number if there is no name; 0 is the default."""
         domain, category = block.integers("domainId"), block.integers("category")
-        codes, seen = _distinct(process, domain, category if which == "category" else domain * 0)
-        labels = self.labels
-        texts = [
-            labels.domains.get((p, d), d or None) if which == "domain" else labels.categories.get((p, d, c), c or None)
-            for p, d, c in seen
-        ]
-        return Extra(which, codes, lambda code: texts[code])
+        if which == "domain":
+            codes, pairs = distinct_rows(process, domain)
+            labels: list[str | int | None] = [self.labels.domains.get((p, d), d or None) for p, d in pairs]
+        else:
+            codes, triples = distinct_rows(process, domain, category)
+            labels = [self.labels.categories.get((p, d, c), c or None) for p, d, c in triples]
+        return Extra(which, codes, lambda code: labels[code])
 
 
-def _distinct(*columns: Any) -> tuple[pa.Array, list[tuple[int, ...]]]:
-    """Return a number for each distinct row of some columns, and the rows."""
+def distinct_rows(*columns: I64) -> tuple[Column, list[tuple[int, ...]]]:
+    """Return a number for each row, the same for equal rows, and the distinct rows by number."""
     codes = np.zeros(len(columns[0]), np.int64)
     rows: list[tuple[int, ...]] = [()]
     for column in columns:
-        encoded = pa.array(column).dictionary_encode()
-        values = encoded.dictionary.to_pylist()
-        again = pa.array(codes * len(values) + encoded.indices.to_numpy()).dictionary_encode()
-        rows = [(*rows[n // len(values)], values[n % len(values)]) for n in again.dictionary.to_pylist()]
-        codes = again.indices.to_numpy().astype(np.int64)
-    return pa.array(codes), rows
+        encoded = arrow.encoded(arrow.array(column))
+        values = arrow.ints(encoded.dictionary).tolist()
+        combined = arrow.encoded(arrow.array(codes * len(values) + arrow.ints(encoded.indices)))
+        pairs = (divmod(code, len(values)) for code in arrow.ints(combined.dictionary).tolist())
+        rows = [(*rows[before], values[own]) for before, own in pairs]
+        codes = arrow.ints(combined.indices)
+    return arrow.array(codes), rows
 
 
-def _parsed(text: str | None) -> Any:
-    """Return what a JSON text says; another text, or one that would not survive, as it is."""
+def _parsed(text: str | None) -> object:
+    """Return the value of a JSON text, or the text itself when it is not JSON."""
     if not text:
         return None
     try:
-        return orjson.loads(text)
+        value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+    return value

@@ -1,4 +1,4 @@
-"""Rows of the reports of `nsys stats`: cells in, events and totals out."""
+"""Events and totals from the cells of `nsys stats` reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracekit.trace import Ledger, Run
 
 
 class Rows:
-    """The rows of one file."""
+    """The events and totals of one file, and its ledger."""
 
     def __init__(self, run: Run, options: ReadOptions, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -23,17 +23,17 @@ class Rows:
         self._names = Demangler(ledger, enabled=options.demangle)
 
     def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
-        """Give the rows as batches when there are many, or all that are left."""
+        """Yield the rows as batches if there are enough for one, or all that are left."""
         for rows in (self.totals, self.events):
             if len(rows) >= (1 if everything else BATCH_ROWS):
                 yield rows.take()
 
     def close(self) -> None:
-        """End the demangler's child."""
+        """End the child process of the demangler."""
         self._names.close()
 
     def row(self, header: Header, section: str, cells: list[str], number: int, *, torn: bool, quoted: bool) -> None:
-        """Take the cells of a row. torn: the input ends in it. quoted: a quote closes its last cell."""
+        """Read the cells of a row. torn: the input ends within it. quoted: a quote closes its last cell."""
         ledger, where = self.ledger, f"line {number}"
         if len(cells) != len(header.columns):
             if torn:
@@ -44,15 +44,15 @@ class Rows:
             return
         if torn and not quoted:
             ledger.note("no-line-end", "the last line has no line end: its last cell may be cut", where=where)
-        found = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
-        if "Orig Start" in found and not found["Start"]:
+        by_column = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+        if "Orig Start" in by_column and not by_column["Start"]:
             ledger.ignore("range without work of a device")
             return
         try:
             if header.form == "trace":
-                self._event(header, found, number)
+                self._event(header, by_column, number)
             else:
-                self._total(header, section, found)
+                self._total(header, section, by_column)
         except RowError as err:
             if torn:
                 ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
@@ -60,33 +60,34 @@ class Rows:
                 ledger.drop("bad-row", where=where, text=f"dropped: a row that cannot be read ({err})")
 
     def _event(self, header: Header, cells: dict[str, str], number: int) -> None:
-        row, facts = event(header, cells)
-        source = self._source
-        if row["name"] and row.get("raw_name") is None:
-            row["name"], row["raw_name"] = self._names.one(row["name"])
-        self.events.add(**row, event_id=number, source=source)
+        row = event(header, cells)
+        source, columns = self._source, row.columns
+        if row.name and columns.get("raw_name") is None:
+            row.name, columns["raw_name"] = self._names.one(row.name)
+        self.events.add(**columns, name=row.name, event_id=number, source=source)
         self.ledger.kept += 1
         self.ledger.events_out += 1
-        if facts.get("device"):
-            self._run.devices.setdefault((source, row["device"]), facts["device"])
-        if facts.get("thread") and row.get("pid") is not None and row.get("tid") is not None:
-            self._run.threads.setdefault((source, row["pid"], row["tid"]), facts["thread"])
-        if facts.get("rounded"):
-            self._tell_rounded(number)
+        device, pid, tid = (columns.get(key) for key in ("device", "pid", "tid"))
+        if row.device_name and isinstance(device, int):
+            self._run.devices.setdefault((source, device), row.device_name)
+        if row.thread_name and isinstance(pid, int) and isinstance(tid, int):
+            self._run.threads.setdefault((source, pid, tid), row.thread_name)
+        if row.rounded:
+            self._note_rounded(number)
 
     def _total(self, header: Header, section: str, cells: dict[str, str]) -> None:
-        row = total(header, cells)
-        if row["name"]:
-            if row["name"].endswith("…"):
+        name, columns = total(header, cells)
+        if name:
+            if name.endswith("…"):
                 self.ledger.note("names-cut", "names that end in … were cut in print: several may look the same")
-            row["name"], row["raw_name"] = self._names.one(row["name"])
+            name, columns["raw_name"] = self._names.one(name)
         order = self.ledger.totals_out
-        self.totals.add(**row, source=self._source, run=0, section=section, order=order)
+        self.totals.add(**columns, name=name, source=self._source, run=0, section=section, order=order)
         self.ledger.kept += 1
         self.ledger.totals_out += 1
         if header.form == "sizes":
-            self._tell_rounded(0)
+            self._note_rounded(0)
 
-    def _tell_rounded(self, number: int) -> None:
-        text = "sizes are printed in units of many bytes with few decimals: they are what was printed, rounded to that"
+    def _note_rounded(self, number: int) -> None:
+        text = "sizes are printed in large units with few decimals: they are as exact as printed"
         self.ledger.note("sizes-rounded", text, where=f"line {number}" if number else "")

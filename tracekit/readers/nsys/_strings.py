@@ -1,59 +1,53 @@
-"""Strings and ids of Nsight Systems' exports: StringIds by number, process and thread out of a global id."""
+"""Strings and ids of Nsight Systems' exports: texts of StringIds, process and thread of a global id."""
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from tracekit import arrow
+from tracekit.arrow import Column, DictColumn, pc
+from tracekit.readers.nsys._codes import BITS
+from tracekit.readers.sqlite.cupti import Context, texts_by_number
 
-from tracekit.readers.sqlite.cupti import Context, coded
-
-BITS = 0xFFFFFF
-"""globalTid: machine (hardware and VM, 8 bits each), process and thread (24 bits each)."""
 _CACHED = 1 << 20
 
 
 def string(ctx: Context, number: int | None) -> str | None:
-    """Return a text of StringIds; None for a number that is not there, or an empty text."""
+    """Return a text of StringIds, None for a missing number or an empty text."""
     if number is None:
         return None
-    found = ctx.strings.get(number)
-    if found is None:
+    text = ctx.strings.get(number)
+    if text is None:
         rows = ctx.db.rows('select "value" from "StringIds" where "id" = ?', (number,))
-        found = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+        text = str(rows[0][0]) if rows and rows[0][0] is not None else ""
         if len(ctx.strings) >= _CACHED:
             ctx.strings.clear()
-        ctx.strings[number] = found
-    return found or None
+        ctx.strings[number] = text
+    return text or None
 
 
-def strings(ctx: Context, numbers: pa.Array) -> pa.DictionaryArray:
+def strings(ctx: Context, numbers: Column) -> DictColumn:
     """Return the texts of a column of numbers."""
-    found = coded(numbers, lambda number: string(ctx, number))
-    if found is None:  # pragma: no cover - only of None
-        raise TypeError
-    return found
+    return texts_by_number(numbers, lambda number: string(ctx, number))
 
 
-def tid_of(ids: pa.Array | None) -> pa.Array | None:
+def tid_of(ids: Column | None) -> Column | None:
     """Return the threads of global ids."""
     return None if ids is None else pc.bit_wise_and(ids, BITS)
 
 
-def pid_of(ctx: Context, ids: pa.Array | None, *, threads: bool = False) -> pa.Array | None:
-    """Return the processes of global ids, and remember which were seen (with their threads, if asked).
+def pid_of(ctx: Context, ids: Column | None, *, threads: bool = False) -> Column | None:
+    """Return the processes of global ids. Adds them to `ctx.seen`, with their threads if `threads`.
 
-    Where the export has several machines, the process is a number of process and machine, and `Run.ids` has its text.
+    If the export has several machines, the process is a number of process and machine, and `Run.ids` has its text.
     """
     if ids is None:
         return None
-    distinct = pc.unique(ids).drop_null().to_pylist()
+    distinct = arrow.ints(pc.unique(ids).drop_null()).tolist()
     ctx.seen.update(distinct if threads else [number & ~BITS for number in distinct])
     if len(ctx.machines) < 2:
         return pc.bit_wise_and(pc.shift_right(ids, 24), BITS)
     for number in distinct:
-        whole = process_number(ctx, number)
         text = f"{number >> 24 & BITS} on machine {number >> 48 & 0xFFFF}"
-        ctx.run.ids[("pid", ctx.options.source, whole)] = text
+        ctx.run.ids[("pid", ctx.options.source, process_number(ctx, number))] = text
     return pc.bit_wise_and(pc.shift_right(ids, 24), (1 << 40) - 1)
 
 

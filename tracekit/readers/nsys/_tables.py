@@ -1,7 +1,7 @@
-"""Tables that `nsys stats` prints: what a header says, and rows of its cells to rows of EVENTS and TOTALS.
+"""Tables that `nsys stats` prints: their headers, and cells as rows of EVENTS and TOTALS.
 
-Units stand in the header, `Start (ns)`, in older versions `Start(nsec)`; MB are 1000000 bytes (402653184 bytes are
-printed as 402.653), KiB and MiB powers of 1024. Numbers may have separators for thousands.
+Units are in the header: `Start (ns)`, in older versions `Start(nsec)`. A MB is 1000000 bytes (402653184 bytes are
+printed as 402.653), KiB and MiB are powers of 1024. Numbers may have separators for thousands.
 """
 
 from __future__ import annotations
@@ -10,31 +10,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TypeAlias
 
 import orjson
 
 from tracekit.readers.nsys._layout import boxed, split
 from tracekit.readers.sqlite.cupti import call_kind, call_name
 from tracekit.schema import Kind
-from tracekit.units import to_ns
+from tracekit.units import TIME_EXPONENT, to_ns
 
 _UNIT = re.compile(r"^(.*?)\s*\(([A-Za-z/%µ]+)\)$")
 _TIMES = {
-    "ns": "ns",
-    "nsec": "ns",
-    "us": "us",
-    "usec": "us",
-    "µs": "us",
-    "ms": "ms",
-    "msec": "ms",
-    "s": "s",
-    "sec": "s",
+    **dict.fromkeys(("ns", "nsec"), "ns"),
+    **dict.fromkeys(("us", "usec", "µs"), "us"),
+    **dict.fromkeys(("ms", "msec"), "ms"),
+    **dict.fromkeys(("s", "sec"), "s"),
 }
 _SIZES = {
-    "B": 1,
-    "byte": 1,
-    "bytes": 1,
+    **dict.fromkeys(("B", "byte", "bytes"), 1),
     "KB": 10**3,
     "MB": 10**6,
     "GB": 10**9,
@@ -72,19 +65,23 @@ SIZES = {"StcSMem": "static_smem_bytes", "DymSMem": "dynamic_smem_bytes", "Bytes
 _SMALL = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
 _SHAPES = {"GridXYZ": "grid", "BlockXYZ": "block"}
 _DEVICE_COLUMNS = frozenset({"Device", "DevId", "Strm"})
-"""Columns of traces of device work: the name of a device is empty where the export does not know it."""
+"""Columns of traces of device work. The name of a device is empty if the export does not know it."""
 _KEYS = {"SrcMemKd": "src_mem_type", "DstMemKd": "dst_mem_type", "GreenCtx": "greenContextId"}
 
 
+Row: TypeAlias = dict[str, object]
+
+
 class RowError(Exception):
-    """A row that cannot be read; its text says why."""
+    """A row that cannot be read. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Columns without their units, units ("" where there is none), and what the table is: "trace", "sum" or "sizes".
+    """The header of a table.
 
-    report: what the report is called whose columns these seem to be.
+    columns: names without units. units: "" for none. form: "trace", "sum" or "sizes". report: the name of the report
+    with such columns.
     """
 
     columns: tuple[str, ...]
@@ -121,17 +118,17 @@ _GUESS = (
 
 
 def header_of(cells: list[str], unit: str = "") -> Header | None:
-    """Return the header that these cells are, None when they are none of a table that is read.
+    """Return the header that these cells form, None when they do not belong to a table that is read.
 
-    unit: what the title says, where times or sizes have none of their own (2019: "CUDA API Statistics (nanoseconds)").
+    unit: from the title, for times and sizes without a unit of their own (2019: "CUDA API Statistics (nanoseconds)").
     """
-    found = [_UNIT.match(cell.strip()) for cell in cells]
-    printed = tuple(m[1] if m else cell.strip() for m, cell in zip(found, cells, strict=True))
+    matches = [_UNIT.match(cell.strip()) for cell in cells]
+    printed = tuple(m[1] if m else cell.strip() for m, cell in zip(matches, cells, strict=True))
     columns = tuple(_SAME.get(name, name) for name in printed)
     if len(set(columns)) < len(columns):
         columns = printed
     units = tuple(
-        m[2] if m else unit if name in ("Total Time", "Total") else "" for name, m in zip(columns, found, strict=True)
+        m[2] if m else unit if name in ("Total Time", "Total") else "" for name, m in zip(columns, matches, strict=True)
     )
     units_of = dict(zip(columns, units, strict=True))
     if len(columns) < 3 or not any(name in units_of for name in NAMES):
@@ -156,46 +153,46 @@ _UNREAD = (
 
 
 def unread(line: str) -> str:
-    """Return the report whose header a line is, of those that are not read; "": it is none."""
+    """Return the name of the report that begins with this header, of those that are not read; "" for another line."""
     return next((report for column, report in _UNREAD if column in line), "") if line.count(",") < 40 else ""
 
 
 def is_number(column: str) -> bool:
-    """Tell whether a column of sums holds numbers."""
+    """Return whether a column of sums holds numbers."""
     return column in _STATISTICS or column in CALLS or column.replace(" ", "") == "Time(%)" or column == "Time"
 
 
 def headed(line: str, unit: str = "") -> tuple[Header, str] | None:
-    """Return the header that a line is, and what stands between its cells: a comma, a tab or a bar."""
+    """Return the header in a line, and the delimiter of its cells: a comma, a tab or a bar."""
     if (cells := boxed(line)) is not None:
-        found = header_of(cells, unit)
-        return None if found is None else (found, "|")
-    for between in ",\t":
-        if between in line and (found := header_of(split(line, between), unit)) is not None:
-            return found, between
+        header = header_of(cells, unit)
+        return None if header is None else (header, "|")
+    for delimiter in ",\t":
+        if delimiter in line and (header := header_of(split(line, delimiter), unit)) is not None:
+            return header, delimiter
     return None
 
 
 def work_of(header: Header) -> str:
-    """Return what a trace tells of, where several reports tell of it."""
+    """Return the contents of a trace, "kernels" or "ranges", if several reports may have the same; else ""."""
     if not _DEVICE_COLUMNS.isdisjoint(header.columns):
         return "kernels"
     return "ranges" if "RangeId" in header.columns else ""
 
 
 def has_numbers(header: Header, cells: list[str]) -> bool:
-    """Tell whether there are numbers where the header wants some (statistics may be empty)."""
-    found = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+    """Return whether the cells have numbers where the header needs them. Statistics may be empty."""
+    by_column = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
     if header.form == "trace":
-        return all(_NUMBER.fullmatch(found[name]) for name in ("Start", "Duration"))
-    numbers = [text for name, text in found.items() if is_number(name)]
+        return all(_NUMBER.fullmatch(by_column[name]) for name in ("Start", "Duration"))
+    numbers = [text for name, text in by_column.items() if is_number(name)]
     return len(numbers) > 2 and all(_NUMBER.fullmatch(text) or not text for text in numbers) and any(numbers[1:])
 
 
 def number(text: str) -> Decimal:
     """Return the number of a cell. Raises: RowError."""
     if not _NUMBER.fullmatch(text):
-        raise RowError(f"{text[:30]!r} is no number")
+        raise RowError(f"{text[:30]!r} is not a number")
     return Decimal(text.replace(",", ""))
 
 
@@ -203,7 +200,7 @@ def integer(text: str, limit: int = 1 << 62) -> int:
     """Return the whole number of a cell. Raises: RowError."""
     value = number(text)
     if value != value.to_integral_value() or abs(value) > limit:
-        raise RowError(f"{text[:30]!r} is no whole number")
+        raise RowError(f"{text[:30]!r} is not a whole number")
     return int(value)
 
 
@@ -219,19 +216,33 @@ def size(text: str, unit: str) -> tuple[int, bool]:
     """Return the bytes of a cell, and whether they may be rounded. Raises: RowError."""
     value = number(text) * _SIZES.get(unit or "B", 1)
     if abs(value) >= 1 << 62:
-        raise RowError("a size beyond all memories")
+        raise RowError("the size is too large for any memory")
     return int(value.to_integral_value()), _SIZES.get(unit or "B", 1) > 1
 
 
-def event(header: Header, cells: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the row of EVENTS, and facts: device name, thread name, whether sizes may be rounded. Raises: RowError."""
+@dataclass(slots=True)
+class Event:
+    """A row of EVENTS. name: as printed. columns: all other columns. device_name, thread_name: facts of the run.
+
+    rounded: a size may be rounded in print.
+    """
+
+    name: str | None
+    columns: Row
+    device_name: str = ""
+    thread_name: str = ""
+    rounded: bool = False
+
+
+def event(header: Header, cells: Mapping[str, str]) -> Event:
+    """Return the event in a row of a trace. Raises: RowError."""
     units = dict(zip(header.columns, header.units, strict=True))
-    row: dict[str, Any] = {"ts_ns": time(cells["Start"], units["Start"])}
-    row["dur_ns"] = time(cells["Duration"], units["Duration"])
-    if row["dur_ns"] < 0:
-        raise RowError("it lasts less than nothing")
-    facts: dict[str, Any] = {}
-    args: dict[str, Any] = {}
+    start, duration = (time(cells[column], units[column]) for column in ("Start", "Duration"))
+    if duration < 0:
+        raise RowError("the duration is negative")
+    row: Row = {"ts_ns": start, "dur_ns": duration}
+    out = Event(next((cells[n] for n in NAMES if cells.get(n)), None), row)
+    args: dict[str, object] = {}
     device = not _DEVICE_COLUMNS.isdisjoint(cells)
     for column, text in cells.items():
         if not text or column in ("Start", "Duration", "End", *NAMES):
@@ -242,39 +253,40 @@ def event(header: Header, cells: Mapping[str, str]) -> tuple[dict[str, Any], dic
             row[key] = None if key == "correlation" and value == 0 else value
         elif column in SIZES:
             row[SIZES[column]], rounded = size(text, units[column])
-            facts["rounded"] = facts.get("rounded", False) or rounded
+            out.rounded |= rounded
         elif column in _SHAPES and len(numbers := text.split()) == 3:
             shape = _SHAPES[column]
             row |= {f"{shape}_{axis}": integer(n, (1 << 31) - 1) for axis, n in zip("xyz", numbers, strict=True)}
         elif column == "Device" and (match := _DEVICE.match(text)) is not None and int(match[2]) < 1 << 31:
-            row["device"], facts["device"] = int(match[2]), match[1]
+            row["device"], out.device_name = int(match[2]), match[1]
         elif column == "Thread Name":
-            facts["thread"] = text
+            out.thread_name = text
         else:
             unit = f" ({units[column]})" if units[column] else ""
             args[_KEYS.get(column, column + unit)] = text
     if args.get("Result") == "0":
         del args["Result"]
-    _name(row, next((cells[n] for n in NAMES if cells.get(n)), None), args, device=device)
+    _add_kind(out, args, device=device)
     row["args"] = orjson.dumps(args).decode() if args else None
-    return row, facts
+    return out
 
 
-def _name(row: dict[str, Any], name: str | None, args: dict[str, Any], *, device: bool) -> None:
-    row["name"] = name
+def _add_kind(out: Event, args: dict[str, object], *, device: bool) -> None:
+    """Add the columns that follow from the name of an event."""
+    row, name = out.columns, out.name
     if device:
         row["kind"], row["copy_kind"], unified = device_kind(name or "")
         if unified:
             args["unified_memory"] = True
     elif name and _HOST_CALL.match(name):
-        row["kind"], row["name"] = call_kind(name), call_name(name)
-        row["raw_name"] = None if row["name"] == name else name
+        out.name = call_name(name)
+        row |= {"kind": call_kind(name), "raw_name": None if out.name == name else name}
     else:
         row["kind"] = Kind.USER_RANGE if {"Lvl", "RangeId", "Style", "NumGPUOps"} & args.keys() else Kind.OTHER
 
 
 def device_kind(name: str) -> tuple[Kind, str | None, bool]:
-    """Return the kind of device work of that name, which way a copy goes, and whether it is of unified memory.
+    """Return the kind of device work with this name, the direction of a copy, and whether it is of unified memory.
 
     >>> device_kind("[CUDA memcpy Host-to-Device]")
     (<Kind.MEMCPY: 'memcpy'>, 'HtoD', False)
@@ -287,25 +299,25 @@ def device_kind(name: str) -> tuple[Kind, str | None, bool]:
     return (Kind.MEMSET if name.startswith("[CUDA memset") else Kind.KERNEL), None, False
 
 
-def total(header: Header, cells: Mapping[str, str]) -> dict[str, Any]:
-    """Return the row of TOTALS. Raises: RowError."""
+def total(header: Header, cells: Mapping[str, str]) -> tuple[str | None, Row]:
+    """Return the name as printed and the other columns of a row of TOTALS. Raises: RowError."""
     units = dict(zip(header.columns, header.units, strict=True))
-    args: dict[str, Any] = {}
+    args: dict[str, object] = {}
     name = next((cells[n] for n in NAMES if cells.get(n)), None)
-    row: dict[str, Any] = {"name": name, "unit": "bytes" if header.form == "sizes" else None}
+    row: Row = {"unit": "bytes" if header.form == "sizes" else None}
     for column, text in cells.items():
         if not text or column in NAMES:
             continue
         if column in CALLS:
             row["calls"] = integer(text)
         elif column in _STATISTICS:
-            _statistic(row, args, header, column, text, units[column] or units.get("Total Time", ""))
+            _add_statistic(row, args, header, column, text, units[column] or units.get("Total Time", ""))
         else:
             unit = f" ({units[column]})" if units[column] else ""
             args[_KEYS.get(column, column.removesuffix("(%)") + unit)] = text
     row["kind"] = _kind_of_total(header, name or "")
     row["args"] = orjson.dumps(args).decode() if args else None
-    return row
+    return name, row
 
 
 _STATISTICS = {
@@ -323,7 +335,7 @@ _STATISTICS = {
 }
 
 
-def _statistic(row: dict[str, Any], args: dict[str, Any], header: Header, column: str, text: str, unit: str) -> None:
+def _add_statistic(row: Row, args: dict[str, object], header: Header, column: str, text: str, unit: str) -> None:
     key = _STATISTICS[column]
     if header.form == "sizes":
         factor = _SIZES.get(unit or header.units[header.columns.index("Total")], 1)
@@ -335,13 +347,13 @@ def _statistic(row: dict[str, Any], args: dict[str, Any], header: Header, column
             args[f"{column} ({unit})" if unit else column] = text
         return
     if unit not in _TIMES:
-        raise RowError(f"{unit!r} is no unit of time")
+        raise RowError(f"{unit!r} is not a unit of time")
     if key in ("avg", "std"):
-        row[f"{key}_ns"] = float(number(text) * 10 ** {"s": 9, "ms": 6, "us": 3, "ns": 0}[_TIMES[unit]])
+        row[f"{key}_ns"] = float(number(text) * 10 ** TIME_EXPONENT[_TIMES[unit]])
         return
     row[f"{key}_ns"] = time(text, unit)
-    if key == "median" and (number(text) * 10 ** {"s": 9, "ms": 6, "us": 3, "ns": 0}[_TIMES[unit]]) % 1:
-        args[f"{column} ({unit})"] = text  # between two rows: half a ns has no place in the column
+    if key == "median" and (number(text) * 10 ** TIME_EXPONENT[_TIMES[unit]]) % 1:
+        args[f"{column} ({unit})"] = text  # the mean of two rows: the column holds no half ns
 
 
 def _kind_of_total(header: Header, name: str) -> str | None:

@@ -4,19 +4,20 @@
     {"Type":48,"TraceProcessEvent":{"startNs":"68078778","endNs":"257222655","correlationId":100,"name":"1", ...}}
     {"Type":79,"CudaEvent":{"startNs":"1517727052","endNs":"1517728492","kernel":{"shortName":"2","gridX":1, ...}, ...}}
 
-A record is a line; `event_id` is its number. Calls (TraceProcessEvent, CudaApiEvent), kernels, copies, memsets and
-synchronization (CudaEvent) and NVTX (NvtxEvent: push/pop, start/end, marks; domains, categories and thread names are
-facts) are events, as in the reader of the SQLite export; other types are ignored, each under its own name. Calls of
-other libraries than CUDA (OS runtime and so on, by eventClass) are ignored too, unless `--option osrt=yes`.
+A record is a line, and `event_id` is its number. Calls (TraceProcessEvent, CudaApiEvent), kernels, copies, memsets and
+synchronization (CudaEvent) and NVTX (NvtxEvent: push/pop, start/end, marks) are events, as in the reader of the SQLite
+export. Domains, categories and names of threads are facts. Other types are ignored, each under its own name. So are
+calls of other libraries than CUDA (OS runtime and so on, by eventClass), unless `--option osrt=yes` is given.
 
-The array of texts may stand anywhere: the file is read twice. With `--separate-strings true` each text is a line:
+The array of texts may be anywhere in the file, so the file is read twice. With `--separate-strings true` each text is a
+line:
 
     {"type":"String","id":"316","value":"vectorAdd(float*, float*)"}
 
-Without texts names are null, with a note. CommEvent names processes; what the profiler itself warns of
-(DiagnosticEvent: events that may be missing) is told in notes. Times are ns from
-the session's start, whose wall clock the lines do not say: `Run.origin_ns` is None. Members without a place in the
-schema stand in args under their own names. Not kept: gridId. Sources: programs that read such files (FORMATS 3c).
+Without texts names are null, with a note. CommEvent names processes. Warnings of the profiler itself (DiagnosticEvent:
+events may be missing) become notes. Times are ns from the start of the session. The lines do not have its wall clock
+time, so `Run.origin_ns` is None. args has members without a place in the schema, under their own names. Not kept:
+gridId. Not supported: the types that are ignored. Sources: programs that read such files (FORMATS 3c).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -32,22 +32,9 @@ import pyarrow as pa
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
-from tracekit.readers.nsys._facts import OSRT, tell_warnings
-from tracekit.readers.nsys._json import (
-    BITS,
-    CATEGORY,
-    DOMAIN,
-    MARK,
-    PUSH_POP,
-    START_END,
-    THREAD,
-    ObjectError,
-    Tables,
-    call,
-    integer,
-    nvtx,
-    work,
-)
+from tracekit.readers.nsys._codes import BITS, CATEGORY, DOMAIN, MARK, OPEN_RANGE, PUSH_POP, START_END, THREAD
+from tracekit.readers.nsys._facts import OSRT, note_warnings
+from tracekit.readers.nsys._json import Members, ObjectError, Tables, call, integer, nvtx, work
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -60,14 +47,14 @@ _CALLS = ("TraceProcessEvent", "CudaApiEvent")
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to lines that hold such events; the array of texts alone may be of something else."""
+    """Return YES for lines with such events, MAYBE for texts alone: another program may have written them."""
     if not head.text or head.data.lstrip()[:1] != b"{":
         return Confidence.NO
     lines = head.lines()
     if any(_EVENT.match(line) for line in lines[:500]):
         return Confidence.YES
-    alone = bool(lines) and ((_TEXTS.match(lines[0]) and len(lines) == 1) or _TEXT.match(lines[0]))
-    return Confidence.MAYBE if alone else Confidence.NO
+    texts_only = bool(lines) and ((_TEXTS.match(lines[0]) and len(lines) == 1) or _TEXT.match(lines[0]))
+    return Confidence.MAYBE if texts_only else Confidence.NO
 
 
 @dataclass(slots=True)
@@ -90,7 +77,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     tables = _tables(source)
     if tables.texts is None and not tables.separate:
         ledger.note("no-texts", "no line holds the array of texts: calls and kernels have no names")
-    tell_warnings(ledger, tables.warnings)
+    note_warnings(ledger, tables.warnings)
     for thread, name in tables.threads.items():
         run.threads[(options.source, thread >> 24 & BITS, thread & BITS)] = name
     demangler = Demangler(ledger, enabled=options.demangle)
@@ -98,40 +85,40 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, _batches(source, state), False, (ledger,))
 
 
-_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')
+_READ_FIRST = (b'"data"', b'"String"', b'"DiagnosticEvent"', b'"CommEvent"')
 
 
 def _tables(source: Source) -> Tables:
-    """Return the texts, the definitions and what the profiler said, wherever they stand."""
+    """Return the texts, the definitions and the warnings of the profiler from all lines of the file."""
     tables = Tables()
-    definitions: list[tuple[int, dict[str, Any]]] = []
+    definitions: list[tuple[int, Members]] = []
     for block in source.line_blocks(Ledger()):
-        if not any(word in block.data for word in _FIRST) and not _DEFINITION.search(block.data):
+        if not any(word in block.data for word in _READ_FIRST) and not _DEFINITION.search(block.data):
             continue
         for line in block.data.split(b"\n"):
             definition = _DEFINITION.search(line) and b'"NvtxEvent"' in line
-            if not definition and not any(word in line for word in _FIRST):
+            if not definition and not any(word in line for word in _READ_FIRST):
                 continue
-            found = _object(line)
-            if found is None:
+            members = _object(line)
+            if members is None:
                 continue
             if definition:
-                members, kind = found.get("NvtxEvent"), integer(found.get("Type"))
-                if isinstance(members, dict) and kind in (CATEGORY, THREAD, DOMAIN):
-                    definitions.append((kind, members))
+                event, kind = members.get("NvtxEvent"), integer(members.get("Type"))
+                if isinstance(event, dict) and kind in (CATEGORY, THREAD, DOMAIN):
+                    definitions.append((kind, event))
             else:
-                tables.take(found)
+                tables.take(members)
     for kind, members in definitions:
         tables.define(kind, members)
     return tables
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _object(line: bytes) -> Members | None:
     try:
-        found = orjson.loads(line.strip(b"\0\r \t"))
+        value = orjson.loads(line.strip(b"\0\r \t"))
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
@@ -156,58 +143,59 @@ def _line(state: _State, line: bytes, number: int, *, torn: bool) -> None:
     if not line.strip(b"\0\r \t"):
         ledger.ignore("blank")
         return
-    found = _object(line)
-    if found is None:
+    members = _object(line)
+    if members is None:
         if torn:
             ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
         else:
-            ledger.drop("bad-row", where=where, text="dropped: a line that is no JSON object")
+            ledger.drop("bad-row", where=where, text="dropped: a line that is not a JSON object")
         return
-    kind = integer(found.get("Type"))
+    kind = integer(members.get("Type"))
     if kind is None:
-        if isinstance(found.get("data"), list) or (found.get("type") == "String" and "value" in found):
+        if isinstance(members.get("data"), list) or (members.get("type") == "String" and "value" in members):
             ledger.facts += 1
         else:
             ledger.ignore("no event")
         return
-    name = next((key for key, value in found.items() if isinstance(value, dict)), f"Type {kind}")[:60]
+    named = next(((key, value) for key, value in members.items() if isinstance(value, dict)), None)
     try:
-        row = _row(state, name, kind, found.get(name), number)
+        row = _row(state, named[0], kind, named[1], number) if named is not None else None
     except ObjectError as err:
         ledger.drop("bad-row", where=where, text=f"dropped: an object that cannot be read ({err})")
         return
+    if row is _COUNTED:
+        return
     if row is None:
+        name = named[0] if named is not None else f"Type {kind}"
+        ledger.ignore(f"{name[:60]} type {kind}")
         return
     state.rows.add(**row, event_id=number, source=state.options.source)
     ledger.kept += 1
     ledger.events_out += 1
 
 
-def _row(state: _State, name: str, kind: int, members: Any, number: int) -> dict[str, Any] | None:
-    """Return the row of an object; None when it is none, which is then accounted for."""
-    row: dict[str, Any] | None = None
+_COUNTED: Members = {}
+"""Stands for an object that became no row and is already counted."""
+
+
+def _row(state: _State, name: str, kind: int, members: Members, number: int) -> Members | None:
+    """Return the row of an object, None for a type that is not read. Raises: ObjectError."""
+    row: Members | None = None
     if name in _CALLS:
         row = call(members, state.tables)
         if row["kind"] is Kind.OTHER and not state.osrt:
             state.ledger.ignore("calls of other libraries")
-            return None
+            return _COUNTED
     elif name == "CudaEvent":
         row = work(members, state.tables, state.names)
-    elif name == "NvtxEvent" and kind in (CATEGORY, THREAD, DOMAIN):
+    elif name == "CommEvent" or (name == "NvtxEvent" and kind in (CATEGORY, THREAD, DOMAIN)):
         state.ledger.facts += 1
-        return None
+        return _COUNTED
     elif name == "NvtxEvent" and kind in (MARK, PUSH_POP, START_END):
         row = nvtx(members, kind, state.tables, number)
         if row["dur_ns"] is None and kind != MARK:
-            text = "a range did not end before the profile did: it has no duration"
-            state.ledger.note("open-range", text, where=f"line {number}")
-    elif name == "CommEvent":
-        state.ledger.facts += 1
-        return None
-    if row is None:
-        state.ledger.ignore(f"{name} type {kind}")
-    elif row.get("pid") in state.unnamed:
-        pid = row["pid"]
+            state.ledger.note("open-range", OPEN_RANGE, where=f"line {number}")
+    if row is not None and isinstance(pid := row.get("pid"), int) and pid in state.unnamed:
         state.run.processes[(state.options.source, pid)] = state.unnamed.pop(pid)
     return row
 

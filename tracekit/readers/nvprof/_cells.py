@@ -6,9 +6,8 @@ import re
 
 from tracekit.readers.nvprof._lines import HOST_CALLS, NARROW, ORDINAL, Header, Table, split_cells, units_of
 from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
-from tracekit.readers.nvprof._squeezed import squeezed_cells
 from tracekit.readers.nvprof._state import OpenTable
-from tracekit.readers.nvprof._table import cut_cells
+from tracekit.readers.nvprof._text_tables import cut_cells, squeezed_cells
 
 _DECIMAL = re.compile(
     r"^[+-]?(?:\d+|\d{1,3}(?:[.,'\u2019\u00a0\u2009\u202f]\d{3})+)([.,])\d+(?:e[-+]\d+)?(?:%|[a-zA-Zµμ]+(?:/s)?)?$"
@@ -34,7 +33,7 @@ def decimal_of(text: str, delimiter: str) -> str:
     for line in text.splitlines():
         for cell in split_cells(line, delimiter)[0]:
             if match := _DECIMAL.match(cell.strip()):
-                if not _EITHER.match(cell.strip()):
+                if not _MAY_BE_THOUSANDS.match(cell.strip()):
                     return match[1]
                 doubtful = doubtful or match[1]
     return doubtful
@@ -44,16 +43,16 @@ def _quoted_decimal(cells: dict[str, str]) -> str:
     """Return what divides fractions in a file of commas, as the first number in no doubt shows; "" while unknown."""
     for column in _NUMERIC:
         cell = cells.get(column, "")
-        if (match := _DECIMAL.match(cell)) and not _EITHER.match(cell):
+        if (match := _DECIMAL.match(cell)) and not _MAY_BE_THOUSANDS.match(cell):
             return match[1]
     return ""
 
 
 _NUMERIC = ("Start", "Duration", "Time", "Avg", "Min", "Max", "Size", "Total Time", "Avg Size", "Total")
-_EITHER = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
+_MAY_BE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
 
 
-def fitted(values: list[str], header: Header) -> list[str] | None:
+def with_rejoined_name(values: list[str], header: Header) -> list[str] | None:
     """Return as many cells as the header has columns: a name without quotes may hold delimiters. None if too few."""
     extra = len(values) - len(header.columns)
     if extra <= 0:
@@ -77,12 +76,12 @@ def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] 
     return cells if _is_row(cells, text, header) else None
 
 
-def takes_units(text: str, table: OpenTable, *, torn: bool) -> bool:
+def read_units(text: str, table: OpenTable, *, torn: bool) -> bool:
     """Whether a line is the row of units of the open table, or of a rival whose header came before it.
 
     Where several tables wait, the row goes to the oldest; whose the rows below it are is unknown from then on.
     """
-    waiting = [t for t in (*table.rivals, table) if t.units is None]
+    waiting = [t for t in (*table.concurrent, table) if t.units is None]
     found = [(t, units) for t in waiting if (units := units_of(text, t.header)) is not None]
     if not found:
         return False
@@ -92,7 +91,7 @@ def takes_units(text: str, table: OpenTable, *, torn: bool) -> bool:
         return True
     found[0][0].units = found[0][1]
     if len(found) > 1 or found[0][0] is not table:
-        alike = [t for t in (*table.rivals, table) if t.header.columns == found[0][0].header.columns]
+        alike = [t for t in (*table.concurrent, table) if t.header.columns == found[0][0].header.columns]
         if len(alike) > 1:
             for one in alike:
                 one.mix()
@@ -135,7 +134,7 @@ SHORT, LONG = "the row has fewer cells than its header", "the row has more cells
 UNFIT = "the line begins like a row, but does not look like the rows of its table"
 
 
-def why_no_row(text: str, header: Header, *, torn: bool) -> tuple[str, str] | None:
+def drop_reason(text: str, header: Header, *, torn: bool) -> tuple[str, str] | None:
     """Return code and text of the reason to drop a line that begins like a row; None for output of the program."""
     if header.is_text:
         begins = _begins_text(text, header, torn=torn)
@@ -246,7 +245,7 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
     return cells
 
 
-def holds_prefix(text: str, header: Header) -> bool:
+def is_row_with_prefix(text: str, header: Header) -> bool:
     """Whether a line is a whole row of CSV with what looks like nvprof's own line inside a quoted cell."""
     if header.is_text or '"' not in text or header.table is not Table.TRACE or len(header.columns) < 3:
         return False
@@ -258,7 +257,7 @@ def holds_prefix(text: str, header: Header) -> bool:
     return text.count('"', 0, at) % 2 == 1 and '"' in text[at:] and all(_NUMBER.match(t) for t in times)
 
 
-def after_returns(text: str, table: OpenTable | None) -> str:
+def after_carriage_returns(text: str, table: OpenTable | None) -> str:
     """Return what a line shows last: behind the carriage returns of a progress bar, but not those inside a name."""
     at = text.rfind("\r")
     if at < 0:
@@ -270,7 +269,7 @@ def after_returns(text: str, table: OpenTable | None) -> str:
     return text[at + 1 :]
 
 
-def ends_whole(cells: dict[str, str]) -> bool:
+def is_complete(cells: dict[str, str]) -> bool:
     """Whether the name of a trace's row is whole for sure, though its line may be cut: what ends it stands there."""
     name = cells["Name"]
     if name.startswith("["):

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tracekit.readers.nvprof._squeezed import squeezed_columns
+from tracekit.readers.nvprof._text_tables import squeezed_columns
 from tracekit.readers.printed.lines import uncoloured
 
 PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
@@ -74,10 +74,11 @@ class Table(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a table. columns: names in order; a padded column (a table saved from a sheet) is "".
+    """The header of a table.
 
-    delimiter: "" for text, whose cells end under `ends`, exclusive, of the header's words. quoted: the names stood in
-    quotes, so the text cells of the rows do too. squeezed: text that lost its gaps (`readers/nvprof/_squeezed.py`).
+    columns: names in order, "" for a padding column (a table saved from a sheet). delimiter: "" for a text table. ends:
+    where the words of a text header end, exclusive. quoted: the names are in quotes, so the text cells of the rows are
+    too. squeezed: a text table that lost its gaps (`_text_tables.py`).
     """
 
     table: Table

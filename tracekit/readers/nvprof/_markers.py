@@ -1,10 +1,10 @@
-"""NVTX markers of nvprof's database: start rows and end rows become ranges; whose they are stands in a blob.
+"""NVTX markers in nvprof's database: a row for the start and one for the end become a range.
 
     MARKER(_id_, flags, timestamp, id, objectKind, objectId, name, domain): (1, 2, 15..., 1, 2, x'A7760000...', 7, 0)
     MARKER(...): (2, 4, 15..., 1, 2, x'A7760000...', 0, 0)
 
-objectId is CUpti_ActivityObjectKindId: process and thread (two 32-bit numbers), or device, context and stream (three),
-whichever objectKind says. Source: cupti_activity.h.
+objectId is a CUpti_ActivityObjectKindId. By objectKind it holds process and thread (two 32-bit numbers), or device,
+context and stream (three). Source: cupti_activity.h.
 """
 
 from __future__ import annotations
@@ -12,55 +12,57 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrow import Column, pc
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.sqlite.cupti import Context, integers
-from tracekit.readers.sqlite.database import Block
-from tracekit.readers.sqlite.database import Kind as Cell
+from tracekit.readers.sqlite.database import Block, CellType
 from tracekit.schema import Kind
 from tracekit.units import MAX_NS
 
 TABLE = "CUPTI_ACTIVITY_KIND_MARKER"
 DATA = "CUPTI_ACTIVITY_KIND_MARKER_DATA"
 INSTANT, START, END = 1, 2, 4
-"""CUpti_ActivityFlag: CUPTI_ACTIVITY_FLAG_MARKER_*; higher bits speak of synchronization."""
+"""CUpti_ActivityFlag: CUPTI_ACTIVITY_FLAG_MARKER_*; higher bits are about synchronization."""
 PROCESS, THREAD, DEVICE, CONTEXT, STREAM = 1, 2, 3, 4, 5
 OPEN_RANGES = 1 << 20
-"""Ranges open at once; beyond, the oldest is given up as one without an end."""
+"""Maximum number of open ranges. Beyond it the oldest is kept as an unfinished one."""
 BATCH = 1 << 14
 
-Names = Callable[[int], str | None]
+Names: TypeAlias = Callable[[int], str | None]
 
 
 def objects_of(block: Block) -> list[tuple[int, str]]:
-    """Return kind and blob (in hexadecimal digits) of each row."""
+    """Return kind and blob (in hexadecimal digits) of each row's object."""
     blobs = block.columns.get("objectId")
-    texts = [""] * block.count if blobs is None else [b or "" for b in blobs.to_pylist()]
+    texts = [""] * block.count if blobs is None else [blob or "" for blob in arrow.optional_texts(blobs)]
     return list(zip(block.integers("objectKind").tolist(), texts, strict=True))
 
 
-def places_of(block: Block) -> dict[str, pa.Array]:
-    """Return the columns pid, tid, device, context and stream of the rows; each distinct object is looked at once."""
-    kinds = pa.array(block.integers("objectKind")).cast(pa.string())
-    blobs = block.columns.get("objectId", pa.nulls(block.count, pa.string()))
-    encoded = pc.binary_join_element_wise(kinds, blobs.fill_null(""), ":").dictionary_encode()
-    found = [whose(int(text.split(":")[0]), text.split(":")[1]) for text in encoded.dictionary.to_pylist()]
+def places_of(block: Block) -> dict[str, Column]:
+    """Return the columns pid, tid, device, context and stream of the rows. Each distinct object is decoded once."""
+    kinds = arrow.array(block.integers("objectKind")).cast(pa.string())
+    blobs = block.columns.get("objectId")
+    blobs = arrow.nulls(block.count, pa.string()) if blobs is None else blobs
+    objects = arrow.encoded(pc.binary_join_element_wise(kinds, pc.fill_null(blobs, ""), ":"))
+    pairs = (text.split(":") for text in arrow.texts(objects.dictionary))
+    places = [place_of(int(kind), blob) for kind, blob in pairs]
     return {
-        key: pa.array([place.get(key) for place in found], pa.int64()).take(encoded.indices)
+        key: arrow.array([place.get(key) for place in places], pa.int64()).take(objects.indices)
         for key in ("pid", "tid", "device", "context", "stream")
     }
 
 
-def whose(kind: int, blob: str) -> dict[str, int]:
-    """Return what the blob names: pid and tid, or device, context and stream; {} when it is not such a blob.
+def place_of(kind: int, blob: str) -> dict[str, int]:
+    """Return the pid and tid, or the device, context and stream of a blob; {} for another blob.
 
-    >>> whose(2, "A7760000F0257FFD00000000")
+    >>> place_of(2, "A7760000F0257FFD00000000")
     {'pid': 30375, 'tid': 4253033968}
     """
     try:
@@ -78,54 +80,55 @@ def whose(kind: int, blob: str) -> dict[str, int]:
 
 
 @dataclass(slots=True)
-class _Open:
-    """A range that began. number: of its record."""
+class _Marker:
+    """A mark, or a range that began. number: of its record."""
 
     number: int
     ts: int
     place: dict[str, int]
     name: str | None
-    args: dict[str, Any]
+    args: dict[str, object]
 
 
 @dataclass(slots=True)
 class _State:
     ctx: Context
     names: Names
-    data: dict[int, dict[str, Any]]
+    data: dict[int, dict[str, object]]
     rows: RowBuilder = field(default_factory=RowBuilder)
-    open: dict[int, _Open] = field(default_factory=dict)
+    open_ranges: dict[int, _Marker] = field(default_factory=dict)
 
-    def row(self, begun: _Open, dur: int | None, kind: Kind) -> None:
-        shown, raw = self.ctx.names.one(begun.name) if begun.name else (None, None)
-        place = begun.place
+    def add(self, marker: _Marker, dur: int | None, kind: Kind) -> None:
+        """Add the event of a marker."""
+        name, raw_name = self.ctx.names.one(marker.name) if marker.name else (None, None)
         self.rows.add(
-            ts_ns=begun.ts,
+            ts_ns=marker.ts,
             dur_ns=dur,
-            event_id=begun.number,
-            name=shown,
-            raw_name=raw,
+            event_id=marker.number,
+            name=name,
+            raw_name=raw_name,
             kind=kind,
             source=self.ctx.options.source,
-            args=orjson.dumps(begun.args).decode() if begun.args else None,
-            **place,
+            args=orjson.dumps(marker.args).decode() if marker.args else None,
+            **marker.place,
         )
         self.ctx.ledger.kept += 1
         self.ctx.ledger.events_out += 1
 
-    def unfinished(self, begun: _Open) -> None:
+    def add_unfinished(self, begun: _Marker) -> None:
+        """Add a range without an end."""
         begun.args["unfinished"] = True
-        self.row(begun, None, Kind.USER_RANGE)
+        self.add(begun, None, Kind.USER_RANGE)
         text = "a range did not end before the profile did: it has no duration"
         self.ctx.ledger.note("open-range", text, where=f"{TABLE} record {begun.number}")
 
 
 def markers(ctx: Context, names: Names) -> Iterator[pa.RecordBatch]:
-    """Give ranges and marks; what MARKER_DATA says of them stands in their args."""
+    """Yield ranges and marks. Their args hold the color, category and payload of MARKER_DATA."""
     state = _State(ctx, names, _data(ctx))
     if TABLE not in ctx.db.tables:
         return
-    wanted = integers("flags", "timestamp", "id", "objectKind", "name", "domain") | {"objectId": Cell.HEX}
+    wanted = integers("flags", "timestamp", "id", "objectKind", "name", "domain") | {"objectId": CellType.HEX}
     last = 0
     for block in ctx.db.blocks(TABLE, wanted):
         ctx.ledger.read += block.count
@@ -134,87 +137,96 @@ def markers(ctx: Context, names: Names) -> Iterator[pa.RecordBatch]:
         valid = block.valid("timestamp") & (np.abs(block.integers("timestamp")) < MAX_NS)
         rows = zip(*cells, objects_of(block), valid.tolist(), strict=True)
         for number, row in enumerate(rows, ctx.base + block.first):
-            _marker(state, number, *row)
+            _add_record(state, number, *row)
             if len(state.rows) >= BATCH:
                 yield state.rows.take()
-    for begun in state.open.values():
-        state.unfinished(begun)
+    for begun in state.open_ranges.values():
+        state.add_unfinished(begun)
     if len(state.rows):
         yield state.rows.take()
     ctx.base += last
 
 
-def _marker(
-    state: _State, number: int, flags: int, ts: int, ident: int, name: int, domain: int, whom: tuple[int, str], ok: bool
+def _add_record(
+    state: _State,
+    number: int,
+    flags: int,
+    ts: int,
+    ident: int,
+    name: int,
+    domain: int,
+    owner: tuple[int, str],
+    ok: bool,
 ) -> None:
+    """Add the event of a record, or begin a range. ident: id of the marker. ok: its time is possible."""
     ledger = state.ctx.ledger
     where = f"{TABLE} record {number}"
     if not ok or ts <= 0:
-        ledger.drop("no-time", where=where, text="dropped: a row whose times were not taken")
+        ledger.drop("no-time", where=where, text="dropped: a row whose times were not measured")
         return
     if flags & END:
-        begun = state.open.pop(ident, None)
+        begun = state.open_ranges.pop(ident, None)
         if begun is None:
-            ledger.drop("end-without-start", where=where, text="dropped: the end of a range whose start is not there")
+            ledger.drop("end-without-start", where=where, text="dropped: the end of a range without a start")
         elif ts < begun.ts:
             begun.args["unfinished"] = True
-            state.row(begun, None, Kind.USER_RANGE)
+            state.add(begun, None, Kind.USER_RANGE)
             ledger.drop("ends-before-start", where=where, text="dropped: an end before the start of its range")
         else:
-            state.row(begun, ts - begun.ts, Kind.USER_RANGE)
+            state.add(begun, ts - begun.ts, Kind.USER_RANGE)
             ledger.merged += 1
         return
     args = dict(state.data.get(ident, {}))
     if text := state.names(domain):
         args["domain"] = text
-    begun = _Open(number, ts, whose(*whom), state.names(name), args)
+    marker = _Marker(number, ts, place_of(*owner), state.names(name), args)
     if flags & START:
-        if ident in state.open:
-            state.unfinished(state.open.pop(ident))
-        elif len(state.open) >= OPEN_RANGES:
-            state.unfinished(state.open.pop(next(iter(state.open))))
-        state.open[ident] = begun
+        if ident in state.open_ranges:
+            state.add_unfinished(state.open_ranges.pop(ident))
+        elif len(state.open_ranges) >= OPEN_RANGES:
+            state.add_unfinished(state.open_ranges.pop(next(iter(state.open_ranges))))
+        state.open_ranges[ident] = marker
     elif flags & INSTANT:
-        state.row(begun, None, Kind.MARK)
+        state.add(marker, None, Kind.MARK)
     else:
-        ledger.drop("unknown-marker", where=where, text="dropped: a marker that is no start, end or moment")
+        ledger.drop("unknown-marker", where=where, text="dropped: a marker that is not a start, an end or a moment")
 
 
 _PAYLOADS = {0: "<d", 1: "<Q", 2: "<d", 3: "<Q", 4: "<q", 5: "<I"}
-"""CUpti_MetricValueKind: double, uint64, percent, throughput, int64, level. Without payload: 0 of kind 0."""
+"""CUpti_MetricValueKind: double, uint64, percent, throughput, int64, level. No payload is 0 of kind 0."""
 
 
-def _data(ctx: Context) -> dict[int, dict[str, Any]]:
-    """Return color, category and payload by the marker's id."""
+def _data(ctx: Context) -> dict[int, dict[str, object]]:
+    """Return color, category and payload by the id of the marker."""
     if DATA not in ctx.db.tables:
         return {}
-    out: dict[int, dict[str, Any]] = {}
-    wanted = integers("id", "payloadKind", "color", "category") | {"payload": Cell.HEX}
+    data: dict[int, dict[str, object]] = {}
+    wanted = integers("id", "payloadKind", "color", "category") | {"payload": CellType.HEX}
     for block in ctx.db.blocks(DATA, wanted):
         ctx.ledger.read += block.count
         ctx.ledger.merged += block.count
         payloads = block.columns.get("payload")
-        texts = [None] * block.count if payloads is None else payloads.to_pylist()
+        blobs = [None] * block.count if payloads is None else arrow.optional_texts(payloads)
         cells = [block.integers(name).tolist() for name in ("id", "payloadKind", "color", "category")]
-        for ident, kind, color, category, payload in zip(*cells, texts, strict=True):
-            found: dict[str, Any] = {}
+        for ident, kind, color, category, blob in zip(*cells, blobs, strict=True):
+            members: dict[str, object] = {}
             if color:
-                found["color"] = f"#{color & 0xFFFFFFFF:08X}"
+                members["color"] = f"#{color & 0xFFFFFFFF:08X}"
             if category:
-                found["category"] = category
-            value = _payload(kind, payload)
-            if value:
-                found["payload"] = value
-            if found:
-                out[ident] = found
-    return out
+                members["category"] = category
+            if value := _payload(kind, blob):
+                members["payload"] = value
+            if members:
+                data[ident] = members
+    return data
 
 
-def _payload(kind: int, blob: str | None) -> Any:
+def _payload(kind: int, blob: str | None) -> object:
     form = _PAYLOADS.get(kind)
     if form is None or not blob:
         return None
     try:
-        return struct.unpack_from(form, bytes.fromhex(blob))[0]
+        value: object = struct.unpack_from(form, bytes.fromhex(blob))[0]
     except (ValueError, struct.error):
         return blob
+    return value

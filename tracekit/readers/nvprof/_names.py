@@ -1,23 +1,20 @@
-"""Names of nvprof's rows: what a row is by its name, and the correlation id that stands behind it.
+"""Names in nvprof's rows: the kind of a row by its name, and the correlation id behind the name.
 
-Without a column Correlation_ID a kernel's name ends in ` [218]`, the id of its launch; in API traces the launch names
-its kernel: `cudaLaunch (KERNEL [218])`. A trailing `]` alone proves nothing: `[lambda(int) (instance 1)]`.
+Without a column Correlation_ID, a kernel's name ends in ` [218]`, the id of its launch. In API traces the launch names
+its kernel: `cudaLaunch (KERNEL [218])`. A trailing `]` alone is no id: `[lambda(int) (instance 1)]`.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, pc
 from tracekit.schema import Kind
-
-I64 = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)
 LAUNCH = re.compile(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL | re.ASCII)
@@ -29,10 +26,10 @@ UNIFIED = "[Unified Memory"
 
 @lru_cache(maxsize=1 << 14)
 def device_kind(name: str) -> tuple[Kind, str | None]:
-    """Return the kind of device work of that name, and which way a copy goes.
+    """Return the kind of device work with this name, and the direction of a copy.
 
-    Rows of unified memory that are no copies (page faults, throttling, thrashing) are `overhead`: time that the
-    driver takes from the program; they hold no memory, so `memory` would be wrong.
+    Rows of unified memory other than copies (page faults, throttling, thrashing) are `overhead`: time that the driver
+    takes from the program. They allocate nothing, so they are not `memory`.
     """
     if not name.startswith("["):
         return Kind.KERNEL, None
@@ -48,7 +45,7 @@ def device_kind(name: str) -> tuple[Kind, str | None]:
 
 @lru_cache(maxsize=1 << 12)
 def api_kind(name: str) -> Kind:
-    """Return runtime or driver; calls of other interfaces (OpenACC, OpenMP, pthread) are `other`."""
+    """Return runtime or driver, and other for calls of other interfaces (OpenACC, OpenMP, pthread)."""
     if _RUNTIME.match(name):
         return Kind.RUNTIME
     return Kind.DRIVER if _DRIVER.match(name) else Kind.OTHER
@@ -65,7 +62,7 @@ def strip_suffix(name: str) -> tuple[str, int | None]:
 
 
 def strip_launch(name: str) -> tuple[str, str | None, int | None]:
-    """Return call, kernel and correlation id of `cudaLaunch (KERNEL [218])`; the kernel is None for other calls."""
+    """Return the call, kernel and correlation id of `cudaLaunch (KERNEL [218])`. Other calls have no kernel."""
     match = LAUNCH.match(name)
     if match:
         return match[1], match[2], int(match[3])
@@ -73,8 +70,8 @@ def strip_launch(name: str) -> tuple[str, str | None, int | None]:
     return plain, None, number
 
 
-def suffixes(names: pa.StringArray) -> tuple[Mask, Mask, I64]:
-    """Return which names end in ` [digits]`, which in ` [digits])`, and the numbers (0 where there is none).
+def suffixes(names: Column) -> tuple[Mask, Mask, I64]:
+    """Return masks of the names that end in ` [digits]` and in ` [digits])`, and the numbers (0 where there is none).
 
     names: a string array without nulls that begins at offset 0 of its buffers.
     """
@@ -83,8 +80,8 @@ def suffixes(names: pa.StringArray) -> tuple[Mask, Mask, I64]:
     _, offsets_buffer, data_buffer = names.buffers()
     if data_buffer is None or not data_buffer.size:
         return plain, launch, numbers
-    offsets = np.frombuffer(offsets_buffer, np.int32)[: count + 1]
-    data = np.frombuffer(data_buffer, np.uint8)
+    offsets = arrow.view(offsets_buffer, np.int32)[: count + 1]
+    data = arrow.view(data_buffer, np.uint8)
     start, end = offsets[:-1], offsets[1:]
     last = data[np.maximum(end - 1, 0)]
     before = data[np.maximum(end - 2, 0)]
@@ -119,18 +116,18 @@ def suffixes(names: pa.StringArray) -> tuple[Mask, Mask, I64]:
     return plain, launch, numbers
 
 
-def trimmed(names: pa.StringArray, plain: Mask, launch: Mask) -> pa.StringArray:
-    """Return the names without what `suffixes` found; of a launch `cudaLaunch (KERNEL` stays."""
+def trimmed(names: Column, plain: Mask, launch: Mask) -> Column:
+    """Return the names without the suffixes that `suffixes` found. `cudaLaunch (KERNEL` is left of a launch."""
     out = names
     if launch.any():
-        out = pc.if_else(pa.array(launch), _trim(pc.ascii_rtrim(names, ")")), out)
+        out = pc.if_else(arrow.array(launch), _trim(pc.ascii_rtrim(names, ")")), out)
     if plain.any():
         cut = _trim(names)
-        out = cut if plain.all() else pc.if_else(pa.array(plain), cut, out)
+        out = cut if plain.all() else pc.if_else(arrow.array(plain), cut, out)
     return out
 
 
-def _trim(names: pa.StringArray) -> pa.StringArray:
+def _trim(names: Column) -> Column:
     for characters in ("]", "0123456789", "[", " "):
         names = pc.ascii_rtrim(names, characters)
     return names

@@ -1,4 +1,4 @@
-"""nvprof's output, CSV and text, from blocks of lines to batches: what both readers share."""
+"""Reading and recognising nvprof's output, CSV and text: blocks of lines become batches. Both readers share it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TAG = re.compile(
     r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
     re.ASCII,
 )
-"""Who wrote a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Without a
-rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl logs, job
-and step before it in those of GitHub's workflows."""
+"""The tag before a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Tags
+without a rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl
+logs, and the job and step before it in logs of GitHub's workflows."""
 
 _ROW_STARTS = frozenset(b"0123456789")
 
@@ -66,22 +66,22 @@ def _batches(source: Source, state: State, tagged: bool) -> Iterator[pa.RecordBa
                 "a table header without rows",
                 hint="nvprof writes its rows when the program ends: was it killed before?",
             )
-        strange = [s.strange for s in sessions.values() if s.strange is not None]
-        if strange and not seen and not any(s.nothing for s in sessions.values()):
+        unknown = [s.unknown_table for s in sessions.values() if s.unknown_table is not None]
+        if unknown and not seen and not any(s.profiled_nothing for s in sessions.values()):
             raise ParseError(
                 state.ledger.path,
-                f"line {min(strange)}",
-                "a table that is not understood follows 'Profiling result:'",
-                hint="nvprof's own columns (Start, Duration, Name or Time(%), Time, Calls), divided by commas, "
-                "semicolons or tabs, are read: was the file changed or translated?",
+                f"line {min(unknown)}",
+                "a table with unknown columns follows 'Profiling result:'",
+                hint="a table needs the columns Start, Duration and Name, or Time(%), Time and Calls, divided by "
+                "commas, semicolons or tabs: was the file changed or translated?",
             )
         if not seen and "tables-not-read" not in state.ledger.notes:
             elsewhere = state.facts.get("result_file")
             state.ledger.note(
                 "no-rows",
-                f"the file has no row: nvprof wrote what it recorded to {elsewhere}; read that file"
+                f"the file has no rows: nvprof wrote its records to {elsewhere}; read that file"
                 if elsewhere
-                else "the file has no row: nvprof recorded nothing, or what it recorded was removed",
+                else "the file has no rows: nvprof recorded nothing, or the rows were removed",
             )
     finally:
         state.names.close()
@@ -98,7 +98,7 @@ def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
         lines.pop()
     last = len(lines) - 1
     start = 0
-    """Where the run of lines that look like rows begins."""
+    """First of the lines so far that look like rows."""
     for index, line in enumerate(lines):
         is_row = bool(line) and (line[0] in _ROW_STARTS or (line[0] == 34 and line[1:2].isdigit()))
         if is_row and not (block.torn and index == last):
@@ -112,7 +112,7 @@ def _block(block: LineBlock, session: Session) -> Iterator[pa.RecordBatch]:
 
 
 def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Session]) -> Iterator[pa.RecordBatch]:
-    """Read lines that name their rank, each rank's by a session of its own."""
+    """Read lines that name their rank. Each rank has a session of its own."""
     lines = block.data.decode("utf-8", "replace").split("\n")
     if not block.torn:
         lines.pop()
@@ -133,26 +133,26 @@ def _plain_lines(head: bytes) -> list[str]:
 
 
 def _is_tagged(head: list[str]) -> bool | None:
-    """Whether nvprof's own lines stand behind the tag of a rank; None where there are none."""
+    """Return whether lines of nvprof itself have the tag of a rank; None when there are no such lines."""
     for line in head:
         tag = TAG.match(line)
-        if tag is not None and _is_own(line[tag.end() :]):
+        if tag is not None and _is_own_line(line[tag.end() :]):
             return True
-        if _is_own(line):
+        if _is_own_line(line):
             return False
     return None
 
 
-def _is_own(line: str) -> bool:
+def _is_own_line(line: str) -> bool:
     return bool(PREFIX.match(line) or HEADLESS.match(line) or find_header(line))
 
 
 def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
-    """Return what the head says of the text form, or of CSV: the first header decides.
+    """Return the confidence that the head is of the text form, or of CSV. The first header decides.
 
-    Without a header (a run without kernels, much output of the program before the table) nvprof's own lines are
-    enough; then the name decides, so that exactly one of the two forms says YES. NUL bytes do not hinder: a log that
-    was written on after a crash holds some.
+    Without a header (a run without kernels, or much output of the program before the table) lines of nvprof itself are
+    enough. Then the name of the file decides, so that only one of the two forms says YES. NUL bytes are allowed: a log
+    that was continued after a crash has some.
     """
     if head.tables or head.data.startswith(SQLITE_MAGIC):
         return Confidence.NO
@@ -163,11 +163,13 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
         tag = TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
         header = find_header(line) or (find_late_header(line) if own else None)
-        if header is not None and (own or not _is_doubtful(header, _untagged(lines[number + 1 : number + 4], tagged))):
+        if header is not None and (
+            own or not _may_be_other_text(header, _untagged(lines[number + 1 : number + 4], tagged))
+        ):
             return Confidence.YES if header.is_text == text else Confidence.NO
         if HEADLESS.match(line):
             return Confidence.YES if text else Confidence.NO
-        own = own or bool(_OWN.match(line))
+        own = own or bool(_OWN_LINE.match(line))
     if not own:
         return Confidence.NO
     name = head.name.lower().removesuffix(".gz").removesuffix(".zst")
@@ -178,14 +180,14 @@ def _untagged(lines: list[str], tagged: bool) -> list[str]:
     return [line[tag.end() :] if (tag := TAG.match(line)) else line for line in lines] if tagged else lines
 
 
-_OWN = re.compile(
+_OWN_LINE = re.compile(
     r'^[\s"]*(?:==\d+==|={8}) (?:NVPROF|PGPROF|Profiling|Warning|Error|Generated|Metric|Event|API calls|OpenACC|OpenMP'
     r"|NVTX|Some kernel|CPU |System profiling|Dependency|Analysis|Internal profiling|Unified Memory)"
 )
 
 
-def _is_doubtful(header: Header, following: list[str]) -> bool:
-    """Whether any text could hold the header: no quotes or gaps, no row of units below it, no cell with a unit."""
+def _may_be_other_text(header: Header, following: list[str]) -> bool:
+    """Return whether other text may hold this header: no quotes or gaps, no row of units below, no cell with a unit."""
     if header.squeezed:
         return not any(text_cells(text, header) for text in following)
     if header.is_text or header.quoted:

@@ -1,7 +1,7 @@
-"""One row of a trace table, exactly: what the columnar path cannot or may not read, and all rows of text tables.
+"""One row of a trace table at a time, exactly: all rows of text tables, and CSV rows that `_block.py` cannot read.
 
-Times are decimal text times the unit of the cell, of its column's unit row otherwise. Sizes are rounded to whole bytes:
-nvprof prints six decimals of KB or MB in CSV, five digits in text.
+A time is a decimal number in the unit of its cell, else in the unit of its column. Sizes are rounded to whole bytes:
+nvprof prints them in KB or MB with six decimals in CSV, with five digits in text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 import orjson
 
@@ -41,7 +40,7 @@ INTEGERS = {
 }
 SIZES = {"Static SMem": "static_smem_bytes", "Dynamic SMem": "dynamic_smem_bytes", "Size": "bytes"}
 DERIVABLE = frozenset(("Throughput",))
-"""Bytes over time, which the row has: not kept."""
+"""Not kept: it is bytes over time, and the row has both."""
 KNOWN = frozenset(
     (*ARGS, *INTEGERS, *SIZES, *DERIVABLE, "Start", "Duration", "Device", "Context", "Stream", "Name", "Correlation_ID")
 )
@@ -66,8 +65,8 @@ _SEPARATORS = re.compile(rf"[{_BLANKS},.]")
 def plain_number(cell: str, decimal: str) -> str:
     """Return the cell with a decimal point and without separators of thousands.
 
-    Blanks that do not break and apostrophes are nothing else; of comma and point one proves the other, and so does a
-    second of its kind. Raises: RowError for `1,234` alone, which may be either.
+    No-break spaces and apostrophes always separate thousands. So does a comma in front of a point (or a point in front
+    of a comma), and one of several commas or points. Raises: RowError for `1,234` alone, which may mean either.
     """
     if decimal != ",":
         if "," in cell or not cell.isascii() or "'" in cell:
@@ -87,10 +86,12 @@ def time_ns(cell: str, unit: str, decimal: str = "") -> int:
     try:
         number, own = split_quantity(plain_number(cell, decimal))
     except ValueError:
-        raise RowError("bad-time", f"{cell[:30]!r} is no time") from None
+        raise RowError("bad-time", f"{cell[:30]!r} is not a time") from None
     unit = own or unit
     if unit not in TIME_EXPONENT:
-        raise RowError("no-unit", f"the time {cell[:30]!r} has no unit" if not unit else f"{unit!r} is no unit of time")
+        raise RowError(
+            "no-unit", f"the time {cell[:30]!r} has no unit" if not unit else f"{unit!r} is not a unit of time"
+        )
     if number < 0:
         raise RowError("negative-time", f"the time {cell[:30]!r} is negative")
     try:
@@ -108,13 +109,13 @@ def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
             return 0
         size = to_bytes(number, unit)
     except ValueError:
-        raise RowError("bad-size", f"{cell[:30]!r} is no size in a known unit") from None
+        raise RowError("bad-size", f"{cell[:30]!r} is not a size in a known unit") from None
     if not 0 <= size < 1 << 62:
         raise RowError("bad-size", f"the size {cell[:30]!r} is negative or absurd")
     return size
 
 
-def whole(cell: str, decimal: str, limit: int) -> int:
+def integer(cell: str, decimal: str, limit: int) -> int:
     """Return a whole number below the limit. Raises: RowError."""
     if cell.isascii() and cell.isdigit() and len(cell) < 10:
         return int(cell)
@@ -124,22 +125,19 @@ def whole(cell: str, decimal: str, limit: int) -> int:
         unit = "?"
     if not unit and abs(number) < limit and number == number.to_integral_value():
         return int(number)
-    raise RowError("bad-number", f"{cell[:30]!r} is no whole number")
+    raise RowError("bad-number", f"{cell[:30]!r} is not a whole number")
 
 
-def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: int) -> dict[str, Any]:
-    """Return the columns of EVENTS of one row of a GPU, API or combined trace.
+def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: int) -> tuple[int, dict[str, object]]:
+    """Return the start of one row of a GPU, API or combined trace, and its other columns of EVENTS without pid.
 
-    cells: by the CSV's column name, stripped, "" for absent. Raises: RowError, with the reason to drop the row.
+    cells: by the column names of the CSV, stripped, "" for an empty cell. Raises: RowError, with the reason to drop the
+    row.
     """
     decimal = table.decimal
     name = cells.get("Name", "")
-    row: dict[str, Any] = {
-        "ts_ns": time_ns(cells["Start"], table.unit("Start"), decimal),
-        "event_id": line,
-        "source": state.source,
-        "pid": table.pid,
-    }
+    start = time_ns(cells["Start"], table.unit("Start"), decimal)
+    row: dict[str, object] = {"event_id": line, "source": state.source}
     duration = cells["Duration"]
     if duration:
         row["dur_ns"] = time_ns(duration, table.unit("Duration"), decimal)
@@ -147,44 +145,46 @@ def trace_row(cells: Mapping[str, str], table: OpenTable, state: State, line: in
         raise RowError("no-duration", "the row has no duration")
     for column, target in INTEGERS.items():
         if cell := cells.get(column):
-            row[target] = whole(cell, decimal, _INT32)
+            row[target] = integer(cell, decimal, _INT32)
     for column, target in SIZES.items():
         if cell := cells.get(column):
             row[target] = size_bytes(cell, table.unit(column), decimal)
     row["device"] = state.device(cells.get("Device", ""))
     row["context"] = state.context(cells.get("Context", ""))
     row["stream"] = state.stream(cells.get("Stream", ""))
-    args = {}
+    args: dict[str, str] = {}
     for column, cell in cells.items():
         if cell and (column in ARGS or column not in KNOWN):
             unit = table.unit(column) if column not in ARGS else ""
-            args[ARGS.get(column, column)] = moved(cell, table) if column == "Unified Memory" else cell + unit
-    _name(row, name, args, state, decimal)
+            args[ARGS.get(column, column)] = (
+                unified_memory_cell(cell, table) if column == "Unified Memory" else cell + unit
+            )
+    _add_name(row, name, args, state, decimal)
     if cell := cells.get("Correlation_ID"):
         row["correlation"] = state.correlation(cell)
     if args:
         row["args"] = orjson.dumps(args).decode()
-    return row
+    return start, row
 
 
-def moved(cell: str, table: OpenTable) -> str:
+def unified_memory_cell(cell: str, table: OpenTable) -> str:
     """Return a cell of the column Unified Memory with its unit: a size has decimals, a count or an address has none."""
     return cell + table.unit("Unified Memory") if _BARE_SIZE.match(cell) else cell
 
 
-def _name(row: dict[str, Any], name: str, args: dict[str, str], state: State, decimal: str) -> None:
+def _add_name(row: dict[str, object], name: str, args: dict[str, str], state: State, decimal: str) -> None:
+    """Add the columns that follow from the name of a row."""
     if row["device"] is None and "grid_x" not in row and not name.startswith("["):
         name, kernel, correlation = strip_launch(name)
-        row["kind"] = api_kind(name)
+        kind = api_kind(name)
         if kernel is not None:
             args["kernel"] = kernel
     else:
         name, correlation = strip_suffix(name)
-        row["kind"], row["copy_kind"] = device_kind(name)
-    row["correlation"] = correlation
-    if row["kind"] is Kind.MEMCPY and "bytes" not in row and (cell := args.get("unified_memory")):
-        with suppress(RowError):  # a count or an address: it stands in args
+        kind, row["copy_kind"] = device_kind(name)
+    row |= {"kind": str(kind), "correlation": correlation}
+    if kind is Kind.MEMCPY and "bytes" not in row and (cell := args.get("unified_memory")):
+        with suppress(RowError):  # a count or an address: args keeps it
             row["bytes"] = size_bytes(cell, "", decimal)
-    row["kind"] = str(row["kind"])
     if name:
         row["name"], row["raw_name"] = state.names.one(name)

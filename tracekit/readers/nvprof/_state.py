@@ -1,10 +1,9 @@
-"""What a reader of nvprof's output knows while it reads: its runs, the open table, devices, rows to come."""
+"""The state of reading nvprof's output: the runs of the file, the open table, devices, ids, rows for the next batch."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -16,34 +15,33 @@ from tracekit.readers.nvprof._lines import ORDINAL, Header
 from tracekit.trace import Ledger, Run, SourceFacts
 
 MIXED = (
-    "rows of several processes are mixed line by line and do not say whose they are: their pid is left out "
+    "rows of several processes are mixed line by line and do not name their process: their pid is empty "
     "(mpirun --tag-output, or nvprof --log-file %p.csv, keeps them apart)"
 )
 MIXED_TOTALS = (
     "tables of several processes are mixed line by line: which run a row belongs to is uncertain "
     "(mpirun --tag-output, or nvprof --log-file %p.log, keeps them apart)"
 )
-UNLIKE = "rows of two tables with unlike units are mixed and cannot be told apart"
+UNLIKE_UNITS = "the row may belong to either of two tables with different units"
 ROUNDED = "text tables print times and sizes with 5 digits: all sums are as exact as that (nvprof --csv prints more)"
 COARSE = "text tables print times of 1000 s and more with 2 digits (2.4e+03s): such a time is only as exact as that"
 TIMES = ("Start", "Duration", "Time", "Avg", "Min", "Max")
-MOST_RUNS = 1000
-"""Runs of one file whose facts are kept; further ones are read, their facts are not."""
-MOST_WARNINGS = 20
-MADE_UP_DEVICE = 100
-"""First number of devices whose own the file does not say (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
-
+MAX_RUNS = 1000
+"""Number of runs in one file whose facts are kept. The rows of further runs are read all the same."""
+MAX_WARNINGS = 20
+FIRST_MADE_UP_DEVICE = 100
+"""First number for devices without a number in the file (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
 
 _CUT_ORDINAL = re.compile(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
 """`Quadro M4000 (0`, cut at 15 characters: no other number begins with 0. `(1` may have been `(12)`."""
 _COARSE = re.compile(r"[\d.]+e\+\d+s", re.ASCII)
-"""A time; values of metrics stand under Min, Max and Avg, too."""
+"""A time. The columns Min, Max and Avg hold values of metrics too."""
 _INTEGER = re.compile(r"^-?\d+$", re.ASCII)
-"""An id that is its own number. A hexadecimal one is text: nvprof prints none."""
+"""An id that is its own number. A hexadecimal id is text: nvprof prints none."""
 
 
 class RowError(Exception):
-    """A row that cannot become an event or a total: the reason's code, and one sentence."""
+    """A row that cannot become an event or a total. code, text: the reason to drop it."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -52,17 +50,17 @@ class RowError(Exception):
 
 @dataclass(slots=True)
 class ProfiledRun:
-    """One run of a program under nvprof: its place in the file, process, and facts."""
+    """One run of a program under nvprof. number: its place in the file."""
 
     number: int
     pid: int | None
-    facts: dict[str, Any]
+    facts: dict[str, object]
     has_result: bool = False
 
 
 @dataclass(slots=True)
 class FastPlan:
-    """How pyarrow reads the rows of a table; made once a table."""
+    """Options for pyarrow to read the rows of a table; made once for each table."""
 
     read: pacsv.ReadOptions
     parse: pacsv.ParseOptions
@@ -84,52 +82,53 @@ class OpenTable:
     units: tuple[str, ...] | None = None
     decimal: str = ""
     text_ids: bool = False
-    """Context or Stream is no number in this table."""
+    """Context or Stream holds text in this table."""
     device: str = ""
     kernel: str = ""
-    """Device and kernel of the indented lines above the rows of a text table."""
+    """Device and kernel from the indented lines above the rows of a text table."""
     kind: str = ""
-    rivals: tuple[OpenTable, ...] = ()
-    """Tables of other processes whose lines may still come between the rows of this one."""
-    announced: int | None = None
+    concurrent: tuple[OpenTable, ...] = ()
+    """Tables of other processes whose lines may come between the rows of this one."""
+    begun: int | None = None
+    """Number of processes that had begun at the last row, None before the first row."""
     mixed: bool = False
     last_start: int | None = None
     plan: FastPlan | None = None
     plan_key: tuple[str, bool, bool] | None = None
 
     def unit(self, column: str) -> str:
-        """Return the unit of the column, "" where the table names none."""
+        """Return the unit of the column, "" if the table names none."""
         if self.units is None or column not in self.header.columns:
             return ""
         return self.units[self.header.columns.index(column)]
 
-    def rivals_alike(self) -> bool:
-        """Whether a row means the same in this table and in those that may be mixed into it."""
+    def matches_concurrent(self) -> bool:
+        """Return whether a row means the same in this table and in those that may be mixed into it."""
         return all(
-            self.header.columns == r.header.columns and self.units == r.units
-            for r in self.rivals
-            if len(r.header.columns) == len(self.header.columns)
+            self.header.columns == other.header.columns and self.units == other.units
+            for other in self.concurrent
+            if len(other.header.columns) == len(self.header.columns)
         )
 
-    def waits_as(self, header: Header) -> bool:
-        """Whether a table of that header may be taken for this one: neither has its row of units or any row yet."""
-        return self.units is None and self.announced is None and self.header.columns == header.columns
+    def awaits_rows_of(self, header: Header) -> bool:
+        """Return whether a table with this header may be mistaken for this one: neither has units or rows yet."""
+        return self.units is None and self.begun is None and self.header.columns == header.columns
 
     def mix(self) -> None:
-        """From here on a row may be of this table or of a rival's: its process is unknown."""
+        """Mark the rows from here on as mixed with those of a concurrent table: their process is unknown."""
         self.mixed, self.pid = True, None
 
-    def may_go_on(self, pid: int | None, announced: list[int]) -> bool:
-        """Whether rows of this table were seen after the process `pid` had begun, or none yet: both run at once."""
-        return self.announced is None or pid in announced[: self.announced]
+    def may_continue_beside(self, pid: int | None, processes: list[int]) -> bool:
+        """Return whether the table may continue after the process `pid` began: it had no row, or a row since then."""
+        return self.begun is None or pid in processes[: self.begun]
 
 
 class State:
-    """What the whole input shares: facts, devices, ids, names, rows that wait for a batch."""
+    """The state of the whole input: facts, devices, ids, names, rows for the next batch."""
 
     def __init__(self, path: str, options: ReadOptions, ledger: Ledger, reader: str) -> None:
         self.path, self.source, self.ledger = path, options.source, ledger
-        self.facts: dict[str, Any] = {"tool": "nvprof"}
+        self.facts: dict[str, object] = {"tool": "nvprof"}
         self.run = Run(sources=[SourceFacts(path, reader, facts=self.facts)])
         self.streams = IdTable(self.run, "stream", self.source)
         self.contexts = IdTable(self.run, "context", self.source)
@@ -138,13 +137,15 @@ class State:
         self.events = RowBuilder("events")
         self.totals = RowBuilder("totals")
         self.order = 0
-        self._made_up = IdTable(self.run, "device", self.source, first=MADE_UP_DEVICE)
+        self._made_up_devices = IdTable(self.run, "device", self.source, first=FIRST_MADE_UP_DEVICE)
         self._devices: dict[str, int] = {}
-        self._runs = 0
+        self._runs: list[dict[str, object]] = []
+        self._run_count = 0
+        self._warnings: list[str] = []
 
     def add_run(self, pid: int | None, command: str | None) -> ProfiledRun:
         """Begin a run of the file and keep its facts."""
-        facts: dict[str, Any] = {"run": self._runs}
+        facts: dict[str, object] = {"run": self._run_count}
         if pid is not None:
             facts["pid"] = pid
         if command is not None:
@@ -154,26 +155,27 @@ class State:
             self.facts.setdefault("pid", pid)
             if command:
                 self.run.processes[(self.source, pid)] = command
-        if self._runs < MOST_RUNS:
-            self.facts.setdefault("runs", []).append(facts)
-        self._runs += 1
-        return ProfiledRun(self._runs - 1, pid, facts)
+        if len(self._runs) < MAX_RUNS:
+            self._runs.append(facts)
+            self.facts["runs"] = self._runs
+        self._run_count += 1
+        return ProfiledRun(self._run_count - 1, pid, facts)
 
     def warn(self, text: str) -> None:
-        """Pass a warning or an error of nvprof itself on, each by a note of its own; the last stands for the rest."""
-        known = self.facts.setdefault("warnings", [])
-        said = text.removeprefix("Warning:").strip()
-        if said not in known and len(known) < MOST_WARNINGS:
-            known.append(said)
-        number = known.index(said) if said in known else MOST_WARNINGS
-        error = said.removeprefix("Error:").strip()
+        """Make a note of a warning or an error of nvprof itself. Those beyond the maximum share one note."""
+        self.facts["warnings"] = known = self._warnings
+        warning = text.removeprefix("Warning:").strip()
+        if warning not in known and len(known) < MAX_WARNINGS:
+            known.append(warning)
+        number = known.index(warning) if warning in known else MAX_WARNINGS
+        error = warning.removeprefix("Error:").strip()
         self.ledger.note(
             f"nvprof-warning-{number + 1}" if number else "nvprof-warning",
-            f"nvprof itself warns: {said}" if error == said else f"nvprof itself reports an error: {error}",
+            f"nvprof itself warns: {warning}" if error == warning else f"nvprof itself reports an error: {error}",
         )
 
-    def tell_digits(self, cells: dict[str, str], number: int) -> None:
-        """Say how exact the times of a text table's row are."""
+    def note_precision(self, cells: dict[str, str], number: int) -> None:
+        """Note how exact the times in a row of a text table are."""
         if "rounded-text" not in self.ledger.notes:
             self.ledger.note("rounded-text", ROUNDED, where=f"line {number}")
         if any("e+" in (cell := cells.get(column, "")) and _COARSE.fullmatch(cell) for column in TIMES):
@@ -182,7 +184,7 @@ class State:
     def device(self, cell: str) -> int | None:
         """Return the number of a device cell, `GeForce GTX 950 (0)`; None for an empty cell.
 
-        A name without its number gets one from 100 on, with a note.
+        A name without a number gets one from 100 on, with a note.
         """
         number = self._devices.get(cell)
         if number is None:
@@ -195,11 +197,11 @@ class State:
             elif cell.isdecimal() and len(cell) < 9:
                 number, name = int(cell), ""
             else:
-                number = self._made_up.number(cell)
+                number = self._made_up_devices.number(cell)
                 self.ledger.note(
                     "device-number-missing",
                     "the table cuts the names of devices before their number: devices are numbered from 100, and two "
-                    "of the same name cannot be told apart",
+                    "devices of the same name count as one",
                     where=cell,
                 )
             self._devices[cell] = number
@@ -208,19 +210,19 @@ class State:
         return number
 
     def stream(self, cell: str) -> int | None:
-        """Return the number of a stream; one that is text gets a made-up number, and Run.ids its text."""
-        return _id(self.streams, cell)
+        """Return the number of a stream. A stream that is text gets a made-up number, and Run.ids keeps its text."""
+        return _number_of_id(self.streams, cell)
 
     def context(self, cell: str) -> int | None:
-        """Return the number of a context, as `stream`."""
-        return _id(self.contexts, cell)
+        """Return the number of a context, as `stream` does."""
+        return _number_of_id(self.contexts, cell)
 
     def correlation(self, cell: str) -> int | None:
-        """Return a correlation id, as `stream`; one beyond int64 keeps its text in Run.ids."""
-        return _id(self.correlations, cell)
+        """Return a correlation id, as `stream` does. Run.ids keeps the text of one beyond int64."""
+        return _number_of_id(self.correlations, cell)
 
     def take(self) -> list[pa.RecordBatch]:
-        """Return the batches of the rows that wait, and count them."""
+        """Return the waiting rows as batches, and count them."""
         out = []
         if len(self.totals):
             self.ledger.totals_out += len(self.totals)
@@ -231,13 +233,13 @@ class State:
         return out
 
 
-def _id(table: IdTable, cell: str) -> int | None:
+def _number_of_id(table: IdTable, cell: str) -> int | None:
     if not cell:
         return None
     return table.number(int(cell) if len(cell) < 40 and _INTEGER.match(cell) else cell)
 
 
-def falls(batch: pa.RecordBatch, last: int | None) -> bool:
-    """Tell whether the rows do not come by start, as those of one table do."""
+def is_unordered(batch: pa.RecordBatch, last: int | None) -> bool:
+    """Return whether the rows are not in order of start. Rows of one table are. last: start of the row before."""
     ts = batch.column("ts_ns").to_numpy()
     return bool((ts[1:] < ts[:-1]).any()) or (last is not None and bool(len(ts)) and int(ts[0]) < last)

@@ -5,23 +5,23 @@
     ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,,
     391.803247,443.072000,,,,,,,,,,4704.000000,10.124955,"Pageable","Device","Tesla P100 (0)","1","14","[CUDA...]",8
 
-A record is a line; `event_id` is its number. Traces give EVENTS, all other tables TOTALS. Starts count from a moment of
-the process that nvprof does not name, so `Run.origin_ns` is None; API rows name no thread, so `tid` is null.
+A record is a line, and `event_id` is its number. Traces become EVENTS, all other tables TOTALS. nvprof does not print
+when time 0 was, so `Run.origin_ns` is None. API rows name no thread, so `tid` is null.
 
-Columns go by the header's names, times and sizes by the unit of the cell, else of the row of units below the header.
-Copies, memsets and kernels are told by name; rows of unified memory that are no copies (page faults, throttling,
-thrashing) are `overhead`, without duration where none is printed. Throughput is not kept: it is bytes over duration.
-All other columns without a place in the schema stand in `args` as printed, with their unit.
+The header names the columns. The unit of a time or size is in its cell, else in the row of units below the header. The
+name of a row tells copies, memsets and kernels apart. Rows of unified memory other than copies (page faults,
+throttling, thrashing) are `overhead`; those without a printed duration have none. Throughput is not kept: it is bytes
+over duration. `args` keeps all other columns without a place in the schema, as printed, with their unit.
 
 Totals: `section` is "GPU activities", "API calls" and so on as printed, "NVTX GPU activities" for the part of one NVTX
 range (whose name is in `args`), "metrics" and "events" (the counter's name in `args`), "Unified Memory" (value_min,
 value_max, value_avg: sizes in bytes). `run` counts the runs of the file; `facts["runs"]` has their pid and command.
 
-Lines of several processes may be mixed (`mpirun nvprof`): with tags (`[1,0]<stderr>:`) each rank is read apart and
-`rank` is filled; without, rows that cannot be told apart have no pid, and a note says so.
+Lines of several processes may be mixed (`mpirun nvprof`). With tags (`[1,0]<stderr>:`) each rank is read separately and
+fills `rank`. Without tags, rows that may be of several processes have no pid, and a note says so.
 
-Not supported: CPU samples, device clocks, dependency analysis (ignored, with a note). Sources of these facts: files of
-nvprof 5 to 11 as FORMATS section 1 describes them, NVIDIA's Profiler User's Guide.
+Not supported: CPU samples, device clocks, dependency analysis (ignored, with a note). Sources: files of nvprof 5 to 11
+as FORMATS section 1 describes them, NVIDIA's Profiler User's Guide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tracekit.trace import Ledger
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a header of nvprof's CSV, or to nvprof's own lines in a file named .csv."""
+    """Return YES for a header of nvprof's CSV, or for nvprof's own lines in a file named .csv."""
     return sniff_nvprof(head, text=False)
 
 

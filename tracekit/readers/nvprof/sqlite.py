@@ -4,23 +4,24 @@
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(..., start, end, ..., name): (..., 1510947070044042187, ..., 3)
     CUPTI_ACTIVITY_KIND_RUNTIME(_id_, cbid, start, end, processId, threadId, ...): (1, 31, 1510..., 30375, -41998592)
 
-A record is a row of a table; `event_id` counts the rows of the tables in the order in which they are read. Times are ns
-since 1970. Tables and columns are looked for by name, whatever the version; a table that holds no events is counted as
-facts (names, devices) or as ignored, under its own name.
+A record is a row of a table. `event_id` counts the rows of the tables in the order in which they are read. Times are ns
+since 1970. Tables and columns are found by name, in every version. A table without events is counted as facts (names,
+devices) or as ignored, under its own name.
 
 Read: kernels (and those that kernels launched), copies, peer copies, memsets, calls of both APIs, markers, overhead,
-synchronization, unified memory. Calls have a number instead of a name (`cbid`); the names are what libcupti itself says
-(`_cupti_names.json`), less the version behind them. A marker's start and end of one id become one range (the end is
-`merged`), a moment becomes a `mark`; a range that never ends has no duration and `"unfinished": true`. Thread ids are
-the low 32 bits that CUPTI keeps of them. Device work names no process: it is the process of the calls if there is only
-one. Unified memory: copies are `memcpy`; page faults, throttling and the like are `overhead`, as in the reader of CSV.
+synchronization, unified memory. Calls have a number instead of a name (`cbid`). The names are those of libcupti
+(`_cupti_names.json`), without the version behind them. The start and the end of a marker become one range (the end is
+`merged`), and a moment becomes a `mark`. A range without an end has no duration and `"unfinished": true`. Thread ids
+are the low 32 bits that CUPTI keeps. Device work names no process: it gets the process of the calls if there is only
+one. Copies of unified memory are `memcpy`; page faults, throttling and the like are `overhead`, as in the CSV reader.
 
 args: src_mem_type, dst_mem_type, async, the sides of a peer copy, value of a memset, returnValue unless 0, domain,
 payload and color of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed
-(the end once more).
+(it repeats the end).
 
-Not read, with a note: counters (EVENT, METRIC), OpenACC, OpenMP, clocks and power (ENVIRONMENT), PC samples. Sources:
-cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the names.
+Not supported (a note says so): counters (EVENT, METRIC), OpenACC, OpenMP, clocks and power (ENVIRONMENT), PC samples.
+Sources: cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the
+names.
 """
 
 from __future__ import annotations
@@ -30,15 +31,14 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit.arrow import Column, DictColumn, pc
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.names import Demangler
-from tracekit.readers.nvprof._markers import DEVICE, PROCESS, STREAM, THREAD, markers, objects_of, places_of, whose
+from tracekit.readers.nvprof._markers import DEVICE, PROCESS, STREAM, THREAD, markers, objects_of, place_of, places_of
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
 from tracekit.readers.sqlite.cupti import (
@@ -50,23 +50,23 @@ from tracekit.readers.sqlite.cupti import (
     Extra,
     above_zero,
     args_of,
+    as_is,
     coded,
     integers,
 )
-from tracekit.readers.sqlite.database import Block, Database
-from tracekit.readers.sqlite.database import Kind as Cell
+from tracekit.readers.sqlite.database import Block, CellType, Database
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 UNREAD = re.compile(PREFIX + "(OPENACC|OPENMP|EVENT|METRIC|INSTANTANEOUS|PC_SAMPLING$|ENVIRONMENT)")
-"""Tables whose absence a user would miss."""
+"""Tables with data that a user may look for. They are not read, and a note names them."""
 KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
 COPIES = ("MEMCPY", "MEMCPY2")
 CALLS = ("RUNTIME", "DRIVER")
 FACTS = frozenset({"StringTable", "Version", *(PREFIX + name for name in ("DEVICE", "CONTEXT", "NAME"))})
 MEMORY = {1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static", 7: "Managed Static"}
-"""CUpti_ActivityMemoryKind; one more than Nsight Systems' numbers."""
+"""CUpti_ActivityMemoryKind: one more than the numbers of Nsight Systems."""
 OVERHEAD = {
     1: "Driver compiler",
     1 << 16: "Buffer flush",
@@ -94,12 +94,12 @@ NONE = "-- null --"
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to the two tables that every such database has."""
+    """Return YES for the two tables that every such database has."""
     return Confidence.YES if {"StringTable", "Version"} <= head.tables else Confidence.NO
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Return the events. Raises: ParseError when it is damaged, or no database of nvprof."""
+    """Return the events. Raises: ParseError for a damaged database, or one of another program."""
     db = Database(source, ledger)
     run = Run(origin_ns=0)
     ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
@@ -148,7 +148,7 @@ def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]
         wanted = SPAN | integers("cbid", "processId", "threadId", "correlationId", "returnValue")
         return cuda.events(ctx, table, wanted, lambda b: _calls(b, name), zero="start")
     if name == "OVERHEAD":
-        wanted = SPAN | integers("overheadKind", "objectKind") | {"objectId": Cell.HEX}
+        wanted = SPAN | integers("overheadKind", "objectKind") | {"objectId": CellType.HEX}
         return cuda.events(ctx, table, wanted, _overhead, zero="start")
     if name == "SYNCHRONIZATION":
         wanted = SPAN | PLACE | integers("type", "cudaEventId")
@@ -158,29 +158,23 @@ def _table(ctx: Context, name: str, pid: int | None) -> Iterator[pa.RecordBatch]
 
 
 _KERNEL_EXTRAS = (
-    "localMemoryPerThread",
-    "localMemoryTotal",
-    "sharedMemoryConfig",
-    "partitionedGlobalCacheRequested",
-    "partitionedGlobalCacheExecuted",
-    "queued",
-    "submitted",
-    "launchType",
-    "isSharedMemoryCarveoutRequested",
-    "sharedMemoryCarveoutRequested",
-    "sharedMemoryExecuted",
-    "graphNodeId",
-    "parentGridId",
-    "parentBlockX",
-    "parentBlockY",
-    "parentBlockZ",
+    *("localMemoryPerThread", "localMemoryTotal", "sharedMemoryConfig", "partitionedGlobalCacheRequested"),
+    *("partitionedGlobalCacheExecuted", "queued", "submitted", "launchType", "isSharedMemoryCarveoutRequested"),
+    *("sharedMemoryCarveoutRequested", "sharedMemoryExecuted", "graphNodeId", "parentGridId"),
+    *("parentBlockX", "parentBlockY", "parentBlockZ"),
 )
 
 
 def _kernels(ctx: Context, block: Block, pid: int | None) -> Columns:
     name, raw = _names(ctx, block.columns.get("name"))
     extras = [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS]
-    columns = {"kind": Kind.KERNEL, "name": name, "raw_name": raw, "pid": pid, "args": args_of(block.count, extras)}
+    columns: Columns = {
+        "kind": Kind.KERNEL,
+        "name": name,
+        "raw_name": raw,
+        "pid": pid,
+        "args": args_of(block.count, extras),
+    }
     return columns | cuda.place(ctx, block) | cuda.shape(ctx, block)
 
 
@@ -189,10 +183,10 @@ def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
     extras = [
         Extra("src_mem_type", block.columns.get("srcKind"), MEMORY.get),
         Extra("dst_mem_type", block.columns.get("dstKind"), MEMORY.get),
-        Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
-        *(Extra(key, block.columns.get(name), lambda number: number) for name, key in cuda.PEERS.items()),
+        Extra("async", block.columns.get("flags"), _true_if_async),
+        *(Extra(key, block.columns.get(name), as_is) for name, key in cuda.PEERS.items()),
     ]
-    columns = {
+    columns: Columns = {
         "kind": Kind.MEMCPY,
         "pid": pid,
         "bytes": block.columns.get("bytes"),
@@ -203,6 +197,10 @@ def _copies(ctx: Context, block: Block, pid: int | None) -> Columns:
     return columns | _work(ctx, block)
 
 
+def _true_if_async(flags: int) -> bool | None:
+    return True if flags & 1 else None
+
+
 def copy_name(kind: int) -> str:
     """Return the name of a copy, as nvprof prints it."""
     return f"[CUDA memcpy {cuda.COPY_KINDS[kind]}]" if kind in cuda.COPY_KINDS else "[CUDA memcpy]"
@@ -210,11 +208,11 @@ def copy_name(kind: int) -> str:
 
 def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
     extras = [
-        Extra("value", block.columns.get("value"), lambda value: value),
+        Extra("value", block.columns.get("value"), as_is),
         Extra("mem_type", block.columns.get("memoryKind"), MEMORY.get),
-        Extra("async", block.columns.get("flags"), lambda flags: True if flags & 1 else None),
+        Extra("async", block.columns.get("flags"), _true_if_async),
     ]
-    columns = {
+    columns: Columns = {
         "kind": Kind.MEMSET,
         "name": "[CUDA memset]",
         "pid": pid,
@@ -225,12 +223,12 @@ def _memsets(ctx: Context, block: Block, pid: int | None) -> Columns:
 
 
 def _work(ctx: Context, block: Block) -> Columns:
-    """Return the place of a copy or memset; some versions have the id of the launch in runtimeCorrelationId alone."""
+    """Return the place of a copy or memset. Some versions have the id of the launch in runtimeCorrelationId only."""
     columns = cuda.place(ctx, block)
-    other = cuda.above_zero(block.columns.get("runtimeCorrelationId"))
-    if other is not None:
-        mine = columns["correlation"]
-        columns["correlation"] = other if mine is None else pc.coalesce(mine, other)
+    runtime_id = cuda.above_zero(block.columns.get("runtimeCorrelationId"))
+    if runtime_id is not None:
+        own_id = cuda.above_zero(block.columns.get("correlationId"))
+        columns["correlation"] = runtime_id if own_id is None else pc.coalesce(own_id, runtime_id)
     return columns
 
 
@@ -283,7 +281,7 @@ def _synchronization(ctx: Context, block: Block, pid: int | None) -> Columns:
 def _unified(block: Block) -> Columns:
     kinds = block.integers("counterKind")
     copies = np.isin(kinds, tuple(UNIFIED_COPIES))
-    # A copy to the host happens on the device it comes from, all else on the one it goes to.
+    # A copy to the host runs on its source device, everything else on its destination.
     place = np.where(kinds == 2, block.integers("srcId", -1), block.integers("dstId", -1))
     known = (place >= 0) & (place < 1 << 16)
     counted = pa.array(block.integers("value"), mask=copies)
@@ -307,38 +305,39 @@ def _unified(block: Block) -> Columns:
 
 
 def _string(ctx: Context, number: int) -> str | None:
-    found = ctx.strings.get(number)
-    if found is None:
+    """Return a text of StringTable, None for no text."""
+    text = ctx.strings.get(number)
+    if text is None:
         rows = ctx.db.rows("select value from StringTable where _id_ = ?", (number,))
-        found = ctx.strings[number] = str(rows[0][0]) if rows and rows[0][0] is not None else ""
-    return None if found in ("", NONE) else found
+        text = ctx.strings[number] = str(rows[0][0]) if rows and rows[0][0] is not None else ""
+    return None if text in ("", NONE) else text
 
 
-def _names(ctx: Context, ids: pa.Array | None) -> tuple[pa.DictionaryArray | None, pa.DictionaryArray | None]:
+def _names(ctx: Context, ids: Column | None) -> tuple[DictColumn | None, DictColumn | None]:
     names = coded(ids, lambda number: _string(ctx, number))
     return (None, None) if names is None else ctx.names.columns(names)
 
 
 def _process(ctx: Context) -> int | None:
-    """Return the one process that made the calls (or that the file names); None, with a note, when there are more."""
-    found: set[int] = set()
+    """Return the process that made the calls (or that the file names). None, with a note, when there are several."""
+    pids: set[int] = set()
     for name in CALLS:
         if "processId" in ctx.db.tables.get(PREFIX + name, ()):
             bounds = ctx.db.rows(f"select min(processId), max(processId) from {PREFIX}{name}")[0]
-            found |= {pid for pid in bounds if isinstance(pid, int)}
-    if not found:
-        found = {key[1] for key in ctx.run.processes}
-    if len(found) > 1:
+            pids |= {pid for pid in bounds if isinstance(pid, int)}
+    if not pids:
+        pids = {pid for _, pid in ctx.run.processes}
+    if len(pids) > 1:
         ctx.ledger.note(
             "several-processes", "the calls are of several processes; device work names none, so it has no process"
         )
-    return found.pop() if len(found) == 1 else None
+    return pids.pop() if len(pids) == 1 else None
 
 
-def _facts(ctx: Context) -> dict[str, Any]:
-    """Put the names of devices, processes, threads and streams into the run; return the facts of the source."""
+def _facts(ctx: Context) -> dict[str, object]:
+    """Add the names of devices, processes, threads and streams to the run, and return the facts of the source."""
     source, run, db = ctx.options.source, ctx.run, ctx.db
-    facts: dict[str, Any] = {"tool": "nvprof"}
+    facts: dict[str, object] = {"tool": "nvprof"}
     version = db.small("Version", "version", limit=1)
     if version and isinstance(version[0][0], int):
         facts["schema_version"] = version[0][0]
@@ -349,15 +348,15 @@ def _facts(ctx: Context) -> dict[str, Any]:
         if isinstance(device, int) and isinstance(stream, int):
             run.streams[(source, device, stream)] = "default"
     if PREFIX + "NAME" in db.tables:
-        wanted = integers("objectKind", "name") | {"objectId": Cell.HEX}
+        wanted = integers("objectKind", "name") | {"objectId": CellType.HEX}
         for block in db.blocks(PREFIX + "NAME", wanted):
             for (kind, blob), name in zip(objects_of(block), block.integers("name").tolist(), strict=True):
                 if text := _string(ctx, name):
-                    _named(ctx, kind, whose(kind, blob), text, facts)
+                    _add_name(ctx, kind, place_of(kind, blob), text, facts)
     return facts
 
 
-def _named(ctx: Context, kind: int, place: dict[str, int], text: str, facts: dict[str, Any]) -> None:
+def _add_name(ctx: Context, kind: int, place: dict[str, int], text: str, facts: dict[str, object]) -> None:
     source, run = ctx.options.source, ctx.run
     if kind == PROCESS and "pid" in place:
         run.processes[(source, place["pid"])] = text

@@ -4,10 +4,11 @@
        Start  Duration   Grid Size   Block Size  Regs*  ...         Device   Context    Stream  Name
     391.80ms  443.07us           -            -      -  ...    Tesla T4 (0)        1        14  [CUDA memcpy HtoD]
 
-A record is a line. Cells end under the end of their header's words, `-` is absent, each cell has its own unit, the name
-is the rest of the line. Times and sizes have about five digits, so sums are as exact as that: a note says so. Device
-names are cut to 15 characters, often before their number: such devices are numbered from 100 on. All else as
-`nvprof_csv` describes; a file may hold tables of both forms.
+A record is a line. A cell ends under the end of its header's word, `-` is an empty cell, each cell has its own unit,
+and the name is the rest of the line. Times and sizes have about five digits, and so has their sum: a note says so.
+nvprof cuts the names of devices to 15 characters, often before their number: such devices are numbered from 100 on. All
+other rules are those of nvprof-csv, and so are the sources and what is not supported. A file may hold tables of both
+forms.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tracekit.trace import Ledger
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a header of nvprof's text tables, or to nvprof's own lines in a file that is not named .csv."""
+    """Return YES for a header of nvprof's text tables, or for nvprof's own lines in a file that is not named .csv."""
     return sniff_nvprof(head, text=True)
 
 

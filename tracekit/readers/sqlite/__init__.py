@@ -1,1 +1,1 @@
-"""SQLite databases: tables as Arrow batches, and the CUPTI activity tables that two profilers share."""
+"""SQLite databases: tables as Arrow batches, and the CUPTI activity tables of nvprof and Nsight Systems."""

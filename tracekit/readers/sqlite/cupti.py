@@ -1,7 +1,8 @@
-"""What the tables of nvprof and Nsight Systems share: CUPTI's numbers by name, and blocks of rows to columns of EVENTS.
+"""The CUPTI tables of nvprof and Nsight Systems: names of CUPTI's numbers, and blocks of rows as columns of EVENTS.
 
-Numbers: CUPTI's cupti_activity.h (CUpti_ActivityMemcpyKind, ...MemoryKind, ...OverheadKind, ...SynchronizationType) and
-the ENUM_ tables of Nsight Systems' own exports, which say the same; memory kinds differ, see each reader.
+Sources of the numbers: cupti_activity.h of CUPTI (CUpti_ActivityMemcpyKind, ...MemoryKind, ...OverheadKind,
+...SynchronizationType), and the ENUM_ tables in exports of Nsight Systems. Both agree, except for the kinds of memory:
+each reader has its own.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
-from tracekit.readers.builder import event_batch
+from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.names import Demangler
-from tracekit.readers.sqlite.database import I64, Block, Database, Mask
-from tracekit.readers.sqlite.database import Kind as Cell
+from tracekit.readers.sqlite.database import Block, CellType, Database
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run
 from tracekit.units import MAX_NS
@@ -32,23 +34,12 @@ PEERS = {
     "dstContextId": "dst_context",
 }
 """Columns of the two ends of a copy between devices, and their names in args."""
-COPY_KINDS = {
-    1: "HtoD",
-    2: "DtoH",
-    3: "HtoA",
-    4: "AtoH",
-    5: "AtoA",
-    6: "AtoD",
-    7: "DtoA",
-    8: "DtoD",
-    9: "HtoH",
-    10: "PtoP",
-}
+COPY_KINDS = dict(enumerate(["HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"], 1))
 SYNC_NAMES = {1: "Event sync", 2: "Stream wait sync", 3: "Stream sync", 4: "Context sync"}
 NO_ID = 0xFFFFFFFF
 """CUPTI_SYNCHRONIZATION_INVALID_VALUE: no stream, no event."""
 FEW = 1024
-"""A column with at most so many values in a block goes into args by its values, each made once."""
+"""Up to this number of distinct values in a block, each value of a column is written as JSON once."""
 
 _VERSION = re.compile(r"_v\d+$")
 _DRIVER = re.compile(r"cu[A-Z]")
@@ -63,12 +54,11 @@ GRID = {
     "block_z": "blockZ",
     "registers": "registersPerThread",
 }
-INT = Cell.INTEGER
 
 
-def integers(*names: str) -> dict[str, Cell]:
-    """Return these columns as integers."""
-    return dict.fromkeys(names, INT)
+def integers(*names: str) -> dict[str, CellType]:
+    """Return these columns with the type integer."""
+    return dict.fromkeys(names, CellType.INTEGER)
 
 
 SPAN = integers("start", "end")
@@ -78,10 +68,10 @@ SHAPE = integers(*GRID.values(), "staticSharedMemory", "dynamicSharedMemory")
 
 @dataclass(slots=True)
 class Context:
-    """What reading one database carries along. base: records of the tables before the present one.
+    """The state of reading one database.
 
-    strings: texts of the string table that were asked for. seen: the threads and processes that rows name. machines:
-    those of the processes.
+    base: number of records in the tables that were read before the present one. strings: texts of the string table that
+    were looked up. seen: threads and processes that rows name. machines: machines that the processes ran on.
     """
 
     db: Database
@@ -95,15 +85,15 @@ class Context:
     machines: set[int] = field(default_factory=set)
 
 
-Columns = dict[str, Any]
-Make = Callable[[Block], Columns]
-Select = Callable[[Block], Mask | None]
+Columns: TypeAlias = dict[str, Values]
+Make: TypeAlias = Callable[[Block], Columns]
+Select: TypeAlias = Callable[[Block], Mask | None]
 
 
 def events(
     ctx: Context,
     table: str,
-    wanted: Mapping[str, Cell],
+    wanted: Mapping[str, CellType],
     make: Make,
     *,
     start: str = "start",
@@ -112,11 +102,11 @@ def events(
     zero: str = "both",
     select: Select | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Give the events of a table; rows without good times are dropped, each with its reason.
+    """Yield the events of a table. Rows with bad times are dropped, each with its reason.
 
-    end: None where the rows are moments. open_ends: "null": a null end is a range that did not end; "zero": an end of 0
-    says that the row is a moment. zero: times of 0 mean "not taken" where "both" are 0, the "start" is 0, or "never".
-    select: tells which rows are events, None for all, and accounts for the others.
+    end: None if the rows are moments. open_ends: "null" if a null end is a range that did not end, "zero" if an end of
+    0 is a moment. zero: when a time of 0 means "not measured": if "both" are 0, if the "start" is 0, or "never".
+    select: returns the mask of the rows that are events, None for all, and counts the others in the ledger.
     """
     ledger = ctx.ledger
     missing = [c for c in (start, end) if c is not None and c not in ctx.db.tables[table]]
@@ -124,34 +114,33 @@ def events(
         count = ctx.db.count(table)
         ctx.base += count
         ledger.read += count
-        ledger.drop(
-            "no-column", count, where=table, text=f"dropped: the rows of a table that has no column {missing[0]}"
-        )
+        ledger.drop("no-column", count, where=table, text=f"dropped: the rows of a table without a column {missing[0]}")
         return
     last = 0
     for block in ctx.db.blocks(table, wanted):
         ledger.read += block.count
         if open_ends == "zero" and end is not None:
-            block.columns[end] = above_zero(block.columns[end])
+            ends = block.columns[end]
+            block.columns[end] = pc.if_else(pc.greater(ends, 0), ends, None)
         last = block.first + block.count - 1
-        numbers = np.arange(ctx.base + block.first, ctx.base + block.first + block.count)
-        mine = None if select is None else select(block)
-        if mine is not None:
-            block, numbers = block.take(mine), numbers[mine]
+        numbers: I64 = np.arange(ctx.base + block.first, ctx.base + block.first + block.count)
+        selected = None if select is None else select(block)
+        if selected is not None:
+            block, numbers = block.filter(selected), numbers[selected]
             if not block.count:
                 continue
-        good = _good(ledger, block, numbers - ctx.base, start, end, open_ends=bool(open_ends), zero=zero)
+        good = _good_rows(ledger, block, numbers - ctx.base, start, end, open_ends=bool(open_ends), zero=zero)
         if good is not None:
-            block, numbers = block.take(good), numbers[good]
+            block, numbers = block.filter(good), numbers[good]
             if not block.count:
                 continue
         ts = block.integers(start)
         columns: Columns = {"ts_ns": ts, "dur_ns": None, "event_id": numbers, "source": ctx.options.source}
         if end is not None:
-            dur: Any = block.integers(end) - ts
-            if open_ends and not (ended := block.valid(end)).all():
-                dur = pa.array(dur, mask=~ended)
+            dur = block.integers(end) - ts
             columns["dur_ns"] = dur
+            if open_ends and not (ended := block.valid(end)).all():
+                columns["dur_ns"] = arrow.array(dur, mask=~ended)
         columns |= make(block)
         ledger.kept += block.count
         ledger.events_out += block.count
@@ -160,17 +149,17 @@ def events(
 
 
 _DROPS = {
-    "no-time": "dropped: a row whose times were not taken",
+    "no-time": "dropped: a row whose times were not measured",
     "bad-time": "dropped: a row with a time beyond 146 years",
     "no-duration": "dropped: a row without an end",
     "ends-before-start": "dropped: a row that ends before it starts",
 }
 
 
-def _good(
+def _good_rows(
     ledger: Ledger, block: Block, numbers: I64, start: str, end: str | None, *, open_ends: bool, zero: str
 ) -> Mask | None:
-    """Return which rows have good times, None for all; the others are dropped."""
+    """Return the mask of the rows with good times, None for all, and drop the other rows."""
     ts = block.integers(start)
     stop = ts if end is None else block.integers(end)
     ended = block.valid(end) if end is not None and open_ends else None
@@ -187,53 +176,56 @@ def _good(
         return None
     good = np.ones(block.count, np.bool_)
     for code, bad in checks:
-        mine = good & bad if bad is not None else np.zeros(0, np.bool_)
-        if mine.any():
-            first = int(numbers[mine][0])
-            ledger.drop(code, int(np.count_nonzero(mine)), where=f"{block.table} row {first}", text=_DROPS[code])
-            good &= ~mine
+        failed = good & bad if bad is not None else np.zeros(0, np.bool_)
+        if failed.any():
+            first = int(numbers[failed][0])
+            ledger.drop(code, int(np.count_nonzero(failed)), where=f"{block.table} row {first}", text=_DROPS[code])
+            good &= ~failed
     return good
 
 
-def coded(values: pa.Array | None, text_of: Callable[[Any], str | None]) -> pa.DictionaryArray | None:
-    """Return the texts of numbers as a dictionary array, each distinct number looked up once; null gives null."""
-    if values is None:
-        return None
-    encoded = values.dictionary_encode()
+def texts_by_number(values: Column, text_of: Callable[[int], str | None]) -> DictColumn:
+    """Return the texts of a column of numbers. Each distinct number is looked up once; null stays null."""
+    encoded = arrow.encoded(values)
     texts = [None if v is None else text_of(v) for v in encoded.dictionary.to_pylist()]
-    dictionary = pa.array(texts, pa.string())
+    dictionary = arrow.array(texts, pa.string())
     if dictionary.null_count or len(set(texts)) < len(texts):
-        return dictionary.dictionary_encode().take(encoded.indices)
+        return arrow.encoded(arrow.encoded(dictionary).take(encoded.indices))
     return pa.DictionaryArray.from_arrays(encoded.indices, dictionary)
 
 
-def above_zero(values: pa.Array | None) -> pa.Array | None:
+def coded(values: Column | None, text_of: Callable[[int], str | None]) -> DictColumn | None:
+    """Return `texts_by_number`, None for a missing column."""
+    return None if values is None else texts_by_number(values, text_of)
+
+
+def above_zero(values: Column | None) -> Column | None:
     """Return the column with null where it is not above 0: correlation ids begin at 1."""
     if values is None:
         return None
-    low = pc.min(values).as_py()
-    return values if low is not None and low > 0 else pc.if_else(pc.greater(values, 0), values, None)
+    bounds = arrow.bounds(values)
+    return values if bounds is not None and bounds[0] > 0 else pc.if_else(pc.greater(values, 0), values, None)
 
 
-def below(values: pa.Array | None, limit: int) -> pa.Array | None:
+def below(values: Column | None, limit: int) -> Column | None:
     """Return the column with null where it is negative or at least `limit`."""
     if values is None:
         return None
-    bounds = pc.min_max(values).as_py()
-    if bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] < limit):
+    bounds = arrow.bounds(values)
+    if bounds is None or (bounds[0] >= 0 and bounds[1] < limit):
         return values
     return pc.if_else(pc.and_(pc.greater_equal(values, 0), pc.less(values, limit)), values, None)
 
 
-def int32(ctx: Context, block: Block, name: str) -> pa.Array | None:
-    """Return a column that fits into 32 bits; what does not becomes null, with a note."""
+def int32(ctx: Context, block: Block, name: str) -> Column | None:
+    """Return a column as int32. A value beyond 32 bits becomes null, with a note."""
     values = block.columns.get(name)
     if values is None:
         return None
-    bounds = pc.min_max(values).as_py()
-    if bounds["min"] is not None and (bounds["min"] < -_INT32 or bounds["max"] > _INT32):
+    bounds = arrow.bounds(values)
+    if bounds is not None and (bounds[0] < -_INT32 or bounds[1] > _INT32):
         fits = pc.and_(pc.greater_equal(values, -_INT32), pc.less_equal(values, _INT32))
-        count = block.count - (pc.sum(fits).as_py() or 0) - values.null_count
+        count = block.count - arrow.count(fits) - values.null_count
         ctx.ledger.note("number-too-large", f"{name} is beyond 32 bits: it counts as empty", count, where=block.table)
         values = pc.if_else(fits, values, None)
     return values.cast(pa.int32())
@@ -258,7 +250,7 @@ def place(ctx: Context, block: Block) -> Columns:
 
 
 def call_name(text: str) -> str:
-    """Return the name of an API call without the version that CUPTI puts behind it.
+    """Return the name of an API call without the version that CUPTI appends to it.
 
     >>> call_name("cudaLaunchKernel_v7000")
     'cudaLaunchKernel'
@@ -273,66 +265,73 @@ def call_kind(text: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A column that goes into args. text: value -> JSON value, None leaves it out; by default 0 is left out."""
+    """A column that goes into args.
+
+    to_json: makes a JSON value of a value, None to leave it out. Without it a value stands as it is, and 0 is left out.
+    """
 
     key: str
-    values: pa.Array | None
-    text: Callable[[Any], Any] | None = None
+    values: Column | None
+    to_json: Callable[[int], object] | None = None
 
-    def json(self, value: Any) -> str | None:
+    def member(self, value: int | None) -> str | None:
         """Return `"key":value`, None when it is left out."""
         if value is None:
             return None
-        shown = (value or None) if self.text is None else self.text(value)
+        shown = (value or None) if self.to_json is None else self.to_json(value)
         return None if shown is None else f'"{self.key}":{orjson.dumps(shown).decode()}'
 
 
-def args_of(count: int, extras: Sequence[Extra]) -> pa.Array | None:
-    """Return the column args: a JSON object of what each row has, null where nothing is left; None when no row has."""
+def as_is(value: int) -> int:
+    """Return the value: it goes into args even if it is 0."""
+    return value
+
+
+def args_of(count: int, extras: Sequence[Extra]) -> Column | None:
+    """Return the column args: one JSON object a row, null for a row without members; None when no row has any."""
     fixed: list[str] = []
     codes: I64 | None = None
     parts: list[tuple[str, ...]] = [()]
-    many: list[pa.Array] = []
+    long_columns: list[Column] = []
     for extra in extras:
-        if extra.values is None or extra.values.null_count == count:
+        values = extra.values
+        if values is None or values.null_count == count:
             continue
-        if pa.types.is_integer(extra.values.type) and extra.text is None:
-            bounds = pc.min_max(extra.values).as_py()
-            if bounds["min"] == bounds["max"] == 0:
-                continue
-        encoded = extra.values.dictionary_encode()
+        plain_integers = pa.types.is_integer(values.type) and extra.to_json is None
+        if plain_integers and arrow.bounds(values) == (0, 0):
+            continue
+        encoded = arrow.encoded(values)
         distinct = encoded.dictionary.to_pylist()
-        if len(distinct) > FEW and extra.text is None and pa.types.is_integer(extra.values.type):
-            text = pc.binary_join_element_wise(f'"{extra.key}":', extra.values.cast(pa.string()), "")
-            many.append(pc.if_else(pc.not_equal(extra.values, 0), text, None))
+        if len(distinct) > FEW and plain_integers:
+            text = pc.binary_join_element_wise(f'"{extra.key}":', values.cast(pa.string()), "")
+            long_columns.append(pc.if_else(pc.not_equal(values, 0), text, None))
             continue
-        texts = [extra.json(v) for v in distinct]
-        if len(texts) == 1 and not extra.values.null_count:
-            fixed += [t for t in texts if t]
+        members = [extra.member(v) for v in distinct]
+        if len(members) == 1 and not values.null_count:
+            fixed += [m for m in members if m]
             continue
-        mine = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
-        texts.append(None)
-        combined = mine if codes is None else codes * len(texts) + mine
-        again = pa.array(combined).dictionary_encode()
-        codes = again.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        parts = [
-            (*parts[c // len(texts)], *((found,) if (found := texts[c % len(texts)]) else ()))
-            for c in again.dictionary.to_pylist()
-        ]
+        own_codes = arrow.ints(encoded.indices, len(members))
+        members.append(None)
+        combined = arrow.array(own_codes if codes is None else codes * len(members) + own_codes).dictionary_encode()
+        codes = arrow.ints(combined.indices)
+        pairs = (divmod(code, len(members)) for code in arrow.ints(combined.dictionary).tolist())
+        parts = [(*parts[before], *((member,) if (member := members[own]) else ())) for before, own in pairs]
     known = [",".join((*fixed, *part)) or None for part in parts]
-    if not many:
-        whole = pa.array([None if t is None else "{" + t + "}" for t in known], pa.string())
-        if whole.null_count == len(whole):
-            return None
-        return whole.take(pa.array(codes)) if codes is not None else pa.repeat(whole[0], count)
-    few = pa.array(known, pa.string())
-    first = few.take(pa.array(codes)) if codes is not None else pa.repeat(few[0], count)
-    joined = pc.binary_join_element_wise(first, *many, ",", null_handling="skip")
+    if not long_columns:
+        objects = arrow.array([None if t is None else "{" + t + "}" for t in known], pa.string())
+        return None if objects.null_count == len(objects) else _spread(objects, codes, count)
+    first = _spread(arrow.array(known, pa.string()), codes, count)
+    joined = pc.binary_join_element_wise(first, *long_columns, ",", null_handling="skip")
     return pc.if_else(pc.equal(joined, ""), None, pc.binary_join_element_wise("{", joined, "}", ""))
 
 
+def _spread(distinct: Column, codes: I64 | None, count: int) -> Column:
+    """Return the distinct value of each row: those of the codes, or the only one `count` times."""
+    return arrow.take(distinct, np.zeros(count, np.int64) if codes is None else codes)
+
+
 def ignore_others(ctx: Context, read: set[str], facts: set[str]) -> None:
-    """Account for the tables that hold no events: facts of the run, and what nobody reads, by the table's name."""
+    """Count the tables without events: as facts of the run, or as ignored under the name of the table."""
     for table in ctx.db.tables:
         if table in read:
             continue

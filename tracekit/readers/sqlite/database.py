@@ -1,12 +1,12 @@
-"""SQLite databases as columns: tables in blocks of rows, read-only, whatever state the file is in.
+"""Tables of SQLite databases as blocks of Arrow columns, read-only, whatever state the file is in.
 
-The fast way is ADBC's SQLite driver, which makes Arrow columns in C. It takes a column's type from the first rows, so
-a table with cells of another type than its columns say (SQLite allows any) is read once more, by `sqlite3`, from the
-row where the driver gave up; there each cell is looked at. Both give the same blocks.
+The fast way is ADBC's SQLite driver, which makes Arrow columns in C. It takes the type of a column from the first rows.
+SQLite allows cells of any type in any column. Where such a cell makes the driver fail, `sqlite3` reads the rest of the
+table and checks each cell. Both ways return the same blocks.
 
-A database is opened `immutable`: nothing is written beside it, no lock is taken. Where a `-wal` or a hot journal lies
-beside it, the file alone is not the whole truth; then it is opened with them. Source: sqlite.org/fileformat2.html
-(header: page size at byte 16, journal mode at 18, pages at 28, valid when bytes 24 and 92 agree), sqlite.org/wal.html.
+A database is opened `immutable`: SQLite writes nothing beside it and takes no lock. A `-wal` or `-journal` file beside
+it may hold newer data; then both are opened. Source: sqlite.org/fileformat2.html (header: page size at byte 16, journal
+mode at 18, pages at 28, valid when bytes 24 and 92 agree), sqlite.org/wal.html.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, pc
 from tracekit.errors import ParseError
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.trace import Ledger
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Cells: TypeAlias = tuple[object, ...]
 
 MAX_CELL_BYTES = 64 << 20
-"""A text or blob beyond this is refused: no name of a profile is that long."""
+"""Largest text or blob that is read. No name of a profile is that long."""
 _ERRORS = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """UnicodeDecodeError: SQLite quotes damaged bytes of a schema in its own messages."""
 _INT64 = pa.int64()
 _NO_REAL = 9e999
-_HINT = "it is damaged or was cut: export or copy it again, or try `sqlite3 FILE .recover`"
+_HINT = "the file is damaged or was cut: export or copy it again, or try `sqlite3 FILE .recover`"
 
 
-class Kind(Enum):
-    """How a column is read."""
+class CellType(Enum):
+    """The type that the cells of a column should have. HEX: a blob, read as hexadecimal digits."""
 
     INTEGER = 1
     REAL = 2
@@ -53,42 +53,30 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rows of a table. first: number of the first row, from 1. Columns that the table lacks are not there.
+    """Some rows of a table. first: number of the first row, from 1.
 
-    columns: name -> Arrow array of int64, float64 or string, nulls where the cell is null or of another type.
+    columns: name -> Arrow array of int64, float64 or string. A cell is null if it is null or of another type in the
+    file. A column that the table lacks is missing here.
     """
 
     table: str
     first: int
     count: int
-    columns: dict[str, pa.Array]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.columns
+    columns: dict[str, Column]
 
     def integers(self, name: str, default: int = 0) -> I64:
         """Return an integer column, `default` where it is null or missing."""
         column = self.columns.get(name)
-        if column is None:
-            return np.full(self.count, default, np.int64)
-        if column.null_count:
-            column = column.fill_null(default)
-        values: I64 = column.to_numpy(zero_copy_only=False)
-        return values
+        return np.full(self.count, default, np.int64) if column is None else arrow.ints(column, default)
 
     def valid(self, name: str) -> Mask:
-        """Tell where a column has a value."""
+        """Return the mask of the rows that have a value in this column."""
         column = self.columns.get(name)
-        if column is None:
-            return np.zeros(self.count, np.bool_)
-        if not column.null_count:
-            return np.ones(self.count, np.bool_)
-        mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
-        return mask
+        return np.zeros(self.count, np.bool_) if column is None else arrow.valid(column)
 
-    def take(self, rows: Mask) -> Block:
-        """Return some of the rows (which then have no numbers of their own)."""
-        mask = pa.array(rows)
+    def filter(self, rows: Mask) -> Block:
+        """Return the rows where the mask is true. Their numbers do not follow from `first` any more."""
+        mask = arrow.array(rows)
         kept = {name: column.filter(mask) for name, column in self.columns.items()}
         return Block(self.table, self.first, int(np.count_nonzero(rows)), kept)
 
@@ -96,8 +84,8 @@ class Block:
 class Database:
     """One database, open for reading. Use as a context manager.
 
-    tables: name -> its columns in their order, ordinary tables only (no views, no virtual tables: these run code).
-    Raises: ParseError for what is no readable SQLite database.
+    tables: name -> its columns in their order. Views and virtual tables are not listed, because they run code.
+    Raises: ParseError when the file is not a readable SQLite database.
     """
 
     def __init__(self, source: Source, ledger: Ledger) -> None:
@@ -124,16 +112,16 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the database."""
         self._db.close()
 
     def error(self, err: BaseException, where: str = "") -> ParseError:
-        """Return the error that a user sees for one of SQLite's."""
+        """Return the error that the user sees for an error of SQLite."""
         text = str(err).partition("\n")[0].removeprefix("[SQLite] ")[:200]
         hint = _HINT
         if "locked" in text or "unable to open" in text:
             hint = (
-                "another program holds it, or what lies beside it (-wal, -journal) cannot be opened: copy all of them"
+                "another program has locked it, or a file beside it (-wal, -journal) cannot be opened: copy all of them"
             )
         return ParseError(self.name, where, f"the database cannot be read ({text})", hint=hint)
 
@@ -146,7 +134,7 @@ class Database:
             out[name] = tuple(str(row[1]) for row in self.rows(f"pragma table_info({quoted(name)})"))
         return out
 
-    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Sequence[int | str] = ()) -> list[Cells]:
         """Return the rows of a small query. Raises: ParseError."""
         try:
             return self._db.execute(query, parameters).fetchall()
@@ -155,18 +143,19 @@ class Database:
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return int(self.rows(f"select count(*) from {quoted(table)}")[0][0])
+        count = self.rows(f"select count(*) from {quoted(table)}")[0][0]
+        return count if isinstance(count, int) else 0
 
-    def small(self, table: str, *columns: str, limit: int = 1 << 20) -> list[tuple[Any, ...]]:
-        """Return columns of a small table, None for columns that it lacks; [] where there is no such table."""
+    def small(self, table: str, *columns: str, limit: int = 1 << 20) -> list[Cells]:
+        """Return columns of a small table: None for a column that it lacks, no rows if there is no such table."""
         have = self.tables.get(table)
         if have is None:
             return []
         wanted = ", ".join(quoted(c) if c in have else "null" for c in columns)
         return self.rows(f"select {wanted} from {quoted(table)} limit {limit}")
 
-    def blocks(self, table: str, wanted: Mapping[str, Kind], size: int = BATCH_ROWS) -> Iterator[Block]:
-        """Give a table's rows in the order they lie there. Raises: ParseError."""
+    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[Block]:
+        """Yield the rows of a table in the order of the file. Raises: ParseError."""
         have = [name for name in wanted if name in self.tables[table]]
         kinds = [wanted[name] for name in have]
         cells = ", ".join(f"{_cell(name, kind)} as {quoted(name)}" for name, kind in zip(have, kinds, strict=True))
@@ -177,26 +166,26 @@ class Database:
                 done += block.count
                 yield block
             return
-        except _Unfit:
+        except _AdbcFailure:
             pass
         yield from self._slow(table, have, kinds, size, done)
 
-    def _fast(self, query: str, table: str, names: list[str], kinds: list[Kind], size: int) -> Iterator[Block]:
+    def _fast(self, query: str, table: str, names: list[str], kinds: list[CellType], size: int) -> Iterator[Block]:
         try:
             import adbc_driver_sqlite.dbapi as adbc
         except ImportError as err:
-            raise _Unfit from err
+            raise _AdbcFailure from err
         try:
             connection = adbc.connect(self._uri, autocommit=True)
         except (adbc.Error, OSError, UnicodeDecodeError) as err:
-            raise _Unfit from err
+            raise _AdbcFailure from err
         with connection, connection.cursor() as cursor:
             try:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
                 cursor.execute(query)
                 reader = cursor.fetch_record_batch()
             except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
-                raise _Unfit from err
+                raise _AdbcFailure from err
             first = 1
             while True:
                 try:
@@ -204,42 +193,42 @@ class Database:
                 except StopIteration:
                     return
                 except (adbc.Error, pa.ArrowException, OSError, UnicodeDecodeError) as err:
-                    raise _Unfit from err
+                    raise _AdbcFailure from err
                 if not batch.num_rows:
                     continue
-                arrays = [_checked(column, kind) for column, kind in zip(batch.columns, kinds, strict=True)]
+                arrays = [_checked_column(column, kind) for column, kind in zip(batch.columns, kinds, strict=True)]
                 yield Block(table, first, batch.num_rows, dict(zip(names, arrays, strict=True)))
                 first += batch.num_rows
 
-    def _slow(self, table: str, names: list[str], kinds: list[Kind], size: int, skip: int) -> Iterator[Block]:
-        """Give the rows after the first `skip`, looking at each cell."""
+    def _slow(self, table: str, names: list[str], kinds: list[CellType], size: int, skip: int) -> Iterator[Block]:
+        """Yield the rows after the first `skip`, and check the type of each cell."""
         cells = ", ".join(
-            f"hex({quoted(n)})" if k is Kind.HEX else quoted(n) for n, k in zip(names, kinds, strict=True)
+            f"hex({quoted(n)})" if k is CellType.HEX else quoted(n) for n, k in zip(names, kinds, strict=True)
         )
         first, odd = skip + 1, 0
         try:
             with closing(self._db.execute(f"select {cells} from {quoted(table)} limit -1 offset {skip}")) as cursor:
-                while found := cursor.fetchmany(size):
-                    arrays = {}
-                    for name, kind, values in zip(names, kinds, zip(*found, strict=True), strict=True):
-                        arrays[name], strange = _looked_at(values, kind)
-                        odd += strange
-                    yield Block(table, first, len(found), arrays)
-                    first += len(found)
+                while rows := cursor.fetchmany(size):
+                    arrays: dict[str, Column] = {}
+                    for name, kind, values in zip(names, kinds, zip(*rows, strict=True), strict=True):
+                        arrays[name], of_other_type = _column_of_cells(values, kind)
+                        odd += of_other_type
+                    yield Block(table, first, len(rows), arrays)
+                    first += len(rows)
         except _ERRORS as err:
             raise self.error(err, f"table {table} after row {first - 1}") from err
         if odd:
             self._ledger.note(
-                "cell-of-another-type", "a cell is not of its column's type: it counts as empty", odd, where=table
+                "cell-of-another-type", "a cell is not of the type of its column: it counts as empty", odd, where=table
             )
 
 
-class _Unfit(Exception):
-    """ADBC cannot give these rows."""
+class _AdbcFailure(Exception):
+    """ADBC cannot read these rows."""
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes it."""
+    """Return a name in the quotes of SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -247,82 +236,77 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _cell(name: str, kind: Kind) -> str:
-    """Return the expression that ADBC can give: it infers a type from the first rows, and nulls look like integers."""
+def _cell(name: str, kind: CellType) -> str:
+    """Return the SQL of a cell for ADBC, which infers a type from the first rows and takes nulls for integers."""
     cell = quoted(name)
-    if kind is Kind.REAL:
+    if kind is CellType.REAL:
         return f"case typeof({cell}) when 'integer' then {cell} + 0.0 when 'real' then {cell} else 9e999 end"
-    if kind is Kind.TEXT:
+    if kind is CellType.TEXT:
         return f"coalesce({cell}, '')"
-    if kind is Kind.HEX:
+    if kind is CellType.HEX:
         return f"hex({cell})"
     return cell
 
 
-def _checked(column: pa.Array, kind: Kind) -> pa.Array:
-    """Return a column of ADBC as blocks hold it. Raises: _Unfit when the type is not the one expected."""
-    if kind is Kind.INTEGER:
+def _checked_column(column: Column, kind: CellType) -> Column:
+    """Return a column of ADBC as a column of a block. Raises: _AdbcFailure when its type is not the expected one."""
+    if kind is CellType.INTEGER:
         if column.type != _INT64:
-            raise _Unfit
+            raise _AdbcFailure
         return column
-    if kind is Kind.REAL:
+    if kind is CellType.REAL:
         if column.type != pa.float64():
-            raise _Unfit
+            raise _AdbcFailure
         return pc.if_else(pc.equal(column, _NO_REAL), pa.scalar(None, pa.float64()), column)
     if column.type != pa.string():
-        raise _Unfit
+        raise _AdbcFailure
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as err:
-        raise _Unfit from err
+        raise _AdbcFailure from err
     data = column.buffers()[2]
     if data is None or not data.size:
-        return pa.nulls(len(column), pa.string())
+        return arrow.nulls(len(column), pa.string())
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 
-_TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.INTEGER: (int,),
-    Kind.REAL: (int, float),
-    Kind.TEXT: (str,),
-    Kind.HEX: (str,),
-}
-_ARROW = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64(), Kind.TEXT: pa.string(), Kind.HEX: pa.string()}
-
-
-def _looked_at(values: Sequence[Any], kind: Kind) -> tuple[pa.Array, int]:
-    """Return a column of Python cells, and how many were of another type."""
-    fit = _TYPES[kind]
-    kept: list[Any] = [v if isinstance(v, fit) and v != "" else None for v in values]
-    strange = sum(a is None and b is not None and b != "" for a, b in zip(kept, values, strict=True))
-    if kind is Kind.REAL:
-        return pa.array([None if v is None else float(v) for v in kept], pa.float64()), strange
-    return pa.array(kept, _ARROW[kind]), strange
+def _column_of_cells(values: Sequence[object], kind: CellType) -> tuple[Column, int]:
+    """Return a column of Python cells, and the number of cells of another type."""
+    kept: list[object]
+    arrow_type: pa.DataType
+    if kind is CellType.INTEGER:
+        kept, arrow_type = [v if isinstance(v, int) else None for v in values], pa.int64()
+    elif kind is CellType.REAL:
+        kept, arrow_type = [float(v) if isinstance(v, (int, float)) else None for v in values], pa.float64()
+    else:
+        kept, arrow_type = [v if isinstance(v, str) and v else None for v in values], pa.string()
+    odd = sum(a is None and b is not None and b != "" for a, b in zip(kept, values, strict=True))
+    return arrow.array(kept, arrow_type), odd
 
 
 def _uri(path: Path, source: Source, ledger: Ledger) -> str:
-    """Return how to open it, after a look at its head. Raises: ParseError when it is cut or no SQLite."""
+    """Return the URI of a database after a check of its head. Raises: ParseError when it is cut or not SQLite."""
     with path.open("rb") as file:
         head = file.read(100)
         file.seek(0, 2)
         size = file.tell()
     if len(head) < 100 or not head.startswith(SQLITE_MAGIC):
-        raise ParseError(source.name, "byte 0", "no SQLite database: its head is not there", hint=_HINT)
+        raise ParseError(source.name, "byte 0", "not an SQLite database: it has no SQLite header", hint=_HINT)
     page = struct.unpack(">H", head[16:18])[0]
     page = 65536 if page == 1 else page
     pages, changed, valid = (struct.unpack(">I", head[at : at + 4])[0] for at in (28, 24, 92))
     beside = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
-    together = any(p.exists() and p.stat().st_size for p in beside)
-    if changed == valid and pages and size < pages * page and not together:
+    open_elsewhere = any(p.exists() and p.stat().st_size for p in beside)
+    if changed == valid and pages and size < pages * page and not open_elsewhere:
         raise ParseError(
             source.name, f"byte {size}", f"the database is cut: it has {size:,} of {pages * page:,} bytes", hint=_HINT
         )
-    if together:
-        ledger.note("open-database", "the database was not closed (-wal or -journal beside it): both were read")
+    if open_elsewhere:
+        ledger.note("open-database", "the database was not closed (-wal or -journal beside it): both files were read")
         return f"{path.absolute().as_uri()}?mode=ro"
     if head[18] == 2:
         ledger.note(
             "no-wal",
-            "the database is in WAL mode: if a -wal file lay beside it when it was copied, its rows are missing",
+            "the database is in WAL mode: if there was a -wal file beside it, copy that too, or its rows are missing",
         )
     return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
