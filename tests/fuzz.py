@@ -116,7 +116,7 @@ def _written_seeds(reader: str, folder: Path) -> list[bytes]:
     target = folder / "seed"
     for path in sorted(SAMPLES.glob("*/*")):
         if path.parent.name in READERS and path.stat().st_size < 60_000:
-            pipeline.write(pipeline.read(path), target, to="parquet" if reader == "parquet" else "jsonl", force=True)
+            pipeline.write(tracekit.read(path), target, to="parquet" if reader == "parquet" else "jsonl", force=True)
             out.append(target.read_bytes())
     target.unlink()
     return [data for data in out if len(data) <= SEED_BYTES]
@@ -197,7 +197,7 @@ class Child:
                     raise OverheadError(f"{reader.name} sniffed no Confidence")
         trace = tracekit.read(path, format=self.reader)
         if lot < 0.15:
-            entry = pipeline.inspect(path, format=self.reader).inputs[0]
+            entry = tracekit.inspect(path, format=self.reader).inputs[0]
             counted = sum(kind["events"] for kind in entry["by_kind"].values())
             if counted != trace.events.num_rows or entry["events"] != counted:
                 raise OverheadError(f"read gives {trace.events.num_rows} events, inspect {entry['events']}, {counted}")

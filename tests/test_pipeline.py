@@ -55,7 +55,7 @@ def test_bad_inputs_among_good_ones_are_handed_over_or_raised(tmp_path: Path) ->
     trace = tracekit.read([GPU, tmp_path / "bad"], partial=True)
     assert trace.events.num_rows
     assert [f.name for f in trace.failures] == [str(tmp_path / "bad")]
-    for call in (lambda: tracekit.read([GPU, tmp_path / "bad"]), lambda: pipeline.inspect([GPU, tmp_path / "bad"])):
+    for call in (lambda: tracekit.read([GPU, tmp_path / "bad"]), lambda: tracekit.inspect([GPU, tmp_path / "bad"])):
         with pytest.raises(UnknownFormatError):
             call()
     with pytest.raises(UnknownFormatError):

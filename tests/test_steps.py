@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
-from tracekit import pipeline, schema, steps
+from tracekit import schema, steps
 from tracekit.readers.builder import event_batch
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.selection import Selection
@@ -151,7 +151,7 @@ def test_the_filter_of_steps_selects_the_work_in_them(name: str, tmp_path: Path)
     assert len(want) > 1
     trace = tracekit.read(sample(name), selection=selection)
     assert sorted(trace.events.column("event_id").to_pylist()) == want
-    entry = pipeline.inspect(sample(name), selection=selection).inputs[0]
+    entry = tracekit.inspect(sample(name), selection=selection).inputs[0]
     assert entry["events"] == len(want)
     tracekit.convert(sample(name), tmp_path / "x.parquet", selection=selection)
     assert sorted(tracekit.read(tmp_path / "x.parquet").events.column("event_id").to_pylist()) == want

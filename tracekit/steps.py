@@ -5,8 +5,9 @@ follows from time and place. A row of the host is in the step that runs when it 
 had a step by then, else in its process, if all threads with a running step agree. Work on a device is in the step of
 the call that launched it, by correlation; without such a call its step is not known. A step in the file is kept.
 
-Rows must come in order of start: then a step always comes before its rows, and few steps are open at a time. Device
-work is marked one batch later than the calls, because its clock may be a little ahead of the host's.
+Rows must come in order of start: then few steps are open at a time. A batch is marked when the next one has come,
+which may have steps that start with its last rows. Device work is marked one batch later than the calls, because its
+clock may be a little ahead of the host's.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PENDING_LAUNCHES = 1 << 17
 """Calls in a step that are kept for device work that comes later; GPUs queue about a thousand for each stream."""
 MOST_THREADS = 256
 """Threads with steps that are tracked at a time."""
+MOST_HELD = 64
+"""Batches that are held together because all their rows start at one time."""
 
 _NONE = np.iinfo(np.int64).min
 """Replaces null in a key."""
@@ -67,21 +70,37 @@ class Marker:
     """(source, pid, tid) -> start of its first step."""
     _launches: I64 = field(default_factory=lambda: np.empty((0, 4), np.int64))
     """Source, pid, correlation and step of each call in a step."""
+    _held: list[pa.RecordBatch] = field(default_factory=list)
+    """Batches whose rows wait for steps that start at the same time in the next batch."""
     _waiting: tuple[pa.RecordBatch, I64] | None = None
+    """The batch whose device work waits for the calls of the next one."""
     _forgotten: bool = False
 
-    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Take a batch of EVENTS, or of rows with COLUMNS; return the one before it, marked."""
-        steps = self._host_steps(batch)
-        done = self.finish()
-        self._waiting = batch, steps
-        return done
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take a batch of EVENTS, or of rows with COLUMNS; yield the batches before it that are marked now."""
+        is_step = _of_kind(batch, {Kind.STEP})
+        if is_step.any():
+            self._learn(batch, np.flatnonzero(is_step & (_values(batch, "step", -1) >= 0)))
+        if self._held and (_last_start(batch) > _last_start(self._held[-1]) or len(self._held) == MOST_HELD):
+            yield from self._release()
+        self._held.append(batch)
 
-    def finish(self) -> pa.RecordBatch | None:
-        """Return the last batch, marked; None when there is none."""
-        if self._waiting is None:
-            return None
-        (batch, steps), self._waiting = self._waiting, None
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield the last batches, marked."""
+        yield from self._release()
+        if self._waiting is not None:
+            yield self._marked(*self._waiting)
+            self._waiting = None
+
+    def _release(self) -> Iterator[pa.RecordBatch]:
+        held, self._held = self._held, []
+        for batch in held:
+            steps = self._host_steps(batch)
+            if self._waiting is not None:
+                yield self._marked(*self._waiting)
+            self._waiting = batch, steps
+
+    def _marked(self, batch: pa.RecordBatch, steps: I64) -> pa.RecordBatch:
         self._device_steps(batch, steps)
         if len(self._launches) > PENDING_LAUNCHES:
             self._launches, self._forgotten = self._launches[-PENDING_LAUNCHES:], True
@@ -94,14 +113,11 @@ class Marker:
     def _host_steps(self, batch: pa.RecordBatch) -> I64:
         """Return the step of each row, -1 while it is not known; keep the calls for the device."""
         steps = _values(batch, "step", -1).copy()
-        is_step = _of_kind(batch, {Kind.STEP})
-        if is_step.any():
-            self._learn(batch, np.flatnonzero(is_step & (steps >= 0)))
         if not len(self._open.start):
             return steps
         ts = _values(batch, "ts_ns", 0)
         source, pid, tid = (_values(batch, name) for name in ("source", "pid", "tid"))
-        ask = np.flatnonzero(_on_host(batch) & (steps < 0) & ~is_step)
+        ask = np.flatnonzero(_on_host(batch) & (steps < 0) & ~_of_kind(batch, {Kind.STEP}))
         if len(ask):
             dur = _values(batch, "dur_ns", 0)[ask]
             steps[ask] = self._at(source[ask], pid[ask], tid[ask], ts[ask], dur)
@@ -172,10 +188,9 @@ def marked(batches: Iterator[pa.RecordBatch], ledger: Ledger | None = None) -> I
     for batch in batches:
         if schema.is_totals(batch) or not batch.num_rows:
             yield batch
-        elif (done := marker.add(batch)) is not None:
-            yield done
-    if (done := marker.finish()) is not None:
-        yield done
+        else:
+            yield from marker.add(batch)
+    yield from marker.finish()
 
 
 def marked_table(events: pa.Table) -> pa.Table:
@@ -197,6 +212,10 @@ def _running(steps: _Steps, ts: I64, dur: I64) -> I64:
     # A row that begins with a step and lasts longer contains it.
     around = (at >= 0) & (ts == steps.start[at]) & (dur > steps.end[at] - steps.start[at])
     return np.where((at >= 0) & ~around, steps.number[at], -1)
+
+
+def _last_start(batch: pa.RecordBatch) -> int:
+    return int(_values(batch.slice(batch.num_rows - 1), "ts_ns", 0)[0])
 
 
 def _values(batch: pa.RecordBatch, name: str, null: int = _NONE) -> I64:

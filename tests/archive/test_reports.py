@@ -100,7 +100,7 @@ def test_a_filter_is_counted_on_the_rows_of_the_archive(tmp_path: Path) -> None:
 def test_inspect_shows_the_file_and_the_ledgers_of_its_sources(tmp_path: Path) -> None:
     source = sample("nvprof-csv/truncated.csv")
     path = archive.add(tmp_path, source, run="r").path
-    found = pipeline.inspect(path).inputs[0]
+    found = tracekit.inspect(path).inputs[0]
     assert (found["path"], found["format"]) == (path, "parquet")
     assert [ledger["path"] for ledger in found["archived_ledgers"]] == [str(source)]
 

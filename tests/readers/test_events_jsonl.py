@@ -106,8 +106,8 @@ def test_parquet_and_events_jsonl_keep_every_value_of_each_other(tmp_path: Path)
     @given(traces())
     def check(trace: Trace) -> None:
         write(trace, tmp_path / "1.parquet")
-        pipeline.convert(tmp_path / "1.parquet", tmp_path / "2.jsonl", force=True)
-        pipeline.convert(tmp_path / "2.jsonl", tmp_path / "3.parquet", force=True)
+        tracekit.convert(tmp_path / "1.parquet", tmp_path / "2.jsonl", force=True)
+        tracekit.convert(tmp_path / "2.jsonl", tmp_path / "3.parquet", force=True)
         back = tracekit.read(tmp_path / "3.parquet")
         assert rows_of(back.events) == rows_of(trace.events)
         assert rows_of(back.totals) == rows_of(trace.totals)
@@ -326,9 +326,9 @@ def test_facts_that_are_no_facts_of_a_run_are_an_error(facts: str, tmp_path: Pat
 )
 def test_every_sample_as_such_a_file_is_known_as_one(name: str, tmp_path: Path) -> None:
     """Its first line and its args hold words by which other readers know their files."""
-    made = pipeline.read(SAMPLES / name)
+    made = tracekit.read(SAMPLES / name)
     path = write(made, tmp_path / "x.jsonl").rename(tmp_path / "unknown")
-    back = pipeline.read(path)
+    back = tracekit.read(path)
     assert back.ledgers[0].format == "events-jsonl"
     assert back.events.num_rows == made.events.num_rows
 

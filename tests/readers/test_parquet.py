@@ -72,21 +72,21 @@ def test_facts_come_back_and_the_ledger_of_the_conversion_is_kept_as_a_fact(tmp_
 
 def test_ledgers_of_a_second_archive_come_after_the_first(tmp_path: Path) -> None:
     first = write(small(), tmp_path / "a.parquet")
-    pipeline.convert(first, tmp_path / "b.parquet")
+    tracekit.convert(first, tmp_path / "b.parquet")
     stored = tracekit.read(tmp_path / "b.parquet").run.sources[0].facts["archived_ledgers"]
     assert [ledger["format"] for ledger in stored] == ["recorder-log", "parquet"]
 
 
 def test_the_fingerprint_is_that_of_the_original(tmp_path: Path) -> None:
     first = write(small(), tmp_path / "a.parquet")
-    pipeline.convert(first, tmp_path / "b.parquet")
+    tracekit.convert(first, tmp_path / "b.parquet")
     assert tracekit.read(tmp_path / "b.parquet").run.sources[0].sha256 == "00"
 
 
 def test_sources_of_several_archives_are_numbered_apart(tmp_path: Path) -> None:
     for name in "ab":
         write(small(), tmp_path / f"{name}.parquet")
-    pipeline.convert([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "ab.parquet")
+    tracekit.convert([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "ab.parquet")
     write(small(), tmp_path / "c.parquet")
     trace = tracekit.read([tmp_path / "ab.parquet", tmp_path / "c.parquet"])
     assert sorted(trace.events.column("source").to_pylist()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]

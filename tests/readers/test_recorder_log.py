@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from strategies import rows_of
 
 import tracekit
-from tracekit import pipeline
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers import source
 from tracekit.readers.base import Confidence, Head
@@ -530,7 +529,7 @@ def test_a_log_goes_through_parquet_and_jsonl_and_back_unchanged(tmp_path: Path)
     want = rows_of(tracekit.read(first).events)
     path = first
     for name in ("b.parquet", "c.jsonl.gz", "d.parquet"):
-        done = pipeline.convert(path, tmp_path / name)
+        done = tracekit.convert(path, tmp_path / name)
         assert done.written.events == len(want)
         path = tmp_path / name
         assert rows_of(tracekit.read(path).events) == want

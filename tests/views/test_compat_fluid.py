@@ -82,7 +82,7 @@ def test_a_printed_report_prints_itself(name: str) -> None:
 def test_the_sample_of_paddle_18_prints_itself_also_from_parquet(tmp_path: Path) -> None:
     path = sample("fluid-report/paddle18-alloc.txt")
     assert printed(path) == path.read_text(encoding="utf-8")
-    pipeline.convert(path, tmp_path / "report.parquet")
+    tracekit.convert(path, tmp_path / "report.parquet")
     assert printed(tmp_path / "report.parquet") == path.read_text(encoding="utf-8")
 
 

@@ -96,7 +96,7 @@ def test_json_of_a_compat_is_valid_and_has_the_figures() -> None:
 def test_samples_print_themselves_also_from_parquet(tmp_path: Path) -> None:
     path = sample("mxnet-table/mxnet19.txt")
     assert printed(path) == path.read_text(encoding="utf-8")
-    pipeline.convert(path, tmp_path / "table.parquet")
+    tracekit.convert(path, tmp_path / "table.parquet")
     assert printed(tmp_path / "table.parquet") == path.read_text(encoding="utf-8")
 
 
