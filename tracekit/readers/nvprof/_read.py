@@ -24,18 +24,9 @@ from tracekit.readers.nvprof._lines import (
 from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
 from tracekit.readers.printed.lines import end_of
+from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
-
-TAG = re.compile(
-    r"^(?:\[(?:[^\],<>\s]*,)?(\d{1,9})\](?:<std(?:out|err|diag)>)?: ?|\[(\d{1,9})\] |\s*(\d{1,9}): "
-    r"|\s*(?:#+|//+|\*{1,2}|(?:> ?)*>)|[\w.-]{1,80} +\|"
-    r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
-    re.ASCII,
-)
-"""The tag before a line: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel MPI (-l), ` 0: ` of srun (-l). Tags
-without a rank: the mark of a comment (a report kept in source code), `gpu_1  |` of docker compose, the time of kubectl
-logs, and the job and step before it in logs of GitHub's workflows."""
 
 _ROW_STARTS = frozenset(b"0123456789")
 
@@ -118,7 +109,7 @@ def _tagged_block(block: LineBlock, state: State, sessions: dict[int | None, Ses
         lines.pop()
     for index, line in enumerate(lines):
         line = plain(line) if line.startswith("\x1b") else line
-        tag = TAG.match(line)
+        tag = LINE_TAG.match(line)
         rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
         if rank not in sessions:
             sessions[rank] = Session(state, rank)
@@ -135,7 +126,7 @@ def _plain_lines(head: bytes) -> list[str]:
 def _is_tagged(head: list[str]) -> bool | None:
     """Return whether lines of nvprof itself have the tag of a rank; None when there are no such lines."""
     for line in head:
-        tag = TAG.match(line)
+        tag = LINE_TAG.match(line)
         if tag is not None and _is_own_line(line[tag.end() :]):
             return True
         if _is_own_line(line):
@@ -160,7 +151,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
     lines = _plain_lines(head.data)
     tagged = bool(_is_tagged(lines))
     for number, raw in enumerate(lines):
-        tag = TAG.match(raw) if tagged else None
+        tag = LINE_TAG.match(raw) if tagged else None
         line = raw[tag.end() :] if tag else raw
         header = find_header(line) or (find_late_header(line) if own else None)
         if header is not None and (
@@ -177,7 +168,7 @@ def sniff_nvprof(head: Head, *, text: bool) -> Confidence:
 
 
 def _untagged(lines: list[str], tagged: bool) -> list[str]:
-    return [line[tag.end() :] if (tag := TAG.match(line)) else line for line in lines] if tagged else lines
+    return [line[tag.end() :] if (tag := LINE_TAG.match(line)) else line for line in lines] if tagged else lines
 
 
 _OWN_LINE = re.compile(

@@ -14,8 +14,19 @@ from typing import NamedTuple
 _MOST = 400
 """Characters in which a prefix is looked for."""
 _QUOTE = re.compile(r"(?:> ?)+")
-MPIRUN_TAG = r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]<std(?:out|err|diag)>:"
+_JOB_AND_RANK = r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]"
+_STREAM = r"<std(?:out|err|diag)>"
+MPIRUN_TAG = rf"{_JOB_AND_RANK}{_STREAM}:"
 """The tag of `mpirun --tag-output`: the number of the job (from Open MPI 5 on a name) and the rank, its group."""
+LINE_TAG = re.compile(
+    rf"^(?:{_JOB_AND_RANK}(?:{_STREAM})?: ?|\[(\d{{1,9}})\] |\s*(\d{{1,9}}): "
+    r"|\s*(?:#+|//+|\*{1,2}|(?:> ?)*>)|[\w.-]{1,80} +\|"
+    r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
+    re.ASCII,
+)
+"""The tag before a line. The group that matches is the rank: `[1,0]<stderr>:` of Open MPI, `[0] ` of MPICH and Intel
+MPI (-l), ` 0: ` of srun (-l). Tags without a rank: the mark of a comment (a report kept in source code), `gpu_1  |` of
+docker compose, the time of kubectl logs, and the job and step before it in logs of GitHub's workflows."""
 _TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
 """A copy may have lost what looks like an HTML tag."""
 _GLOG = re.compile(
