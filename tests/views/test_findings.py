@@ -77,9 +77,9 @@ def test_after_num_workers_the_finding_is_gone(tmp_path: Path) -> None:
     made = read(write_case_study(tmp_path / "after.json", AFTER))
     section = FINDINGS(made, ViewOptions())
     assert section.findings == ()
-    assert section.notes[0].startswith("nothing found; looked for: data loading, ")
+    assert section.notes[0].startswith("nothing found; checked: data loading, ")
     assert "warm-up" in section.notes[0]
-    assert section.notes[1].startswith("not tried: ")
+    assert section.notes[1].startswith("not checked: ")
 
 
 def test_a_threshold_that_is_set_counts(tmp_path: Path) -> None:
@@ -510,7 +510,7 @@ def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
     copy = {"dur_ns": 90, "kind": "memcpy", "name": "[CUDA memcpy HtoD]", "device": 0}
     few = [{"ts_ns": 100 * n, **copy} for n in range(3)]
     notes = FINDINGS(trace(*few), ViewOptions()).notes
-    assert "no rule could be tried here" in notes[0]
+    assert "no rule could be checked here" in notes[0]
     assert "exposed copies (too little device work to judge" in notes[1]
     many = [{**few[0], "ts_ns": 100 * n} for n in range(20)]
     assert [each.rule for each in FINDINGS(trace(*many), ViewOptions()).findings] == ["exposed copies"]
@@ -519,4 +519,4 @@ def test_what_is_too_little_to_judge_is_not_called_clean() -> None:
 def test_a_summary_of_ranges_alone_names_the_findings_with_what_has_nothing_to_show() -> None:
     text = render(summary(trace({"kind": "user_range", "name": "build", "dur_ns": 9, "tid": 1})), "text")
     assert "nothing to show: Findings (findings), " in text
-    assert "not tried" not in text
+    assert "not checked" not in text

@@ -166,7 +166,7 @@ def test_imbalance_is_the_most_over_the_mean() -> None:
     assert [(r["measure"], r["mean"], r["min"], r["max"], r["imbalance"], r["most"]) for r in dicts(section)] == [
         ("mean step time", 200, 100, 300, 1.5, "rank 1"), ("device busy", 200, 100, 300, 1.5, "rank 1"),
     ]  # fmt: skip
-    assert "no collective was found in two ranks: there is no skew to tell" in section.notes
+    assert "needs collectives on two or more ranks: there is no skew to tell" in section.notes
 
 
 def test_inputs_are_ranks_where_none_are_named_and_the_same_rank_of_two_inputs_is_one() -> None:

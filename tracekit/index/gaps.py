@@ -113,7 +113,7 @@ def _causes(
 
 
 def _waited(devices: Devices, launched: Launched, starts: I64, until: I64, launch: I64, late: Mask) -> Mask:
-    """Tell for each late gap whether its launching thread waited as it began, or for half of the time to the launch."""
+    """Return for each late gap whether its launching thread waited as it began, or for half of the time until then."""
     index, found = devices.index, np.zeros(starts.size, np.bool_)
     calls = host_waits.blocking_calls(index, devices.rows, devices.ends, launched)
     some = np.flatnonzero(late)
@@ -142,7 +142,7 @@ def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
 
 
 def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mask) -> Mask:
-    """Tell for each queued gap whether the work after it stood behind a wait for another stream."""
+    """Return for each queued gap whether the work after it stood behind a wait for another stream."""
     index, found = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)
     calls = np.flatnonzero(index.kind_mask(API_CALLS | {Kind.SYNC}))

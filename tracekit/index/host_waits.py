@@ -34,7 +34,7 @@ STREAM_WAITS = re.compile(
 
 
 def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:
-    """Tell for each of these rows whether its name fits."""
+    """Return for each of these rows whether its name fits."""
     codes, names = index.texts("name")
     fits = np.zeros(len(names) + 1, np.bool_)
     used = np.unique(codes[rows])

@@ -68,6 +68,6 @@ def _classes_of_names(index: TraceIndex, in_force: tuple[Rule, ...]) -> I64:
 
 
 def communicates(index: TraceIndex, rows: I64) -> npt.NDArray[np.bool_]:
-    """Tell for each of these rows, kernels, whether it is a collective."""
+    """Return for each of these rows, kernels, whether it is a collective."""
     found: npt.NDArray[np.bool_] = kernel_classes(index, rows) == list(KernelClass).index(KernelClass.COLLECTIVE)
     return found

@@ -50,7 +50,7 @@ def synthetic_sources(index: TraceIndex) -> list[int]:
 
 
 def several_clocks(index: TraceIndex) -> bool:
-    """Tell whether the inputs share no clock: then each stands at its own zero."""
+    """Return whether the inputs share no clock: then each stands at its own zero."""
     return index.run.origin_ns is None and len(index.run.sources) > 1
 
 

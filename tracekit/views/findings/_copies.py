@@ -134,7 +134,7 @@ def _copies(facts: Facts) -> I64:
 
 
 def _pageable(facts: Facts, copies: I64) -> Mask | None:
-    """Tell which copies are from or to pageable memory; None where no copy tells its memory."""
+    """Return which copies are from or to pageable memory; None where no copy tells its memory."""
     codes, names = facts.names
     used = np.unique(codes[copies])
     args = facts.index.events.column("args").take(copies)

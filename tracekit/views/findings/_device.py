@@ -186,7 +186,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
 
 
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
-    """Tell for each kernel whether its device may have tensor cores: not where its model or capability says no."""
+    """Return for each kernel whether its device may have tensor cores: not where its model or capability says no."""
     lacking = {key for key, name in facts.index.run.devices.items() if _NO_TENSOR_CORES.search(name)}
     for number, each in _properties(facts):
         major, ident = each.get("computeMajor"), each.get("id")

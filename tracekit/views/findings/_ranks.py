@@ -15,7 +15,7 @@ def straggler(facts: Facts) -> Found:
     owners = facts.owners
     every = meetings.find(facts.index, owners)
     if not every.count:
-        return Found(why_not="no collective was found in two ranks")
+        return Found(why_not="needs collectives on two or more ranks")
     clocks = clocks_of(owners, every)
     met = meetings.only(every, on_one_clock(owners, every, clocks))
     if not met.count:

@@ -98,12 +98,12 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     findings = _in_order([each for found in said.values() for each in _worst(found)])
     notes = _tried(said, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
-        notes.append(f"looked at: the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs")
+        notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
     if not findings:
         return Section(VIEW.name, _TITLE, notes=(*notes, *tabulate.option_notes(options)))
     table, findings = _table(findings, options)
     if len(findings) > 1:
-        notes.insert(0, "ceilings do not add up: the same time may be told twice")
+        notes.insert(0, "these savings overlap, so they do not add up")
     notes += tabulate.option_notes(options, table)
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
 
@@ -134,7 +134,7 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     """Return the small table of the findings, and the findings in its order, cut as it is."""
     owners = [each.owner for each in findings]
     columns = [
-        Column("won", "Won at most", Unit.NS, [each.ceiling_ns for each in findings], 0),
+        Column("won", "Could save up to", Unit.NS, [each.ceiling_ns for each in findings], 0),
         Column("share", "Share", Unit.RATIO, [each.share for each in findings], 0),
         Column("confidence", "Confidence", Unit.TEXT, [each.confidence for each in findings], 0),
         *([Column("owner", "Rank", Unit.TEXT, owners, 0)] if any(owners) else []),
@@ -148,21 +148,21 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
 
 
 def _tried(said: dict[str, Found], findings: list[Finding]) -> list[str]:
-    """Return what was looked for without a finding, and what could not be looked for."""
+    """Return a note on the rules that found nothing, and one on the rules that could not be checked."""
     notes = []
     clean = [name for name, found in said.items() if not found.findings and not found.why_not]
     unable = [(name, found.why_not) for name, found in said.items() if found.why_not and not found.findings]
     if clean:
-        notes.append(f"{'nothing of' if findings else 'nothing found; looked for'}: {', '.join(clean)}")
+        notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
         # "needs": a summary names it with the other views that have nothing to say, and this view alone says why.
-        notes.append("needs device work, calls of the host, steps or a data loader; no rule could be tried here")
+        notes.append("needs device work, calls of the host, steps or a data loader; no rule could be checked here")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
         reasons.setdefault(why, []).append(name)
     if reasons:
         texts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
-        notes.append(f"not tried: {'; '.join(texts)}")
+        notes.append(f"not checked: {'; '.join(texts)}")
     return notes
 
 

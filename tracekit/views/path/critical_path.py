@@ -125,7 +125,7 @@ def _by_name(owners: _owners.Owners, found: list[_Found], options: ViewOptions) 
         *owners.column([int(o) for o in cells[0] if isinstance(o, int)]),
         Column("time", "On the path", Unit.NS, cells[3], 0),
         Column("share", "Share", Unit.RATIO, cells[4], 1),
-        Column("won", "Won without", Unit.NS, cells[7], 0),
+        Column("won", "Saved without", Unit.NS, cells[7], 0),
         Column("left", "Span then", Unit.NS, cells[8], 2),
         Column("pieces", "Pieces", Unit.COUNT, cells[5], 4),
         Column("total", "Total", Unit.NS, cells[6], 3),

@@ -64,7 +64,7 @@ def _each(met: Meetings, values: npt.NDArray[Any], how: np.ufunc) -> npt.NDArray
 
 
 def on_one_clock(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> Mask:
-    """Tell which meetings have all their rows on clocks that were brought in line, or on one and the same clock."""
+    """Return which meetings have all their rows on clocks that were brought in line, or on one and the same clock."""
     clock = np.array(owners.clocks, np.int64)[met.owner]
     same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
     return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)

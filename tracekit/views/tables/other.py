@@ -47,7 +47,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _calls(index: TraceIndex) -> pa.ChunkedArray:
-    """Tell which rows of TOTALS are calls or overhead: a reader's remainder has no calls, a part is told elsewhere."""
+    """Return the rows of TOTALS that are calls or overhead: no remainder of a reader, no part counted elsewhere."""
     is_other = pc.equal(pc.cast(index.totals.column("kind"), pa.string()), str(Kind.OTHER))
     is_part = pc.ends_with(pc.cast(index.totals.column("section"), pa.string()), ", parts")
     none = pc.or_(pc.is_null(index.totals.column("calls")), pc.fill_null(is_part, False))
