@@ -39,7 +39,7 @@ MAY: dict[str, set[str]] = {
     "render": {*SHARED, "display", "report", "units", "errors"},
     "compat": {
         *SHARED, "display", "views", "index", "trace", "schema", "report", "render.base", "render.cells", "analysis",
-        "units", "options", "errors",
+        "plugins", "units", "options", "errors",
     },
     "inputs": {*SHARED, "readers", "writers.base", "run", "steps", "selection", "trace", "schema", "options", "errors"},
     "pipeline": {
@@ -65,7 +65,7 @@ MAY: dict[str, set[str]] = {
     },
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
-        "plugins", "views", "compat", "render", "report", "trace", "units", "options", "errors", "_version",
+        "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors", "_version",
     },
     "api": {
         *SHARED, "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",

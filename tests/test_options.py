@@ -31,9 +31,9 @@ def test_the_value_of_a_spec_is_the_one_given_or_the_default() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("depth=x", "--option depth=x: not a whole number"),
-        ("depth=2.5", "--option depth=2.5: not a whole number"),
-        ("depth=1_0", "--option depth=1_0: not a whole number"),
+        ("depth=x", "--option depth=x: not a whole number from 1 to 9"),
+        ("depth=2.5", "--option depth=2.5: not a whole number from 1 to 9"),
+        ("depth=1_0", "--option depth=1_0: not a whole number from 1 to 9"),
         ("depth=0", "--option depth=0: not a whole number from 1 to 9"),
         ("share=-1", "--option share=-1: not a number of 0 or more"),
         ("share=nan", "--option share=nan: not a number of 0 or more"),

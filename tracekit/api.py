@@ -127,10 +127,9 @@ def summary(source: TraceLike, *, views: Sequence[str] = (), options: ViewOption
 
     Raises: TracekitError, UsageError for an unknown view.
     """
-    compat = options.compat if options else ""
-    return pipeline.summary(
-        _trace(source, pipeline.columns_of(pipeline.views_of(compat, views), compat)), views=views, options=options
-    )
+    if not isinstance(source, Trace):
+        source = pipeline.read(source, pipeline.for_summary(InputOptions(), options.compat if options else "", views))
+    return pipeline.summary(source, views=views, options=options)
 
 
 @spoken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -54,7 +54,8 @@ class InputOptions:
     format: a reader's name, "" lets the content decide. selection: the user's filter. strict: the first note is an
     error. demangle: make C++ names readable. options: `key: value` of one format. columns: those of EVENTS to keep,
     None for all. partial: a bad input among several becomes a failure of the result; else it raises. fingerprint: put
-    each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1.
+    each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1. more_columns: returns
+    the columns to keep besides, for the name of a format that was found.
     """
 
     format: str = ""
@@ -66,6 +67,7 @@ class InputOptions:
     partial: bool = False
     fingerprint: bool = False
     progress: Callable[[float], None] | None = None
+    more_columns: Callable[[str], frozenset[str]] | None = None
 
 
 USUAL = InputOptions()
@@ -168,13 +170,12 @@ class Inputs:
     def __init__(self, inputs: PathLike | Sequence[PathLike], options: InputOptions) -> None:
         _refuse_unknown(options)
         self._options = options
-        # A selection asks columns of its own; steps and the order of rows need some that no one named.
-        named = options.columns
-        self._columns = None if named is None or options.selection else named | steps.COLUMNS | {"ts_ns", "dur_ns"}
         self._stack = ExitStack()
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
         self.failures: list[Failure] = []
+        self.formats: set[str] = set()
+        """The formats of the stream; of an archive, those that were archived."""
         self.unmarked = False
         """The stream has steps, and rows whose `step` is still to be set."""
 
@@ -244,6 +245,7 @@ class Inputs:
             )
             # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
             begun = [_from_zero(b) if b.opened.run.origin_ns is not None else b for b in begun]
+        self.formats = {facts.format for o in opened for facts in o.run.sources}
         self.unmarked = not order and any(b.unmarked for b in begun)
         streams = [self._timed(b, run, order=order, sort=sort) for b in begun]
         return Stream(run, self._joined(run, opened, streams, order), tuple(x for each in shown for x in each))
@@ -256,6 +258,19 @@ class Inputs:
             for note in ledger.notes.values():
                 raise TracekitError(f"{ledger.path}: {note}", hint="--strict makes the first note an error")
         return opened.original
+
+    def columns(self, formats: Collection[str]) -> frozenset[str] | None:
+        """Return the columns to keep of inputs of these formats, None for all."""
+        named, more = self._options.columns, self._options.more_columns
+        if named is None or more is None:
+            return named
+        return named.union(*map(more, formats))
+
+    def _looked_at(self, name: str) -> frozenset[str] | None:
+        """Return the columns that anyone will look at in an input of that format, None for all."""
+        named = self.columns([name])
+        # A selection needs columns of its own; steps and the order of rows need some that no one named.
+        return None if named is None or self._options.selection else named | steps.COLUMNS | {"ts_ns", "dur_ns"}
 
     def _open(self, number: int, item: Input, first_source: int) -> tuple[Opened, bool]:
         """Return what the reader made of an input, and whether `step` is still to be set."""
@@ -271,7 +286,9 @@ class Inputs:
         # A name may hold bytes that are no text: what is shown and stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=how.strict)
-        options = ReadOptions(source=first_source, demangle=how.demangle, values=values, columns=self._columns)
+        options = ReadOptions(
+            source=first_source, demangle=how.demangle, values=values, columns=self._looked_at(reader.name)
+        )
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
             facts.path = shown if facts.path == source.name else facts.path

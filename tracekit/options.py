@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Generic, TypeVar
@@ -28,7 +28,8 @@ class OptionSpec(Generic[T_co]):
     """One option. Its owner asks for the value with the spec itself, so that the type of the value is known.
 
     type: int, float, bool or str. default: the value where none is given; None where the owner decides. help: one
-    sentence. choices: the values that are allowed; () allows any. least, most: limits of a number, inclusive.
+    sentence. choices: the values that are allowed; () allows any. least, most: limits of a number, inclusive. unit: the
+    unit of the number, "" where it has none.
 
     >>> depth = OptionSpec("depth", int, 3, "Levels of the tree that are shown.", least=1)
     >>> depth.parsed("4")
@@ -42,10 +43,17 @@ class OptionSpec(Generic[T_co]):
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
+    unit: str = ""
 
     def placeholder(self) -> str:
         """Return the form of a value for help: `N`, `X`, `TEXT`, or the choices as `us|ns`."""
         return "|".join(self.choices) or _VALUES[self.type][0]
+
+    def default_text(self) -> str:
+        """Return the default as `--option` takes it, "" where the owner decides."""
+        if self.default is None:
+            return ""
+        return ("no", "yes")[self.default] if isinstance(self.default, bool) else f"{self.default}"
 
     def parsed(self, value: object) -> T_co:
         """Return the value of a text from the command line, or of an object from Python.
@@ -54,23 +62,24 @@ class OptionSpec(Generic[T_co]):
         """
         found = _typed(self.type, value)
         if not isinstance(found, self.type) or (isinstance(found, bool) and self.type is not bool):
-            raise self._refusal(value, f"not {_VALUES[self.type][1]}")
+            raise self._refusal(value, self._wanted())
         if self.choices and found not in self.choices:
             raise self._refusal(value, f"no such value{did_you_mean(str(value), self.choices)}")
         if isinstance(found, (int, float)) and not self._within(found):
-            raise self._refusal(value, f"not {_VALUES[self.type][1]}{self._limits()}")
+            raise self._refusal(value, self._wanted())
         return found
 
     def _within(self, number: float) -> bool:
         low = self.least is None or number >= self.least
         return math.isfinite(number) and low and (self.most is None or number <= self.most)
 
-    def _limits(self) -> str:
+    def _wanted(self) -> str:
+        words = f"not {_VALUES[self.type][1]}"
         if self.least is not None and self.most is not None:
-            return f" from {self.least:g} to {self.most:g}"
+            return f"{words} from {self.least:g} to {self.most:g}"
         if self.least is not None:
-            return f" of {self.least:g} or more"
-        return f" of {self.most:g} or less" if self.most is not None else ""
+            return f"{words} of {self.least:g} or more"
+        return f"{words} of {self.most:g} or less" if self.most is not None else words
 
     def _refusal(self, value: object, reason: str) -> UsageError:
         allowed = f" One of: {', '.join(self.choices)}." if self.choices else ""
@@ -124,12 +133,25 @@ def value(values: Mapping[str, object], spec: OptionSpec[T]) -> T:
 def unknown_option(key: str, specs: Iterable[OptionSpec[object]], *, owner: str = "format or view") -> UsageError:
     """Return the error of an option that nothing has; owner: the noun, or the name of a single format or view."""
     known = {spec.key: spec for spec in specs}
-    near = did_you_mean(key, known)
-    hint = "; ".join(f"{k}={spec.placeholder()}" for k, spec in known.items()) if len(known) <= 8 else ""
+    near = _nearest(key, known)
+    shown = near or (list(known) if len(known) <= 8 else [])
+    hint = "; ".join(f"{name}={known[name].placeholder()}" for name in shown)
+    who = owner if " " not in owner else f"any {owner}"
     return UsageError(
-        f"--option {key}: no such option of {owner if ' ' not in owner else f'any {owner}'}{near}",
+        f"--option {key}: no such option of {who}{_question(near)}",
         hint=f"known: {hint}" if hint else "`tracekit formats` lists the options" if known else "it has no options",
     )
+
+
+def no_such(option: str, word: str, noun: str, known: Iterable[str], *, hint: str = "") -> UsageError:
+    """Return the error of a name that does not exist, such as that of a view. hint: in place of the list of names.
+
+    >>> str(no_such("--view", "kernl", "view", ["kernel", "memory"]))
+    '--view kernl: no such view; did you mean kernel?'
+    """
+    names = list(known)
+    listed = hint or f"one of: {', '.join(names)}"
+    return UsageError(f"{option} {word}: no such {noun}{did_you_mean(word, names)}", hint=listed)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -138,9 +160,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("kernl", ["kernel", "memory"])
     '; did you mean kernel?'
     """
-    names = list(known)
-    lower = {name.lower(): name for name in names}
-    near = get_close_matches(word.lower(), lower, 3) or [
-        name for name in lower if name.startswith(word.lower()) and word
-    ]
-    return f"; did you mean {' or '.join(lower[name] for name in near[:3])}?" if near else ""
+    return _question(_nearest(word, known))
+
+
+def _question(near: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names that resemble a word, else those that begin with it."""
+    lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), lower, 3, 0.7)
+    near = near or [name for name in lower if word and name.startswith(word.lower())]
+    return [lower[name] for name in near[:3]]

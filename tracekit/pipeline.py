@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import pyarrow as pa
 from tracekit import compat as upstreams
 from tracekit import schema, steps
 from tracekit._version import __version__
+from tracekit.compat.base import Compat
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
 from tracekit.inventory import take_stock
+from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
@@ -24,6 +26,7 @@ from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS, clocks_of
 from tracekit.views.base import View, ViewOptions
+from tracekit.views.check import check_options
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
@@ -32,11 +35,11 @@ BATCH_ROWS = 1 << 16
 
 def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Trace:
     """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs). Raises: TracekitError."""
-    columns = options.columns
     events: list[pa.RecordBatch] = []
     totals: list[pa.RecordBatch] = []
     with Inputs(inputs, options) as joined:
         stream = joined.stream(order=False)
+        columns = joined.columns(joined.formats)
         # `step` is still to be set, which takes columns of its own.
         unmarked = joined.unmarked and (columns is None or "step" in columns)
         asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
@@ -62,7 +65,13 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
 
 def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section:
     """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""
-    return _section(index_of(trace), name, options or ViewOptions())
+    options = options or ViewOptions()
+    _check([name], options)
+    return _section(index_of(trace), name, options)
+
+
+def _check(names: Sequence[str], options: ViewOptions) -> None:
+    check_options(options, [view_named(name, options.compat) for name in names], every_view)
 
 
 def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:
@@ -74,13 +83,42 @@ def view_named(name: str, compat: str = "") -> View:
 
     Raises: UsageError for an unknown name.
     """
-    if compat in upstreams.COMPATS and (printed := upstreams.load(compat).view(name)) is not None:
+    if compat and (printed := upstreams.load(compat).view(name)) is not None:
         return printed
     if name in VIEWS:
         return VIEWS[name]
     if name in upstreams.VIEWS and (own := upstreams.load(name).view(name)) is not None:
         return own
-    raise UsageError(f"--view {name}: no such view", hint=f"one of: {', '.join((*VIEWS, *upstreams.VIEWS))}")
+    raise no_such("--view", name, "view", (*VIEWS, *upstreams.VIEWS))
+
+
+def every_view() -> Iterator[View]:
+    """Give all views: the common ones, then those of each profiler of `compat`, which is loaded then."""
+    yield from VIEWS.values()
+    for compat in every_compat():
+        yield from compat.views
+
+
+def every_compat() -> list[Compat]:
+    """Return all profilers of `compat`; each is loaded."""
+    return [upstreams.load(name) for name in upstreams.names()]
+
+
+def view_options(given: Mapping[str, str]) -> dict[str, object]:
+    """Return those of `key: text` options that belong to views, as typed values; the others belong to formats.
+
+    Raises: UsageError for one that neither has, and for a bad value.
+    """
+    formats = {spec.key: spec for reader in READERS.values() for spec in reader.options}
+    found: dict[str, object] = {}
+    for key, text in given.items():
+        views = list(VIEWS.values() if key in formats else every_view())
+        known = {spec.key: spec for view in views for spec in view.options}
+        if key in known:
+            found[key] = known[key].parsed(text)
+        elif key not in formats:
+            raise unknown_option(key, (*formats.values(), *known.values()))
+    return found
 
 
 def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
@@ -89,6 +127,20 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
     Raises: UsageError for an unknown name.
     """
     return frozenset().union(*(view_named(name, compat).columns for name in views))
+
+
+def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = ()) -> InputOptions:
+    """Return how to read what a summary of these views shows: with the columns that they need.
+
+    Views that inputs of a profiler's own formats have add theirs once the formats are known.
+    Raises: UsageError for an unknown name.
+    """
+    more = None if compat or (views and "all" not in views) else _own_columns
+    return replace(options, columns=columns_of(views_of(compat, views), compat), more_columns=more)
+
+
+def _own_columns(form: str) -> frozenset[str]:
+    return columns_of([name for name in upstreams.VIEWS if form in upstreams.COMPATS[name]])
 
 
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
@@ -100,6 +152,7 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
     compat = options.compat if options else ""
     names = views_of(compat, views, trace)
     options = options or ViewOptions()
+    _check(names, options)
     index = index_of(trace)
     sections = [_section(index, name, options) for name in names]
     if views or compat:
@@ -120,16 +173,14 @@ def own_views(trace: Trace) -> tuple[str, ...]:
 def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None) -> tuple[str, ...]:
     """Return the views that a summary shows: those named, all tables, `views.SUMMARY`, or those of an upstream.
 
-    trace: what it is of; without one, the views of every upstream count as shown, for they may be.
-    Raises: UsageError for an unknown compat, and for a view that the upstream has not.
+    trace: adds the views of the profilers whose own formats were read.
+    Raises: UsageError for an unknown compat, and for a view that the profiler does not have.
     """
     if not compat:
-        own = upstreams.VIEWS if trace is None else own_views(trace)
+        own = () if trace is None else own_views(trace)
         if "all" in views:
             return (*TABLE_VIEWS, *own)
         return tuple(views) or (*SUMMARY, *own)
-    if compat not in upstreams.COMPATS:
-        raise UsageError(f"--compat {compat}: no such upstream", hint=f"one of: {', '.join(upstreams.COMPATS)}")
     printed = tuple(view.name for view in upstreams.load(compat).views)
     for name in views:
         if name not in printed:
@@ -146,7 +197,9 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     """Return the report of all views, timeline included, for the HTML page."""
     index = index_of(trace)
     options = options or ViewOptions()
-    return report_of(trace, [_section(index, name, options) for name in (*VIEWS, *own_views(trace))])
+    names = (*VIEWS, *own_views(trace))
+    _check(names, options)
+    return report_of(trace, [_section(index, name, options) for name in names])
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
@@ -215,7 +268,7 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     if compat and form == "text":
         return upstreams.load(compat).layout.render(made, options or RenderOptions())
     if form not in RENDERERS:
-        raise UsageError(f"--format {form}: no such form", hint=f"one of: {', '.join(RENDERERS)}")
+        raise no_such("--format", form, "form", RENDERERS)
     return RENDERERS[form].render(made, options or RenderOptions())
 
 
@@ -246,7 +299,7 @@ def writer_for(target: PathLike, to: str = "") -> Writer:
     """Return the writer of that name, or the one whose suffix the target has. Raises: UsageError."""
     if to:
         if to not in WRITERS:
-            raise UsageError(f"--to {to}: no such target", hint=f"one of: {', '.join(WRITERS)}")
+            raise no_such("--to", to, "target", WRITERS)
         return WRITERS[to]
     name = Path(target).name.lower()
     found = [(len(s), w.name) for w in WRITERS.values() for s in w.suffixes if name.endswith(s)]

@@ -6,12 +6,10 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from views.device_rows import Row, end, in_order, launch_of, parts, span, traces, work_by_device
 from views.tables import dicts, on_trace, trace
 
-from tracekit.errors import UsageError
 from tracekit.report import Bar, Section
 from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views import VIEWS
@@ -220,8 +218,3 @@ def test_a_span_of_no_time_has_no_shares() -> None:
     (row,) = table(breakdown(trace(work(5, 0))), "devices")
     assert [row[k] for k in NAMES] == [0] * len(NAMES)
     assert row["idle_share"] is None
-
-
-def test_an_unknown_key_of_sort_is_refused() -> None:
-    with pytest.raises(UsageError, match="--sort nonsense"):
-        breakdown(trace(work(0, 1)), sorted_by="nonsense")

@@ -219,5 +219,5 @@ def test_any_mixture_of_lines_prints_something_and_raises_nothing(lines: list[st
         except TracekitError:
             return
     printed(made)
-    printed(made, ViewOptions(compat="theano", n_ops=0, n_apply=1, min_memory_size=1 << 20))
+    printed(made, ViewOptions(compat="theano", values={"n_ops": 0, "n_apply": 1, "min_memory_size": 1 << 20}))
     view(made, "theano")

@@ -19,6 +19,7 @@ from views.tables import dicts, event_rows, on_trace, trace
 from tracekit import compat, pipeline
 from tracekit.api import read
 from tracekit.errors import TracekitError, UsageError
+from tracekit.index.trace_index import index_of
 from tracekit.pipeline import render, report_of, summary
 from tracekit.readers import READERS
 from tracekit.render.base import RenderOptions
@@ -26,8 +27,8 @@ from tracekit.render.cells import cell_width
 from tracekit.report import Section
 from tracekit.schema import KINDS
 from tracekit.trace import Trace
-from tracekit.views import VIEWS
-from tracekit.views.base import ViewOptions
+from tracekit.views import VIEWS, specs
+from tracekit.views.base import View, ViewOptions
 
 EVERY = {name: pipeline.view_named(name) for name in (*VIEWS, *compat.VIEWS)}
 """The common views, and those of the upstreams' own."""
@@ -78,6 +79,7 @@ def judge(made: Trace, options: ViewOptions) -> list[Section]:
         except TracekitError:  # times that add up to more than int64 holds
             continue
         assert any(map(len, section.tables)) or section.figures or section.notes, f"{name} says nothing"
+        assert not undeclared(view, section), name
         sections.append(section)
     return sections
 
@@ -141,6 +143,82 @@ def test_every_view_of_every_sample_says_something_in_every_form(path: Path) -> 
             assert max(map(cell_width, text.split("\n"))) <= 80
         if form == "json":
             assert [section["view"] for section in json.loads(text)["sections"]] == list(EVERY)
+
+
+def undeclared(view: View, section: Section) -> set[tuple[str, str]]:
+    """Columns of a section, with their units, that its view does not declare."""
+    declared = {(spec.key, spec.unit) for spec in view.shows}
+    return {(c.name, c.unit) for table in section.tables for c in table.columns} - declared
+
+
+EVERYTHING = (
+    "kineto/gpu.pt.trace.json", "nsys-sqlite/two-processes.sqlite", "theano/theano-1.0.5.txt",
+    "recorder-log/killed.jsonl", "paddle-summary/gpu.txt", "nvprof-csv/metrics.csv",
+    "nvprof-csv/mpirun-tag-output.csv", "nsys-stats-csv/sums.csv", "mxnet-table/mxnet19.json",
+    "singa/verbosity-3-two-ranks.txt", "nvprof-csv/summary-unified-memory.csv", "theano/two-functions-scan-and-sum.txt",
+    "fluid-pb/gpu.prof", "nsys-sqlite/nvtx-v2.sqlite",
+)  # fmt: skip
+"""Samples that have, all together, the columns of every view."""
+SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}
+"""Columns that tables have only where their rows would look alike."""
+ELSEWHERE = {
+    "steps": {"said"}, "model": {"device_total", "device_avg", "device_ratio"}, "distributed": {"group"},
+    "operator": {"flops"}, "other": {"bytes"}, "theano": {"function_ratio", "ops_ratio"},
+}  # fmt: skip
+"""Columns that no sample has, but the tests of the view do."""
+
+
+def test_views_make_the_columns_that_they_declare_and_no_others() -> None:
+    seen: dict[str, set[tuple[str, str]]] = {name: set() for name in EVERY}
+    wrong = {}
+    for sample_name in EVERYTHING:
+        made = read(sample(sample_name))
+        for name, other in [(n, c) for n in EVERY for c in ("", *compat.COMPATS)]:
+            view = pipeline.view_named(name, other)
+            if other not in ("", name) and view is EVERY[name]:
+                continue
+            for options in (ViewOptions(compat=other), ViewOptions(compat=other, thread_sep=True)):
+                section = view.compute(index_of(made), options)
+                if strange := undeclared(view, section):
+                    wrong[name, other] = strange
+                if view is EVERY[name]:
+                    seen[name] |= {(c.name, c.unit) for table in section.tables for c in table.columns}
+    assert not wrong
+    never = {
+        name: {key for key in missing if key not in ELSEWHERE.get(name, ())}
+        for name, view in EVERY.items()
+        if (missing := {spec.key for spec in view.shows if (spec.key, spec.unit) not in seen[name]} - SOMETIMES)
+    }
+    assert not {name: keys for name, keys in never.items() if keys}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_view_declares_columns_and_options_in_whole_sentences(name: str) -> None:
+    view = EVERY[name]
+    assert view.shows
+    assert len({(spec.key, spec.title, spec.unit) for spec in view.shows}) == len(view.shows)
+    sentences = [spec.meaning for spec in view.shows] + [spec.help for spec in view.options]
+    assert all(text[0].isupper() and text.endswith(".") for text in sentences)
+
+
+class Recording(dict[str, object]):
+    """Options of which none is given, and the keys that were looked for."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return False
+
+
+def test_each_option_of_a_view_is_used_by_it() -> None:
+    for view in EVERY.values():
+        values = Recording()
+        for made in (read(sample("kineto/gpu.pt.trace.json")), read(sample("singa/verbosity-3-two-ranks.txt"))):
+            for other in ("", view.name):
+                view.compute(index_of(made), ViewOptions(compat=other, values=values))
+        assert values.asked == {spec.key for spec in view.options}
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -9,7 +9,6 @@ from support import corpus, sample
 from views.tables import NAMES, Row, dicts, on_trace, trace
 
 from tracekit.api import read
-from tracekit.errors import UsageError
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import render, summary
@@ -157,8 +156,6 @@ def test_far_times_and_unknown_columns_are_told() -> None:
     far = PATH(trace(call(0, 5, "a"), call(1 << 60, 5, "b")), ViewOptions())
     assert far.tables == ()
     assert "nine years" in far.notes[0]
-    with pytest.raises(UsageError, match="--sort x"):
-        PATH(trace(), ViewOptions(sorted_by="x"))
 
 
 KINDS = (

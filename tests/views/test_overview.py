@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from views.tables import dicts, event_rows, on_trace, trace, union
 
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError
 from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
@@ -117,8 +117,6 @@ def test_metrics_alone_are_nothing_to_show() -> None:
 def test_sums_beyond_int64_and_unknown_columns_are_errors() -> None:
     with pytest.raises(TracekitError, match="the durations add up"):
         OVERVIEW(trace(*[{"dur_ns": (1 << 62) - 1}] * 3), ViewOptions())
-    with pytest.raises(UsageError, match="--sort x"):
-        OVERVIEW(trace(), ViewOptions(sorted_by="x"))
 
 
 def test_many_inputs_with_made_up_starts_alone_give_totals() -> None:

@@ -11,7 +11,6 @@ from support import corpus, sample
 from views.tables import Row, dicts, event_rows, on_trace, trace
 
 from tracekit.api import read
-from tracekit.errors import UsageError
 from tracekit.pipeline import render, summary
 from tracekit.report import Section
 from tracekit.trace import Run, SourceFacts, Trace
@@ -190,8 +189,6 @@ def test_one_rank_gives_a_note(rows: tuple[Row, ...]) -> None:
     section = RANKS(trace(*rows), ViewOptions())
     assert section.tables == ()
     assert section.notes[0].startswith("needs several ranks (inputs or processes); this trace has ")
-    with pytest.raises(UsageError, match="--sort x"):
-        RANKS(trace(), ViewOptions(sorted_by="x"))
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,29 +1,80 @@
-"""tracekit formats: what can be read and written."""
+"""tracekit formats: what can be read, written and shown, from the declarations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli import _names
 from tracekit.cli._common import example
 
+if TYPE_CHECKING:
+    from tracekit.options import OptionSpec
+    from tracekit.views.base import View
 
-@example("tracekit formats")
-def formats() -> None:
-    """List the formats that can be read (--from) and the targets that can be written (--to)."""
-    from tracekit import compat
+WIDTH = 20
+"""Characters of the column of names."""
+
+
+@example("tracekit formats", "tracekit formats --view kernel")
+def formats(
+    view: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="List the columns and options of this view alone.", autocompletion=_names.views
+        ),
+    ] = "",
+) -> None:
+    """List the formats, targets, views and compats, each with its options; the columns of a view are its sort keys."""
+    from tracekit import pipeline
     from tracekit.readers import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
+    if view:
+        _print_view(pipeline.view_named(view))
+        return
     print("reads (--from)")
     for reader in sorted(READERS.values(), key=lambda r: r.name):
-        print(f"  {reader.name:<16} {reader.title}; gives {reader.gives.replace('both', 'events and totals')}")
-        for option in reader.options:
-            print(f"  {'':<16} --option {option.key}={option.placeholder()}: {option.help}")
+        _print(reader.name, f"{reader.title}; gives {reader.gives.replace('both', 'events and totals')}")
+        _print_options(reader.options)
     print("\nwrites (--to)")
     for writer in sorted(WRITERS.values(), key=lambda w: w.name):
-        suffixes = f" [{' '.join(writer.suffixes)}]" if writer.suffixes else ""
-        print(f"  {writer.name:<16} {writer.title}{suffixes}")
-    print("\nviews (--view)")
-    for view in VIEWS.values():
-        print(f"  {view.name:<20} {view.title}")
-    for name in compat.VIEWS:
-        print(f"  {name:<20} {compat.load(name).title}")
+        _print(writer.name, f"{writer.title} [{' '.join(writer.suffixes)}]" if writer.suffixes else writer.title)
+    print("\nviews (--view), with the columns that --sort takes")
+    upstreams = pipeline.every_compat()
+    for each in (*VIEWS.values(), *(own for compat in upstreams if (own := compat.view(compat.name)) is not None)):
+        _print(each.name, each.title)
+        _print_words(dict.fromkeys(spec.key for spec in each.shows))
+        _print_options(each.options)
+    print("\nfigures and layout of other profilers (--compat)")
+    for compat in upstreams:
+        _print(compat.name, f"{compat.title}; views: {', '.join(each.name for each in compat.views)}")
+
+
+def _print(name: str, words: str) -> None:
+    print(f"  {name:<{WIDTH}} {words}")
+
+
+def _print_options(options: Iterable[OptionSpec[object]]) -> None:
+    for spec in options:
+        default = f" Default: {spec.default_text()}." if spec.default_text() else ""
+        _print("", f"--option {spec.key}={spec.placeholder()}: {spec.help}{default}")
+
+
+def _print_words(words: Iterable[str]) -> None:
+    import textwrap
+
+    for line in textwrap.wrap(", ".join(words), 100 - WIDTH):
+        _print("", line)
+
+
+def _print_view(view: View) -> None:
+    print(f"{view.name}: {view.title}\n\ncolumns (--sort)")
+    for spec in view.shows:
+        _print(spec.key, f"{spec.meaning} [{spec.unit}]")
+    if view.options:
+        print("\noptions")
+        _print_options(view.options)

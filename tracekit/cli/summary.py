@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from tracekit.cli import _names
 from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, say
 
-if TYPE_CHECKING:
-    pass
+TERMINAL_ROWS = 20
+"""Rows of each table at a terminal."""
 
 
 @expanded
@@ -19,25 +20,49 @@ def summary(
     reading: Reading,
     view: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="overview, device, kernel, operator ...; repeatable; all: every table."),
+        typer.Option(
+            metavar="NAME",
+            help="Show this view, such as kernel; repeat it for several, or say all. `tracekit formats` lists them.",
+            autocompletion=_names.views,
+        ),
     ] = None,
-    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORM", help="Print text, json, csv or markdown.", autocompletion=_names.forms
+        ),
+    ] = "text",
     sort: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Sort by it, largest first; -COLUMN: smallest first.")
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="Sort by this column, largest first; -COLUMN sorts smallest first.",
+            autocompletion=_names.sort_keys,
+        ),
     ] = "",
     unit: Annotated[
-        str, typer.Option(metavar="UNIT", help="s, ms, us or ns; without it each column has its own.")
+        str, typer.Option(metavar="UNIT", help="Print times in s, ms, us or ns, not each in its own.")
     ] = "",
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Rows a table, 0 for all; at a terminal 20 unless said.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help=f"Show N rows of each table, 0 for all. A terminal shows {TERMINAL_ROWS} by default.",
+        ),
     ] = None,
-    thread_sep: Annotated[bool, typer.Option("--thread-sep", help="A block for each thread.")] = False,
-    op_detail: Annotated[bool, typer.Option(help="Below each operator what it called and launched.")] = True,
+    thread_sep: Annotated[bool, typer.Option("--thread-sep", help="Show a block for each thread.")] = False,
+    op_detail: Annotated[bool, typer.Option(help="Show below each operator what it called and launched.")] = True,
     compat: Annotated[
-        str, typer.Option(metavar="NAME", help="Figures and layout of paddle, fluid, theano, singa or mxnet.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Print the figures and the layout of another profiler, such as paddle. `tracekit formats` lists them.",
+            autocompletion=_names.compats,
+        ),
     ] = "",
 ) -> None:
-    """Print tables: by kind, device, kernel, copy and API call. Times are exact; every record is accounted for."""
+    """Print tables by kind, device, operator, kernel, copy and API call. Times are exact; every record is counted."""
     from dataclasses import replace
 
     from tracekit import pipeline
@@ -47,48 +72,19 @@ def summary(
 
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
-    views = pipeline.views_of(compat, view or ())
-    given = reading.options()
-    numbers, thresholds = _view_numbers(given), _thresholds(given)
-    how = replace(reading.input_options(), options=given)
+    values = pipeline.view_options(reading.options())
     with progress(f"reading {reading.inputs[0]}") as update:
-        trace = pipeline.read(reading.inputs, replace(how, columns=pipeline.columns_of(views, compat), progress=update))
+        how = reading.input_options(update)
+        of_formats = {key: text for key, text in how.options.items() if key not in values}
+        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or ())
+        trace = pipeline.read(reading.inputs, how)
     if top is None:
-        top = 20 if format_ == "text" and not compat and sys.stdout.isatty() else 0
-    options = ViewOptions(sorted_by=sort, top=top, thread_sep=thread_sep, op_detail=op_detail, compat=compat, **numbers)
-    options = replace(options, thresholds=thresholds)
+        top = TERMINAL_ROWS if format_ == "text" and not compat and sys.stdout.isatty() else 0
+    options = ViewOptions(sort, top, thread_sep, op_detail, compat, values)
     made = pipeline.summary(trace, views=view or (), options=options)
     text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
     sys.stdout.write(text)
-    if compat and format_ == "text":  # what the upstream prints goes to stdout, and nothing else
+    if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
     finish(trace.failures)
-
-
-def _view_numbers(options: dict[str, str]) -> dict[str, Any]:
-    """Take the options of single views out of those of formats. Raises: UsageError for a value that is no count."""
-    from tracekit.errors import UsageError
-    from tracekit.views.base import VIEW_NUMBERS
-
-    found = {key: options.pop(key) for key in VIEW_NUMBERS if key in options}
-    for key, text in found.items():
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise UsageError(f"--option {key}={text}: not a count", hint=f"such as --option {key}=20")
-    return {key: int(text) for key, text in found.items()}
-
-
-def _thresholds(options: dict[str, str]) -> dict[str, float]:
-    """Take the thresholds of findings out of those of formats. Raises: UsageError for a value that is no number."""
-    from tracekit.errors import UsageError
-    from tracekit.views.findings.findings import THRESHOLDS, chosen
-
-    found = {key: options.pop(key) for key in THRESHOLDS if key in options}
-    numbers = {}
-    for key, text in found.items():
-        try:
-            numbers[key] = float(text)
-        except ValueError as err:
-            raise UsageError(f"--option {key}={text}: not a number", hint=THRESHOLDS[key].meaning) from err
-    chosen(numbers)
-    return numbers

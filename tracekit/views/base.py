@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Section
+from tracekit.options import OptionSpec
+from tracekit.options import value as option_value
+from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
+from tracekit.units import Unit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column that tables of a view can have. `--sort KEY`, help and the listings come from these declarations.
+
+    unit: that of its cells. A view whose tables use one key for two units declares it twice. meaning: one sentence.
+    title: the usual header; a table may have a header of its own.
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    meaning: str
+
+    def column(self, values: Sequence[Cell], priority: int = 0) -> Column:
+        """Return a column of a table; priority: see `report.Column`."""
+        return Column(self.key, self.title, self.unit, values, priority)
 
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """What a caller may say to every view.
+    """Options that every view takes.
 
-    sorted_by: a column's name ("-" before it: ascending), "" for the view's own order. top: rows kept a table, 0 all.
-    thread_sep: a block for each thread. op_detail: rows of what an operator called and launched, below it.
-    compat: an upstream whose figures are wanted instead of the right ones, defects and all; a name of `compat.NAMES`.
-    Of single views, None for the view's own default (`summary --option n_apply=20`): n_ops, n_apply: rows that theano
-    shows of its tables. min_memory_size: bytes of the outputs of a node that its memory table shows. verbosity: 1, 2 or
-    3 of singa. iterations, skip_iterations: those that a SINGA profile is an average of, and those that it left out.
-    thresholds: values of findings' rules other than the defaults; keys are those of `findings.thresholds.THRESHOLDS`.
+    sorted_by: a column's key ("-" before it: ascending), "" for the view's own order. top: rows kept of each table, 0
+    for all. thread_sep: a block for each thread. op_detail: below each operator, what it called and launched.
+    compat: a profiler whose figures are shown in place of the exact ones, defects included; a name of `compat.COMPATS`.
+    values: options of single views by key, those of `View.options`: `{"n_ops": 10}`.
     """
 
     sorted_by: str = ""
@@ -29,17 +50,11 @@ class ViewOptions:
     thread_sep: bool = False
     op_detail: bool = True
     compat: str = ""
-    n_ops: int | None = None
-    n_apply: int | None = None
-    min_memory_size: int | None = None
-    verbosity: int | None = None
-    iterations: int | None = None
-    skip_iterations: int | None = None
-    thresholds: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
 
-
-VIEW_NUMBERS = ("n_ops", "n_apply", "min_memory_size", "verbosity", "iterations", "skip_iterations")
-"""Fields of ViewOptions that are options of single views, as `--option KEY=VALUE` has them."""
+    def value(self, spec: OptionSpec[T]) -> T:
+        """Return the value of a view's own option: the one given, else the default. Raises: UsageError."""
+        return option_value(self.values, spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,11 @@ None where a column has no such definition."""
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view. `columns` of EVENTS are what it needs; `kinds` too (empty: any). `define` serves `tracekit explain`."""
+    """One view.
+
+    columns: those of EVENTS that it needs. kinds: those that it is about (empty: any). shows: the columns of its
+    tables. options: its own options. define: the meaning of a cell, for `tracekit explain`.
+    """
 
     name: str
     title: str
@@ -80,3 +99,5 @@ class View:
     kinds: frozenset[Kind]
     compute: Compute
     define: Define | None = None
+    shows: tuple[ColumnSpec, ...] = ()
+    options: tuple[OptionSpec[object], ...] = ()

@@ -13,8 +13,6 @@ from tracekit.units import Unit
 from tracekit.views import tabulate, totals
 from tracekit.views.base import ViewOptions
 
-COLUMNS = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
-
 
 def by_name(
     index: TraceIndex,
@@ -30,11 +28,9 @@ def by_name(
     """Return the section: from EVENTS where there are any of these kinds, else from TOTALS.
 
     what: one of them in words. columns: of EVENTS, that the view declares. show_kind: kinds stay apart.
-    Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
+    Raises: UsageError for a missing column; TracekitError where a sum exceeds int64.
     """
-    names = (*COLUMNS, "kind") if show_kind else COLUMNS
     notes: list[str] = []
-    tabulate.check_sort(options, names)
     tabulate.require(index, view, columns)
     picked = index.pick(kinds)
     if picked.rows.size:

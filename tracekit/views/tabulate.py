@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import compress
 
 from tracekit.analysis.statistics import Grouped
@@ -16,28 +15,15 @@ from tracekit.views.base import ViewOptions
 
 PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace"
 
-SORT_KEYS = (
-    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "median", "p50", "p95", "p99", "std", "ratio",
-    "bytes", "bandwidth", "union", "share", "untimed", "utilization", "kernel_time", "busy", "busy_time", "kernels",
-    "copies", "span", "self", "self_ratio", "device_total", "device_self", "device_avg", "device_max", "device_min",
-    "device_ratio", "flops", "level", "place", "metric", "unit", "text", "device", "source", "rank", "run", "section",
-    "range", "thread", "pid", "tid", "step", "compute", "exposed_comm", "exposed_copies", "idle", "compute_share",
-    "exposed_comm_share", "exposed_copies_share", "idle_share", "communication", "overlap", "overlap_share", "active",
-    "idle_active", "cause", "gap", "at", "host_range", "user_range", "next", "context", "stream", "launches",
-    "launches_per_s", "call_total", "queue_total", "queue_max", "queue_mean", "full_time", "short", "short_share",
-    "slow_calls", "late", "owner", "which", "steps", "start", "time", "said", "part", "pieces", "won", "left", "host",
-    "launch", "copy", "sync_wait", "collectives", "wait", "wait_p50", "last", "last_share", "late_p50", "group",
-    "ranks", "skew", "skew_p50", "skew_p95", "skew_max", "transfer", "transfer_p50", "waiting", "number", "latest",
-    "offset", "drift_ppm", "uncertainty", "measure", "mean", "imbalance", "most", "confidence", "rule",
-)  # fmt: skip
-"""Columns of any table here. One that this table lacks is no error, since --sort speaks to all views of a summary."""
+DEFAULT = "default"
+"""The word for a table's own order."""
 
 SORT_ALIASES: dict[str, tuple[str, ...]] = {
     "CPUTotal": ("total",), "CPUAvg": ("avg",), "CPUMax": ("max",), "CPUMin": ("-min",),
     "GPUTotal": ("device_total", "kernel_time", "total"), "GPUAvg": ("device_avg", "avg"),
     "GPUMax": ("device_max", "max"), "GPUMin": ("-device_min", "-min"), "ave": ("avg",), "count": ("calls",),
 }  # fmt: skip
-"""Words of the upstreams' --sort (Paddle, fluid, MXNet) and our columns, of which the first that a table has counts."""
+"""Words of other profilers for orders, and our columns: the first one that a table has counts."""
 
 _PLACES = frozenset({
     "source", "rank", "run", "pid", "tid", "thread", "device", "section", "range", "context", "stream", "kind",
@@ -92,21 +78,12 @@ def sort_key(options: ViewOptions, columns: Collection[str]) -> tuple[str, bool]
     """Return the column of --sort, and whether it is turned around ("-"); upstream's words stand for our columns."""
     key = options.sorted_by
     bare = key.removeprefix("-")
+    if bare == DEFAULT:
+        return "", False
     if bare in SORT_ALIASES:
         meant = next((k for k in SORT_ALIASES[bare] if k.removeprefix("-") in columns), SORT_ALIASES[bare][0])
         return meant.removeprefix("-"), meant.startswith("-") != key.startswith("-")
     return bare, key.startswith("-")
-
-
-def check_sort(options: ViewOptions, columns: Sequence[str]) -> None:
-    """Raise UsageError where the key of --sort is a column of no table here; `columns` are those of this view."""
-    key, _ = sort_key(options, columns)
-    if key in columns or key in SORT_KEYS or not options.sorted_by:
-        return
-    # The hint names what looks like it, of any view, and the columns of this one: all of all views would be a page.
-    near = get_close_matches(key.lower(), sorted({*columns, *SORT_KEYS}), 3)
-    perhaps = f"{' or '.join(near)}? " if near else ""
-    raise UsageError(f"--sort {options.sorted_by}: no such column", hint=f"{perhaps}one of: {', '.join(columns)}")
 
 
 def option_notes(options: ViewOptions, table: ReportTable | None = None) -> list[str]:

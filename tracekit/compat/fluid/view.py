@@ -8,7 +8,6 @@ are upstream's, and so is the text (`layout`). From a printed report the rows ar
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from tracekit.compat.fluid._names import COPY, Role, role_of
 from tracekit.compat.fluid._printed import EVENT_SECTION, Printed, number, printed_reports, tables_of_printed
 from tracekit.compat.fluid._ranges import COLUMNS, Ranges, ranges_of
+from tracekit.compat.fluid._shows import SHOWS
 from tracekit.compat.fluid._tables import tables_of
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
@@ -34,14 +34,11 @@ _WHAT = "a range of the host"
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section: from EVENTS where there are ranges of the host, else from the TOTALS of printed reports.
 
-    Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
+    Raises: UsageError for a missing column; TracekitError where a sum exceeds int64.
     """
     tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
         return _as_upstream(index, options)
-    if options.sorted_by == "default":  # upstream's word for the order of the first end, which is that of its text
-        options = replace(options, sorted_by="")
-    tabulate.check_sort(options, SORTS)
     of = ranges_of(index)
     if len(of):
         return _from_events(index, of, options)
@@ -200,4 +197,4 @@ def _from_printed(
     return Section(NAME, TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
-VIEW = View(NAME, TITLE, COLUMNS, frozenset(), compute)
+VIEW = View(NAME, TITLE, COLUMNS, frozenset(), compute, shows=SHOWS)

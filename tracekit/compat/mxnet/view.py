@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracekit.compat.mxnet._rows import COLUMNS, Durations, Samples, bounds_of, last_of, rows_of
+from tracekit.compat.mxnet._shows import SHOWS
 from tracekit.compat.mxnet._upstream import printed_rows, tables_of, tables_of_printed
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
@@ -29,7 +30,7 @@ _BYTES = {"kB": 1000, "kb": None}
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section: from EVENTS where there are durations, counters or memory, else from printed tables.
 
-    Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError where a sum exceeds int64.
+    Raises: UsageError for a missing column; TracekitError where a sum exceeds int64.
     """
     tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
@@ -39,7 +40,6 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             said += more
         needs = [] if found else ["needs events with a duration, counters or memory; this trace has none"]
         return Section(NAME, TITLE, tuple(found), notes=(*needs, *said))
-    tabulate.check_sort(options, SORTS)
     of = rows_of(index)
     tables = [table for table in _from_events(of.durations, of.counters, of.memory, options) if table]
     notes = list(of.notes)
@@ -185,4 +185,4 @@ def _float(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-VIEW = View(NAME, TITLE, COLUMNS, frozenset(), compute)
+VIEW = View(NAME, TITLE, COLUMNS, frozenset(), compute, shows=SHOWS)

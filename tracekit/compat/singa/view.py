@@ -22,11 +22,13 @@ from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import grouped
 from tracekit.compat.singa._events import COLUMNS, KINDS, NEVER_TIMED, Graph, forward_nodes, graphs
 from tracekit.compat.singa._printed import Printed, printed_profiles
+from tracekit.compat.singa._shows import SHOWS
 from tracekit.errors import UsageError
 from tracekit.index import grouping
 from tracekit.index.grouping import plural
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.options import OptionSpec
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -40,6 +42,20 @@ _MOST = 200
 """Operators of a process that are shown, without --top: a trace without steps is one iteration of all its events."""
 _SPREAD = ("min", "p50", "p95", "p99", "max", "std")
 _PRIORITY = {"min": 5, "p50": 4, "p95": 6, "p99": 4, "max": 3, "std": 6}
+
+
+VERBOSITY = OptionSpec(
+    "verbosity",
+    int,
+    None,
+    "The rows that SINGA prints: phases (1), operators (2), or those of Dist (3).",
+    least=1,
+    most=3,
+)
+ITERATIONS = OptionSpec("iterations", int, None, "The iterations that a printed profile is the average of.", least=0)
+SKIP_ITERATIONS = OptionSpec(
+    "skip_iterations", int, None, "The first iterations that are left out; SINGA skips 5.", least=0
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +85,8 @@ class _Profile:
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables. Raises: UsageError for an unknown key of --sort, a lacking column or a verbosity beyond 3."""
-    tabulate.check_sort(options, _NAMES)
     tabulate.require(index, "singa", COLUMNS)
-    if options.verbosity is not None and not 1 <= options.verbosity <= 3:
-        raise UsageError(f"--option verbosity={options.verbosity}: no such verbosity", hint="1, 2 or 3")
+    verbosity = options.value(VERBOSITY)
     notes: list[str] = []
     labels = source_labels(index)
     printed = printed_profiles(index)
@@ -83,7 +97,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not profiles:
         return tabulate.nothing("singa", _TITLE, "operator, kernel or range", options, notes)
     if options.compat == "singa":
-        if options.verbosity == 1 and any(p.operators and not p.phases for p in profiles):
+        if verbosity == 1 and any(p.operators and not p.phases for p in profiles):
             notes.append("a profile of operators does not tell the time of an iteration: nothing at verbosity 1")
         return Section("singa", _TITLE, tuple(_as_singa(p, options) for p in profiles), notes=tuple(notes))
     if len(profiles) > len(printed):
@@ -102,17 +116,18 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
     of = f"{of} ({found.run})" if found.several else of
     grow = 1.0
     if found.operators and options.compat != "singa":
-        skip = _SKIPPED if options.skip_iterations is None else options.skip_iterations
-        if options.iterations is None:
+        wanted, iterations = options.value(SKIP_ITERATIONS), options.value(ITERATIONS)
+        skip = _SKIPPED if wanted is None else wanted
+        if iterations is None:
             notes.append(
                 "SINGA divides operators by all iterations, also those that it skipped: times are too small by "
                 "(iterations - skipped) / iterations; --option iterations=N puts them right"
             )
-        elif options.iterations <= skip:
+        elif iterations <= skip:
             hint = "SINGA skips 5 unless told otherwise: --option skip_iterations=K"
-            raise UsageError(f"--option iterations={options.iterations}: all of them are skipped", hint=hint)
+            raise UsageError(f"--option iterations={iterations}: all of them are skipped", hint=hint)
         else:
-            grow = options.iterations / (options.iterations - skip)
+            grow = iterations / (iterations - skip)
     operators = [_printed_line(r, grow) for r in found.operators]
     phases = [_printed_line(r, 1.0) for r in found.phases]
     first = next((n for n, o in enumerate(operators) if "Backward" in o.name and o.avg), 0)
@@ -133,7 +148,7 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
     of = source_label(labels, graph.source)
     of = of if graph.rank is None else f"{of} rank {graph.rank}"
     count = int(graph.iterations.numbers.size)
-    skip = options.skip_iterations
+    skip = options.value(SKIP_ITERATIONS)
     if skip is None:
         skip = _SKIPPED if options.compat == "singa" and count > _SKIPPED else 0
     if graph.outside:
@@ -263,7 +278,7 @@ def _ordered(
 
 def _as_singa(profile: _Profile, options: ViewOptions) -> ReportTable:
     """Return what SINGA prints: phases at verbosity 1, else operators that took time, at 3 those of Dist alone."""
-    verbosity = options.verbosity or (1 if profile.phases and not profile.operators else 2)
+    verbosity = options.value(VERBOSITY) or (1 if profile.phases and not profile.operators else 2)
     if verbosity == 1 and profile.phases and profile.phases[-1].kind == "iteration":
         lines = _two_passes(profile.phases)
     elif verbosity == 1 or not profile.operators:
@@ -295,4 +310,12 @@ def _two_passes(phases: list[_Line]) -> list[_Line]:
     ]
 
 
-VIEW = View(name="singa", title=_TITLE, columns=COLUMNS, kinds=frozenset(Kind(k) for k in KINDS), compute=compute)
+VIEW = View(
+    name="singa",
+    title=_TITLE,
+    columns=COLUMNS,
+    kinds=frozenset(Kind(k) for k in KINDS),
+    compute=compute,
+    shows=SHOWS,
+    options=(VERBOSITY, ITERATIONS, SKIP_ITERATIONS),
+)

@@ -20,7 +20,9 @@ from tracekit.compat.theano import _upstream
 from tracekit.compat.theano._events import COLUMNS, NO_NODES, event_blocks
 from tracekit.compat.theano._other import printed_tables, summed_block
 from tracekit.compat.theano._rows import APPLY, CLASS, OPS, Block, Row, cut, printed_blocks, remaining, total
+from tracekit.compat.theano._shows import SHOWS
 from tracekit.index.trace_index import TraceIndex
+from tracekit.options import OptionSpec
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -39,9 +41,20 @@ _SPREAD = (
 )  # fmt: skip
 
 
+N_OPS = OptionSpec("n_ops", int, None, "The number of rows of the tables of classes and ops; Theano shows 20.", least=0)
+N_APPLY = OptionSpec("n_apply", int, None, "The number of rows of the table of nodes; Theano shows 20.", least=0)
+MIN_MEMORY_SIZE = OptionSpec(
+    "min_memory_size",
+    int,
+    None,
+    "The smallest outputs of a node that the memory table shows, in bytes.",
+    least=0,
+    unit="bytes",
+)
+
+
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the tables. Raises: UsageError for an unknown key of --sort or a lacking column; TracekitError."""
-    tabulate.check_sort(options, _NAMES)
+    """Return the tables. Raises: UsageError for a missing column; TracekitError."""
     tabulate.require(index, "theano", COLUMNS)
     blocks = printed_blocks(index)
     printed = bool(blocks)
@@ -56,7 +69,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             return tabulate.nothing("theano", _TITLE, "any", options, notes)
         blocks, notes = [other], [TOTALS_NOTE, "totals of another profiler: no functions, and no nodes"]
     if options.compat == "theano":
-        tables = [t for b in blocks for t in _upstream.tables(b, most, options.min_memory_size)]
+        tables = [t for b in blocks for t in _upstream.tables(b, most, options.value(MIN_MEMORY_SIZE))]
         lacks = [] if printed else ["this trace does not tell the times of compilation, nor what is not in Theano: -"]
         return Section("theano", _TITLE, tuple(tables), notes=(*notes, *lacks))
     tables = [_functions(blocks)] if any(b.fact("Message") for b in blocks) else []
@@ -64,7 +77,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         table = _timed(make, section, blocks, most[section], options)
         tables += [table] if len(table) else []
     if printed:
-        tables += printed_tables(blocks, options.min_memory_size)
+        tables += printed_tables(blocks, options.value(MIN_MEMORY_SIZE))
         notes.append("of a profile that was printed: times are as exact as their digits, and there are no percentiles")
     if made:
         notes += [
@@ -93,7 +106,7 @@ def _limits(options: ViewOptions) -> dict[str, int | None]:
         given = [n for n in (top, wanted) if n is not None]
         return min(given) if given else None
 
-    return {CLASS: least(options.n_ops), OPS: least(options.n_ops), APPLY: least(options.n_apply)}
+    return {CLASS: least(options.value(N_OPS)), OPS: least(options.value(N_OPS)), APPLY: least(options.value(N_APPLY))}
 
 
 def _functions(blocks: Sequence[Block]) -> ReportTable:
@@ -235,5 +248,11 @@ def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
 
 
 VIEW = View(
-    name="theano", title=_TITLE, columns=COLUMNS, kinds=frozenset(k for k in Kind if k not in NO_NODES), compute=compute
+    name="theano",
+    title=_TITLE,
+    columns=COLUMNS,
+    kinds=frozenset(k for k in Kind if k not in NO_NODES),
+    compute=compute,
+    shows=SHOWS,
+    options=(N_OPS, N_APPLY, MIN_MEMORY_SIZE),
 )

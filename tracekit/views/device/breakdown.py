@@ -35,18 +35,14 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate, totals
-from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views import specs, tabulate, totals
+from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.quantities import ratio
 
 _TITLE = "Breakdown of device time"
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | step_windows.COLUMNS
 _PARTS = (
     ("compute", "Compute"), ("exposed_comm", "Exposed comm"), ("exposed_copies", "Exposed copies"), ("idle", "Idle"),
-)  # fmt: skip
-_SORTABLE = (
-    "name", "device", "step", "span", *(name for name, _ in _PARTS), *(f"{name}_share" for name, _ in _PARTS),
-    "communication", "overlap", "overlap_share", "active", "idle_active",
 )  # fmt: skip
 _BARS = 8
 
@@ -94,7 +90,6 @@ class _Work:
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of devices and steps, and a bar for each device. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     devices = _devices.find(index)
     if not devices.devices:
@@ -299,6 +294,42 @@ def _running(devices: Devices, device: Device, at: I64) -> I64:
     return found
 
 
+_SHOWS = (
+    *specs.DEVICE,
+    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
+    ColumnSpec(
+        "span",
+        "Span",
+        Unit.NS,
+        "From the first start to the last end of all rows of the input, or the window of the step.",
+    ),
+    ColumnSpec("compute", "Compute", Unit.NS, "The union of the kernels that do not communicate."),
+    ColumnSpec("exposed_comm", "Exposed comm", Unit.NS, "The union of the collectives that no compute hides."),
+    ColumnSpec(
+        "exposed_copies",
+        "Exposed copies",
+        Unit.NS,
+        "The union of copies and memsets that neither compute nor collectives hide.",
+    ),
+    ColumnSpec("idle", "Idle", Unit.NS, "The rest of the span."),
+    ColumnSpec("compute_share", "Compute share", Unit.RATIO, "Compute, as a share of the span."),
+    ColumnSpec(
+        "exposed_comm_share", "Exposed comm share", Unit.RATIO, "Exposed communication, as a share of the span."
+    ),
+    ColumnSpec("exposed_copies_share", "Exposed copies share", Unit.RATIO, "Exposed copies, as a share of the span."),
+    ColumnSpec("idle_share", "Idle share", Unit.RATIO, "Idle time, as a share of the span."),
+    ColumnSpec("communication", "Communication", Unit.NS, "The union of the collectives, hidden or not."),
+    ColumnSpec("overlap", "Overlap", Unit.NS, "The communication that compute hides."),
+    ColumnSpec("overlap_share", "Overlap share", Unit.RATIO, "The overlap, as a share of the communication."),
+    ColumnSpec("active", "Active", Unit.NS, "From the first start to the last end of the device's own work."),
+    ColumnSpec(
+        "idle_active",
+        "Idle in active",
+        Unit.NS,
+        "The idle time between the first start and the last end of the device's own work.",
+    ),
+)
+
 VIEW = View(
     name="breakdown",
     title=_TITLE,
@@ -306,4 +337,5 @@ VIEW = View(
     kinds=DEVICE_WORK | {Kind.STEP},
     compute=compute,
     define=_define,
+    shows=_SHOWS,
 )

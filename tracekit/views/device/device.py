@@ -18,19 +18,17 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate, totals
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate, totals
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.quantities import of_devices
 
 _TITLE = "Devices"
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid"})
-_SORTABLE = ("name", "device", "utilization", "kernel_time", "busy", "busy_time", "span", "kernels", "copies")
 _NOTE = "utilization: kernels; busy: copies and memsets too; both of the span: first start to last end of the input"
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(DEVICE_WORK)
     if not picked.rows.size:
@@ -106,11 +104,19 @@ def _known(parts: list[int], spans_ns: list[Cell]) -> list[Cell]:
     return [None if span is None else part for part, span in zip(parts, spans_ns, strict=True)]
 
 
+_SHOWS = (
+    *specs.DEVICE,
+    ColumnSpec("utilization", "Utilization", Unit.RATIO, "Kernel time, as a share of the span."),
+    ColumnSpec("kernel_time", "Kernel time", Unit.NS, "The union of the kernels, over all streams."),
+    ColumnSpec("busy", "Busy", Unit.RATIO, "Busy time, as a share of the span."),
+    ColumnSpec("busy_time", "Busy time", Unit.NS, "The union of kernels, copies and memsets."),
+    ColumnSpec(
+        "span", "Span", Unit.NS, "From the first start to the last end of all rows of the input, host rows included."
+    ),
+    ColumnSpec("kernels", "Kernels", Unit.COUNT, "The number of kernels."),
+    ColumnSpec("copies", "Copies", Unit.COUNT, "The number of copies and memsets."),
+)
+
 VIEW = View(
-    name="device",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=DEVICE_WORK,
-    compute=compute,
-    define=of_devices,
+    name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices, shows=_SHOWS
 )

@@ -37,8 +37,8 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate, totals
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate, totals
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 
 MOST_GAPS = 200
 """Rows of the table of the largest gaps, when --top does not say more."""
@@ -53,15 +53,10 @@ _HOST = _USER | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUN
 
 _TITLE = "Idle time of devices"
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | {"tid", "name", "context", "stream", "event_id"}
-_SORTABLE = (
-    "name", "device", "cause", "gaps", "total", "share", "avg", "min", "max", "p50", "p95", "p99", "std", "at", "gap",
-    "host_range", "user_range", "next", "next_event", "launch_event", "before_event", "context", "stream",
-)  # fmt: skip
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of causes and of the largest gaps. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     devices = _devices.find(index)
     if not devices.devices:
@@ -185,4 +180,27 @@ def _bars(found: Gaps) -> tuple[Bar, ...]:
     return (Bar("Idle time by cause", Unit.NS, tuple(parts)),) if any(part for _, part in parts) else ()
 
 
-VIEW = View(name="idle", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS | _HOST, compute=compute)
+_SHOWS = (
+    *specs.DEVICE,
+    ColumnSpec("context", "Context", Unit.ID, "The id of the context."),
+    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream."),
+    ColumnSpec("cause", "Cause", Unit.TEXT, "The reason for the gap, as far as the trace shows it."),
+    ColumnSpec("calls", "Gaps", Unit.COUNT, "The number of gaps."),
+    ColumnSpec("total", "Total", Unit.NS, "The sum of the gaps."),
+    *specs.SPREAD,
+    ColumnSpec("ratio", "Ratio", Unit.RATIO, "The share of all idle time of the device."),
+    ColumnSpec("gap", "Gap", Unit.NS, "The length of the gap."),
+    ColumnSpec("at", "At", Unit.NS, "The start of the gap."),
+    ColumnSpec("host_range", "Host was in", Unit.TEXT, "The innermost operator or range on the launching thread."),
+    ColumnSpec(
+        "user_range", "Range", Unit.TEXT, "The innermost range of the user, step or phase on the launching thread."
+    ),
+    ColumnSpec("next", "Next", Unit.TEXT, "The work that ended the gap."),
+    ColumnSpec("next_event", "Next event", Unit.ID, "The id of the event that ended the gap."),
+    ColumnSpec("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work."),
+    ColumnSpec("before_event", "Event before", Unit.ID, "The id of the last device event before the gap."),
+)
+
+VIEW = View(
+    name="idle", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS | _HOST, compute=compute, shows=_SHOWS
+)

@@ -36,8 +36,8 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.units import Unit
-from tracekit.views import tabulate, totals
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate, totals
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 
 SLOW_CALL_NS = 50_000
 LONG_QUEUE_NS = 100_000
@@ -46,11 +46,6 @@ FULL_QUEUE = 1024
 
 _TITLE = "Launches"
 _COLUMNS = _devices.COLUMNS | _launches.COLUMNS | {"name", "stream", "context"}
-_SORTABLE = (
-    "name", "kind", "device", "context", "stream", "calls", "launches", "total", "call_total", "queue_total",
-    *(f"{part}_{name}" for part in ("call", "queue", "work") for name in ("avg", "p50", "p95", "p99", "std")),
-    "short", "short_share", "slow_calls", "late", "queue_max", "queue_mean", "full_time", "launches_per_s",
-)  # fmt: skip
 
 Mask = npt.NDArray[np.bool_]
 
@@ -87,7 +82,6 @@ def launch_times(devices: Devices, launched: Launched) -> Times:
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of launches by name and of the queues of streams. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     devices = _devices.find(index)
     if not devices.devices:
@@ -230,4 +224,50 @@ def _queue(begun: I64, starts: I64) -> _Queue:
     return _Queue(int(length.max()), round(waited / span, 3) if span else None, full, rate)
 
 
-VIEW = View(name="launch", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS, compute=compute)
+_OF_PARTS = tuple(
+    ColumnSpec(f"{part}_{name}", f"{part.capitalize()} {name}", Unit.NS, f"The {words} of the {meaning}.")
+    for part, meaning in (
+        ("call", "durations of the launch calls"),
+        ("queue", "times from the end of the call to the start of the work"),
+        ("work", "durations on the device"),
+    )
+    for name, words in (
+        ("avg", "mean"),
+        ("p50", "median"),
+        ("p95", "95th percentile"),
+        ("p99", "99th percentile"),
+        ("std", "standard deviation"),
+    )
+)
+_SHOWS = (
+    *specs.DEVICE,
+    *_OF_PARTS,
+    ColumnSpec("name", "Name", Unit.TEXT, "The full name of the work."),
+    ColumnSpec("kind", "Kind", Unit.TEXT, "The kind of the work."),
+    ColumnSpec("calls", "Calls", Unit.COUNT, "The number of device events."),
+    ColumnSpec("launches", "Launches", Unit.COUNT, "The number of launch calls."),
+    ColumnSpec("total", "Work total", Unit.NS, "The sum of the durations on the device."),
+    ColumnSpec("call_total", "Call total", Unit.NS, "The sum of the durations of the launch calls."),
+    ColumnSpec(
+        "queue_total", "Queue total", Unit.NS, "The sum of the times from the end of the call to the start of the work."
+    ),
+    ColumnSpec("short", "Short", Unit.COUNT, "The number of events that took less time than their launch call."),
+    ColumnSpec(
+        "short_share", "Short share", Unit.RATIO, "The share of events that took less time than their launch call."
+    ),
+    ColumnSpec("slow_calls", "Slow calls", Unit.COUNT, "The number of launch calls beyond the limit for slow calls."),
+    ColumnSpec("late", "Long queue", Unit.COUNT, "The number of events whose queue time is beyond the limit."),
+    ColumnSpec("context", "Context", Unit.ID, "The id of the context."),
+    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream."),
+    ColumnSpec(
+        "launches_per_s",
+        "Launches/s",
+        Unit.NUMBER,
+        "Launches per second, from the first to the last launch of the stream.",
+    ),
+    ColumnSpec("queue_max", "Queue max", Unit.COUNT, "The largest number of queued launches."),
+    ColumnSpec("queue_mean", "Queue mean", Unit.NUMBER, "The mean number of queued launches over time."),
+    ColumnSpec("full_time", "Queue full", Unit.NS, "The time with a full queue, in which the next launch call waits."),
+)
+
+VIEW = View(name="launch", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS, compute=compute, shows=_SHOWS)

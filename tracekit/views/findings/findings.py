@@ -9,7 +9,7 @@ pieces of work in question taking no time (`_facts`, analysis/critical_path), so
 work does not count. Ceilings do not add up: the same idle time may be told by two rules. share: of the window, which is
 that of the steps, else of the run.
 
-Rules and thresholds stand in docs/findings.md; the numbers are `_findings_thresholds.THRESHOLDS`. Where nothing is
+Rules and thresholds stand in docs/findings.md; the numbers are `thresholds.THRESHOLDS`. Where nothing is
 found, a note says what was tried, and what could not be.
 """
 
@@ -25,7 +25,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, Finding, ReportTable, Section
 from tracekit.units import Unit
 from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.device import breakdown, idle, launch
 from tracekit.views.findings import _copies, _device, _facts, _host, _ranks
 from tracekit.views.findings._facts import Facts, Found
@@ -67,7 +67,6 @@ _COLUMNS = frozenset(
     {"grid_x", "grid_y", "grid_z", "bytes", "args", "event_id"}
     | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS
 ).union(*(view.columns for view in _VIEWS.values()))  # fmt: skip
-_SORTABLE = ("won", "share", "confidence", "rule", "owner")
 
 
 _TOO_LITTLE = Found(why_not="too little device work to judge, and no host threads with operators, calls or steps")
@@ -76,9 +75,8 @@ _TOO_LITTLE = Found(why_not="too little device work to judge, and no host thread
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the findings, those of the largest ceiling first. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
-    thresholds = chosen(options.thresholds)
+    thresholds = chosen(options)
     if not index.has("dur_ns").any():
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
@@ -166,4 +164,22 @@ def _tried(said: dict[str, Found], findings: list[Finding]) -> list[str]:
     return notes
 
 
-VIEW = View(name="findings", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)
+_SHOWS = (
+    ColumnSpec("rule", "Finding", Unit.TEXT, "The name of the rule."),
+    ColumnSpec(
+        "won", "Won at most", Unit.NS, "The upper bound of the savings: how much shorter the critical path would be."
+    ),
+    ColumnSpec("share", "Share", Unit.RATIO, "The upper bound of the savings, as a share of the window."),
+    ColumnSpec("confidence", "Confidence", Unit.TEXT, "The confidence of the rule: high, medium or low."),
+    ColumnSpec("owner", "Rank", Unit.TEXT, "The rank, process or input."),
+)
+
+VIEW = View(
+    name="findings",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    options=THRESHOLDS,
+)

@@ -1,4 +1,4 @@
-"""THRESHOLDS: when a rule of the view `findings` speaks. Data; `--option KEY=VALUE` sets one (docs/findings.md).
+"""Thresholds of the rules of the view `findings`: its options, which `--option KEY=VALUE` sets (docs/findings.md).
 
 Sources: data loading 5 % and 20 % are xprof's limits for moderately and highly input-bound (tb_plugin: 5 %); exposed
 communication 10 % is tb_plugin's, launch latency 10 % of idle time xprof's. The others are choices of tracekit.
@@ -6,58 +6,83 @@ communication 10 % is tb_plugin's, launch latency 10 % of idle time xprof's. The
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from tracekit.errors import UsageError
+from tracekit.options import OptionSpec
 from tracekit.units import Unit
+from tracekit.views.base import ViewOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """One limit. meaning: what must reach it, for the rule to speak."""
-
-    default: float
-    unit: Unit
-    meaning: str
+def _threshold(key: str, default: float, unit: Unit, help: str) -> OptionSpec[float]:
+    return OptionSpec(key, float, default, help, least=0, unit=unit)
 
 
-THRESHOLDS: dict[str, Threshold] = {
-    "least_share": Threshold(0.01, Unit.RATIO, "any rule: ceiling, of the window; what can win less is not told"),
-    "data_loading_share": Threshold(
-        0.05, Unit.RATIO, "data loading: time in it, of the time in steps; and ceiling, of the window"
+THRESHOLDS: tuple[OptionSpec[float], ...] = (
+    _threshold("least_share", 0.01, Unit.RATIO, "The smallest savings that any rule shows, as a share of the window."),
+    _threshold(
+        "data_loading_share",
+        0.05,
+        Unit.RATIO,
+        "Data loading: the least time in it, as a share of the steps, and the least savings, as a share of the window.",
     ),
-    "data_loading_heavy": Threshold(0.2, Unit.RATIO, 'data loading: the same, to be called "heavily input-bound"'),
-    "sync_share": Threshold(0.02, Unit.RATIO, "needless synchronization: ceiling, of the window"),
-    "parallelism_share": Threshold(0.05, Unit.RATIO, "little parallelism: ceiling, of the window"),
-    "kernel_share": Threshold(0.25, Unit.RATIO, "expensive kernel: ceiling of one name, of the window"),
-    "fp32_share": Threshold(0.2, Unit.RATIO, "fp32 arithmetic: time of fp32 kernels, of all kernel time"),
-    "launch_idle_share": Threshold(
-        0.1, Unit.RATIO, "launch-bound: idle by late host or launch latency, and ceiling, of the window"
+    _threshold(
+        "data_loading_heavy",
+        0.2,
+        Unit.RATIO,
+        "Data loading: the share from which the run is called heavily input-bound.",
     ),
-    "launch_short_share": Threshold(
-        0.5, Unit.RATIO, "launch-bound: kernels shorter than the time from launch to launch"
+    _threshold(
+        "sync_share", 0.02, Unit.RATIO, "Needless synchronization: the least savings, as a share of the window."
     ),
-    "tiny_copy_bytes": Threshold(16_384, Unit.BYTES, "tiny copies: a copy of fewer bytes is tiny"),
-    "tiny_copies": Threshold(20, Unit.COUNT, "tiny copies: how many there are at least"),
-    "copy_share": Threshold(0.02, Unit.RATIO, "pageable copies, tiny copies: ceiling, of the window"),
-    "exposed_copies_share": Threshold(0.1, Unit.RATIO, "exposed copies: time, of the device's span"),
-    "communication_share": Threshold(0.1, Unit.RATIO, "exposed communication: time, of the device's span"),
-    "straggler_share": Threshold(0.02, Unit.RATIO, "straggler: time that others waited for it, of their window"),
-    "warm_up_share": Threshold(0.05, Unit.RATIO, "warm-up: excess over the later steps' median, of all step time"),
-    "start_up_share": Threshold(0.1, Unit.RATIO, "start-up: ceiling, of the window"),
-}
+    _threshold(
+        "parallelism_share", 0.05, Unit.RATIO, "Little parallelism: the least savings, as a share of the window."
+    ),
+    _threshold(
+        "kernel_share", 0.25, Unit.RATIO, "Expensive kernel: the least savings of one name, as a share of the window."
+    ),
+    _threshold(
+        "fp32_share", 0.2, Unit.RATIO, "Fp32 arithmetic: the least time of fp32 kernels, as a share of all kernel time."
+    ),
+    _threshold(
+        "launch_idle_share",
+        0.1,
+        Unit.RATIO,
+        "Launch-bound: the least idle time by late launches, and the least savings, as a share of the window.",
+    ),
+    _threshold(
+        "launch_short_share",
+        0.5,
+        Unit.RATIO,
+        "Launch-bound: the least share of kernels that are shorter than the time between two launches.",
+    ),
+    _threshold("tiny_copy_bytes", 16_384, Unit.BYTES, "Tiny copies: the size below which a copy is tiny."),
+    _threshold("tiny_copies", 20, Unit.COUNT, "Tiny copies: the least number of them."),
+    _threshold(
+        "copy_share", 0.02, Unit.RATIO, "Pageable copies and tiny copies: the least savings, as a share of the window."
+    ),
+    _threshold(
+        "exposed_copies_share", 0.1, Unit.RATIO, "Exposed copies: the least time, as a share of the device's span."
+    ),
+    _threshold(
+        "communication_share",
+        0.1,
+        Unit.RATIO,
+        "Exposed communication: the least time, as a share of the device's span.",
+    ),
+    _threshold(
+        "straggler_share",
+        0.02,
+        Unit.RATIO,
+        "Straggler: the least time that others waited for it, as a share of their window.",
+    ),
+    _threshold(
+        "warm_up_share",
+        0.05,
+        Unit.RATIO,
+        "Warm-up: the least excess over the median of the later steps, as a share of all step time.",
+    ),
+    _threshold("start_up_share", 0.1, Unit.RATIO, "Start-up: the least savings, as a share of the window."),
+)
 
 
-def chosen(options: Mapping[str, float]) -> dict[str, float]:
-    """Return all thresholds, those of the options before the defaults.
-
-    Raises: UsageError for an unknown key, and for a value that is no finite number of 0 or more.
-    """
-    for key, value in options.items():
-        if key not in THRESHOLDS:
-            raise UsageError(f"threshold {key}: no such threshold", hint=f"one of: {', '.join(THRESHOLDS)}")
-        if not math.isfinite(value) or value < 0:
-            raise UsageError(f"threshold {key}={value}: not a number of 0 or more", hint=THRESHOLDS[key].meaning)
-    return {key: threshold.default for key, threshold in THRESHOLDS.items()} | dict(options)
+def chosen(options: ViewOptions) -> dict[str, float]:
+    """Return all thresholds by key: those of the options, else the defaults. Raises: UsageError for a bad value."""
+    return {spec.key: options.value(spec) for spec in THRESHOLDS}

@@ -16,23 +16,18 @@ from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate
+from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.quantities import named
 
 _TITLE = "Copies and memsets"
 _KINDS = frozenset({Kind.MEMCPY, Kind.MEMSET})
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "copy_kind", "bytes"})
-_SORTABLE = (
-    "name", "kind", "copy_kind", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio",
-    "bytes", "bandwidth",
-)  # fmt: skip
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(_KINDS)
     if not picked.rows.size:
@@ -103,6 +98,20 @@ def _placed(of: _totals.Summed) -> list[Column]:
     ]
 
 
+_SHOWS = (
+    specs.NAME,
+    specs.KIND,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    specs.BYTES,
+    specs.BANDWIDTH,
+    *specs.PLACED,
+    ColumnSpec("copy_kind", "Copy", Unit.TEXT, "The direction of the copy."),
+    ColumnSpec("avg", "Avg", Unit.BYTES, "The mean size of a call."),
+    ColumnSpec("min", "Min", Unit.BYTES, "The smallest size of a call."),
+    ColumnSpec("max", "Max", Unit.BYTES, "The largest size of a call."),
+)
+
 VIEW = View(
     name="memory_manipulation",
     title=_TITLE,
@@ -110,4 +119,5 @@ VIEW = View(
     kinds=_KINDS,
     compute=compute,
     define=named(_KINDS, "memory operation", ("name", "kind", "copy_kind")),
+    shows=_SHOWS,
 )

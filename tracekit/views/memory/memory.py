@@ -28,16 +28,12 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.memory import _totals
 
 _TITLE = "Memory"
 _COLUMNS = _host.COLUMNS | {"name", "args", "bytes", "device", "rank", "value"}
-_SORTABLE = (
-    "name", "place", "type", "allocations", "frees", "allocated", "freed", "increased", "peak", "calls", "min", "max",
-    "last",
-)  # fmt: skip
 _COUNTER = r"(?i)memory|alloc|reserved"
 _RUNNING = (
     ("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("allocated", "current_allocated"),
@@ -63,8 +59,7 @@ class _Rows:
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the tables of memory. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, _SORTABLE)
+    """Return the tables of memory. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     found = _rows(index)
     counters = _counters(index, found, options)
@@ -280,10 +275,37 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
     return tabulate.finish("counters", "Counters of memory", columns, options, own_order="name")
 
 
+_SHOWS = (
+    specs.SECTION,
+    specs.RUN,
+    specs.SOURCE,
+    ColumnSpec("name", "Name", Unit.TEXT, "The place, the operator or range, or the counter."),
+    ColumnSpec("place", "Place", Unit.TEXT, "The device, or the host of an input or rank."),
+    ColumnSpec(
+        "type",
+        "Type",
+        Unit.TEXT,
+        "Allocated (the program's requests) or reserved (taken from the device by the framework).",
+    ),
+    ColumnSpec("peak", "Peak", Unit.BYTES, "The largest number of bytes that were held at one time."),
+    ColumnSpec("increased", "Increased", Unit.BYTES, "Allocated bytes minus freed bytes."),
+    ColumnSpec("allocations", "Allocations", Unit.COUNT, "The number of allocations."),
+    ColumnSpec("frees", "Frees", Unit.COUNT, "The number of frees."),
+    ColumnSpec("allocated", "Allocated", Unit.BYTES, "The sum of the allocated bytes."),
+    ColumnSpec("freed", "Freed", Unit.BYTES, "The sum of the freed bytes."),
+    ColumnSpec("calls", "Samples", Unit.COUNT, "The number of samples of a counter."),
+    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest value."),
+    ColumnSpec("max", "Max", Unit.NUMBER, "The largest value."),
+    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean value."),
+    ColumnSpec("last", "Last", Unit.NUMBER, "The last value of a counter."),
+    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the values."),
+)
+
 VIEW = View(
     name="memory",
     title=_TITLE,
     columns=_COLUMNS,
     kinds=_host.RANGES | {Kind.MEMORY, Kind.COUNTER},
     compute=compute,
+    shows=_SHOWS,
 )

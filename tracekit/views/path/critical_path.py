@@ -27,8 +27,8 @@ from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit, format_span
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
@@ -48,9 +48,6 @@ LAGS = {
     Lag.THREAD: "(thread in no range)", Lag.STREAM: "(pause on a stream)", Lag.WAIT: "(after the end of a wait)",
 }  # fmt: skip
 _COLUMNS = _path_graph.COLUMNS | {"step"}
-_SORTABLE = ("owner", "part", "name", "time", "share", "pieces", "total", "won", "left", "step", *(
-    word.replace(" ", "_") for word in PARTS.values()
-))  # fmt: skip
 _MODEL = (
     "won: the most that the span would be shorter if all pieces of that name took no time, what else would then be on "
     "the path counted; it supposes that locks, other ranks and what calls do inside hold nothing up"
@@ -67,7 +64,6 @@ class _Found:
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the time on the path by class, by name and by step. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
     every = _path_graph.count(index, owners)
@@ -258,4 +254,35 @@ def _notes(owners: _owners.Owners, found: list[_Found]) -> list[str]:
     return notes
 
 
-VIEW = View(name="critical_path", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)
+_SHOWS = (
+    *specs.OWNER,
+    ColumnSpec("part", "Part", Unit.TEXT, "The class of the work: host, launch, kernel, copy, sync wait or idle."),
+    ColumnSpec("name", "Name", Unit.TEXT, "The full name of the work."),
+    ColumnSpec("time", "On the path", Unit.NS, "The time on the critical path."),
+    ColumnSpec("share", "Share", Unit.RATIO, "The time on the path, as a share of the span."),
+    ColumnSpec("pieces", "Pieces", Unit.COUNT, "The number of pieces of the path with this name."),
+    ColumnSpec("total", "Total", Unit.NS, "The time of all work with this name, on the path or not."),
+    ColumnSpec(
+        "won", "Won without", Unit.NS, "The upper bound of the savings if all work with this name took no time."
+    ),
+    ColumnSpec("left", "Span then", Unit.NS, "The span that would be left."),
+    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
+    ColumnSpec("host", "Host", Unit.NS, "The time on the path in ranges, operators and calls that launch nothing."),
+    ColumnSpec(
+        "launch",
+        "Launch",
+        Unit.NS,
+        "The time on the path in launch calls, and from their end to the start of the work.",
+    ),
+    ColumnSpec("kernel", "Kernel", Unit.NS, "The time on the path in kernels."),
+    ColumnSpec("copy", "Copy", Unit.NS, "The time on the path in copies and memsets."),
+    ColumnSpec(
+        "sync_wait",
+        "Sync wait",
+        Unit.NS,
+        "The time on the path in synchronizing calls, after the work that they waited for.",
+    ),
+    ColumnSpec("idle", "Idle", Unit.NS, "The time on the path in which nothing known ran."),
+)
+
+VIEW = View(name="critical_path", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)

@@ -23,8 +23,8 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.totals import both_note
 
@@ -37,10 +37,6 @@ _KINDS = frozenset(
 )  # fmt: skip
 _COLUMNS = _devices.COLUMNS | _owners.COLUMNS | {"name", "args", "bytes"}
 _PARTS = ("communication", "computation", "overlap", "exposed")
-_SORTABLE = (
-    "name", *_PARTS, "overlap_ratio", "exposed_ratio", "group", "calls", "total", "avg", "min", "max", "p50", "p95",
-    "p99", "std", "ratio", "bytes", "bandwidth",
-)  # fmt: skip
 _NOTE = (
     "communication, computation: unions of kernels that communicate and of all others; exposed: communication without "
     "computation"
@@ -49,8 +45,7 @@ _HOST_NOTE = "with the host: its ranges of communication count too, also those t
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the tables of communication. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, _SORTABLE)
+    """Return the tables of communication. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     ranges = collectives.host_ranges(index)
     comm, other = collectives.kernels(index)
@@ -182,10 +177,21 @@ def _each(index: TraceIndex, rows: I64, options: ViewOptions) -> ReportTable:
     return tabulate.finish("collectives", "Collectives", columns, options)
 
 
-VIEW = View(
-    name="distributed",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=_KINDS,
-    compute=compute,
+_SHOWS = (
+    specs.PID,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    *specs.PLACED,
+    specs.BYTES,
+    specs.BANDWIDTH,
+    ColumnSpec("name", "Name", Unit.TEXT, "The device, the process or the collective."),
+    ColumnSpec("communication", "Communication", Unit.NS, "The union of the work that communicates."),
+    ColumnSpec("computation", "Computation", Unit.NS, "The union of the other kernels."),
+    ColumnSpec("overlap", "Overlap", Unit.NS, "The time with both at once."),
+    ColumnSpec("exposed", "Exposed", Unit.NS, "The communication without computation."),
+    ColumnSpec("overlap_ratio", "Overlap", Unit.RATIO, "The overlap, as a share of the communication."),
+    ColumnSpec("exposed_ratio", "Exposed of span", Unit.RATIO, "The exposed communication, as a share of the span."),
+    ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
 )
+
+VIEW = View(name="distributed", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute, shows=_SHOWS)

@@ -29,8 +29,8 @@ from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit, format_span
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.ranks.stragglers import Skews, clocks_of, on_one_clock, skews_of, stragglers
 
 SHOWN = 10
@@ -38,16 +38,10 @@ SHOWN = 10
 
 _TITLE = "Ranks"
 _COLUMNS = meetings.COLUMNS | _steps.COLUMNS
-_SORTABLE = (
-    "owner", "collectives", "wait", "wait_p50", "last", "last_share", "late_p50", "late", "name", "group", "ranks",
-    "skew_p50", "skew_p95", "skew_max", "skew", "transfer_p50", "transfer", "waiting", "number", "start", "latest",
-    "offset", "drift_ppm", "uncertainty", "measure", "mean", "min", "max", "imbalance", "most",
-)  # fmt: skip
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return skew, stragglers, clocks and imbalance of the ranks. Raises: UsageError for an unknown key of --sort."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index, join_ranks=True)
     steps = _steps.find(index, owners)
@@ -249,4 +243,46 @@ def _left_out(met: Meetings) -> list[str]:
     return notes
 
 
-VIEW = View(name="ranks", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute)
+_SHOWS = (
+    *specs.OWNER,
+    ColumnSpec("collectives", "Collectives", Unit.COUNT, "The number of collectives that ranks have in common."),
+    ColumnSpec(
+        "wait", "Waited", Unit.NS, "The time from the own start of the collectives to the start of the latest rank."
+    ),
+    ColumnSpec("wait_p50", "Wait P50", Unit.NS, "The median wait in a collective."),
+    ColumnSpec(
+        "last",
+        "Came last",
+        Unit.COUNT,
+        "The number of collectives to which the rank came last, beyond the uncertainty.",
+    ),
+    ColumnSpec("last_share", "Of its own", Unit.RATIO, "The share of its collectives to which the rank came last."),
+    ColumnSpec("late_p50", "Late P50", Unit.NS, "The median time by which the last rank came after the one before it."),
+    ColumnSpec("late", "Late in all", Unit.NS, "The time by which the last rank came after the one before it."),
+    ColumnSpec("name", "Collective", Unit.TEXT, "The name of the collective."),
+    ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
+    ColumnSpec("ranks", "Ranks", Unit.COUNT, "The number of ranks."),
+    ColumnSpec("skew_p50", "Skew P50", Unit.NS, "The median skew."),
+    ColumnSpec("skew_p95", "Skew P95", Unit.NS, "The 95th percentile of the skew."),
+    ColumnSpec("skew_max", "Skew max", Unit.NS, "The largest skew."),
+    ColumnSpec("skew", "Skew in all", Unit.NS, "The time from the earliest to the latest start."),
+    ColumnSpec("transfer_p50", "Transfer P50", Unit.NS, "The median transfer time."),
+    ColumnSpec("transfer", "Transfer in all", Unit.NS, "The time from the latest start to the latest end."),
+    ColumnSpec("waiting", "Waiting", Unit.RATIO, "The skew, as a share of skew and transfer."),
+    ColumnSpec("number", "Number", Unit.ID, "The number of the collective."),
+    ColumnSpec("start", "Start", Unit.NS, "The earliest start."),
+    ColumnSpec("latest", "Came last", Unit.TEXT, "The rank that came last."),
+    ColumnSpec(
+        "offset", "Clock ahead by", Unit.NS, "The time by which the clock of the rank is ahead of the first one's."
+    ),
+    ColumnSpec("drift_ppm", "Drift (ppm)", Unit.NUMBER, "The drift of the clock, in millionths."),
+    ColumnSpec("uncertainty", "Uncertainty", Unit.NS, "The uncertainty of the clock's offset."),
+    ColumnSpec("measure", "Measure", Unit.TEXT, "The quantity that is compared over the ranks."),
+    ColumnSpec("mean", "Mean", Unit.NS, "The mean over the ranks."),
+    ColumnSpec("min", "Min", Unit.NS, "The smallest value of a rank."),
+    ColumnSpec("max", "Max", Unit.NS, "The largest value of a rank."),
+    ColumnSpec("imbalance", "Max / mean", Unit.NUMBER, "The largest value, divided by the mean."),
+    ColumnSpec("most", "Most", Unit.TEXT, "The rank with the largest value."),
+)
+
+VIEW = View(name="ranks", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)

@@ -30,8 +30,8 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.steps import _benchmark_totals
 
 SKIPPED = 10
@@ -39,7 +39,6 @@ _TITLE = "Perf Summary"
 _KINDS = frozenset({Kind.STEP, Kind.DATALOADER})
 _COLUMNS = _steps.COLUMNS | {"step", "args"}
 _SAMPLES = ("num_samples", "samples", "batch_size")
-_SORTABLE = ("name", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio", "unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,7 @@ class _Perf:
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the costs of iterations. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, _SORTABLE)
+    """Return the costs of iterations. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
     steps = _steps.find(index, owners)
@@ -208,10 +206,27 @@ def _speed(perf: _Perf) -> dict[str, Cell]:
     return {"calls": len(each), **rounded}
 
 
-VIEW = View(
-    name="benchmark",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=_KINDS,
-    compute=compute,
+_SHOWS = (
+    *specs.OWNER,
+    specs.NAME,
+    specs.CALLS,
+    specs.TOTAL,
+    *specs.SPREAD,
+    specs.RUN,
+    specs.SOURCE,
+    ColumnSpec("ratio", "Of all time", Unit.RATIO, "The share of loading in the whole time."),
+    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the figures."),
+    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over all counted iterations."),
+    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest figure of an iteration."),
+    ColumnSpec("max", "Max", Unit.NUMBER, "The largest figure of an iteration."),
+    ColumnSpec("p50", "P50", Unit.NUMBER, "The median over the iterations."),
+    ColumnSpec("p95", "P95", Unit.NUMBER, "The 95th percentile over the iterations."),
+    ColumnSpec("p99", "P99", Unit.NUMBER, "The 99th percentile over the iterations."),
+    ColumnSpec("std", "Std", Unit.NUMBER, "The standard deviation over the iterations."),
+    ColumnSpec("line", "Line", Unit.ID, "The number of the printed line."),
+    ColumnSpec("reader_cost", "Reader cost", Unit.NS, "The time of loading a batch, as printed."),
+    ColumnSpec("batch_cost", "Batch cost", Unit.NS, "The time of an iteration, as printed."),
+    ColumnSpec("ips", "Ips", Unit.NUMBER, "Steps or samples per second, as printed."),
 )
+
+VIEW = View(name="benchmark", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute, shows=_SHOWS)

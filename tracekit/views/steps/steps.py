@@ -31,8 +31,8 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section, Series
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit, format_span
-from tracekit.views import tabulate
-from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.quantities import STATISTICS, quantity, ratio
 
 NAMED = 5
@@ -42,10 +42,6 @@ FIGURES = 8
 
 _TITLE = "Steps"
 _COLUMNS = _steps.COLUMNS | {"step", "name"}
-_SORTABLE = (
-    "owner", "which", "steps", "total", "avg", "std", "min", "p50", "p95", "p99", "max", "busy", "busy_time", "step",
-    "name", "start", "time", "gap", "said",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +74,6 @@ def step_times(index: TraceIndex) -> StepTimes:
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the statistics of the steps, each step, and their series. Raises: UsageError."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
     steps = _steps.find(index, owners)
@@ -299,4 +294,28 @@ def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, co
     return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
 
 
-VIEW = View(name="steps", title=_TITLE, columns=_COLUMNS, kinds=frozenset({Kind.STEP}), compute=compute, define=_define)
+_SHOWS = (
+    *specs.OWNER,
+    *specs.SPREAD,
+    ColumnSpec("which", "Which", Unit.TEXT, "The steps of the row: all, warm-up or steady."),
+    ColumnSpec("steps", "Steps", Unit.COUNT, "The number of steps."),
+    ColumnSpec("total", "Total", Unit.NS, "The sum of the step times."),
+    ColumnSpec("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
+    ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
+    ColumnSpec("name", "Name", Unit.TEXT, "The name of the step."),
+    ColumnSpec("start", "Start", Unit.NS, "The start of the step."),
+    ColumnSpec("time", "Time", Unit.NS, "The time of the step."),
+    ColumnSpec("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
+    ColumnSpec("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
+    ColumnSpec("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers."),
+)
+
+VIEW = View(
+    name="steps",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset({Kind.STEP}),
+    compute=compute,
+    define=_define,
+    shows=_SHOWS,
+)

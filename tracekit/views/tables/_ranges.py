@@ -18,13 +18,34 @@ from tracekit.index.host import UNATTRIBUTED, Host, Mask
 from tracekit.index.trace_index import Picked
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
-from tracekit.views import tabulate
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec
 
 HOST_TITLES = ("total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio")
-SORTABLE = (
-    "name", "calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio", "avg",
-    "min", "max", "p50", "p95", "p99", "std", "device_avg", "device_max", "device_min",
-)  # fmt: skip
+SHOWS = (
+    specs.NAME,
+    *specs.THREADS,
+    specs.CALLS,
+    ColumnSpec("total", "CPU total", Unit.NS, "The sum of the durations on the host."),
+    ColumnSpec("self", "CPU self", Unit.NS, "The host time that no range or call inside took."),
+    *specs.SPREAD,
+    specs.MEDIAN,
+    ColumnSpec(
+        "ratio", "CPU ratio", Unit.RATIO, "The share of the sum of the totals, which count nested ranges again."
+    ),
+    ColumnSpec("self_ratio", "CPU self ratio", Unit.RATIO, "The share of the sum of the self times."),
+    ColumnSpec(
+        "device_total", "Device total", Unit.NS, "The device work launched in the range or in any range inside."
+    ),
+    ColumnSpec(
+        "device_self", "Device self", Unit.NS, "The device work of which this is the innermost range of the table."
+    ),
+    ColumnSpec("device_avg", "Device avg", Unit.NS, "The mean device total."),
+    ColumnSpec("device_min", "Device min", Unit.NS, "The smallest device total."),
+    ColumnSpec("device_max", "Device max", Unit.NS, "The largest device total."),
+    ColumnSpec("device_ratio", "Device ratio", Unit.RATIO, "The device self time, as a share of all device work."),
+    *specs.PLACED,
+)
 NESTED_NOTE = (
     "a CPU ratio is of the sum of CPU totals, where what lies within another range counts again; a CPU self ratio "
     "counts each time once"

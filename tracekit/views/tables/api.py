@@ -8,6 +8,7 @@ from __future__ import annotations
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
 from tracekit.schema import API_CALLS, Kind
+from tracekit.views import specs
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import by_name
 from tracekit.views.quantities import named
@@ -23,6 +24,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     )
 
 
+_SHOWS = (
+    specs.NAME,
+    specs.KIND,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    *specs.THREADS,
+    *specs.PLACED,
+)
+
 VIEW = View(
     name="api",
     title="API calls",
@@ -30,4 +40,5 @@ VIEW = View(
     kinds=_KINDS,
     compute=compute,
     define=named(_KINDS, "API call", ("name", "kind")),
+    shows=_SHOWS,
 )

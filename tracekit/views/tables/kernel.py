@@ -10,6 +10,7 @@ from __future__ import annotations
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
 from tracekit.schema import Kind
+from tracekit.views import specs
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import by_name
 from tracekit.views.quantities import named
@@ -25,6 +26,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     )  # fmt: skip
 
 
+_SHOWS = (
+    specs.NAME,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    *specs.PLACED,
+)
+
 VIEW = View(
     name="kernel",
     title="Kernels",
@@ -32,4 +40,5 @@ VIEW = View(
     kinds=_KINDS,
     compute=compute,
     define=named(_KINDS, "kernel"),
+    shows=_SHOWS,
 )

@@ -14,12 +14,11 @@ from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.units import Unit
-from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
-_SORTABLE = ("name", "metric", "unit", "calls", "min", "max", "avg", "text", "device", "run", "source", "rank")
 _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
 
 Row = dict[str, Any]
@@ -27,7 +26,6 @@ Row = dict[str, Any]
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of metrics, in the order of the file. Raises: UsageError for an unknown key of --sort."""
-    tabulate.check_sort(options, _SORTABLE)
     rows = _counted(index)
     if not rows:
         needs = "needs metrics, as nvprof --metrics writes them; this trace has none"
@@ -95,4 +93,16 @@ def _metric(row: Row) -> Cell:
     return str(row["section"]) if row["section"] in _SECTIONS else None
 
 
-VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute)
+_SHOWS = (
+    specs.CALLS,
+    *specs.PLACED,
+    ColumnSpec("name", "Kernel", Unit.TEXT, "The full name of the kernel."),
+    ColumnSpec("metric", "Metric", Unit.TEXT, "The name of the metric or event."),
+    ColumnSpec("min", "Min", Unit.NUMBER, "The smallest value of a call."),
+    ColumnSpec("max", "Max", Unit.NUMBER, "The largest value of a call."),
+    ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
+    ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
+    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is no number."),
+)
+
+VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)

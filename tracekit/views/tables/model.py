@@ -28,8 +28,8 @@ from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit, format_span
-from tracekit.views import tabulate
-from tracekit.views.base import Quantity, View, ViewOptions
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.named import from_totals
 from tracekit.views.quantities import STATISTICS, quantity, ratio, span
 from tracekit.views.totals import both_note
@@ -43,10 +43,6 @@ _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
 _NAMES = (STEP, *PHASES.values(), *(f"{name}, on no thread" for name in PHASES.values()))
 _ASIDE = len(PHASES)
-_SORTABLE = (
-    "name", "calls", "total", "ratio", "avg", "min", "max", "p50", "p95", "p99", "std", "device_total", "device_avg",
-    "device_ratio",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +60,7 @@ class _Counted:
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the table of phases. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, _SORTABLE)
+    """Return the table of phases. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(_KINDS)
     phases = index.kind_mask(PHASES)[picked.rows]
@@ -280,11 +275,20 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     return ratio(part, whole, f"{part.words} / {whole.words}")
 
 
+_SHOWS = (
+    *specs.OWNER,
+    specs.NAME,
+    specs.KIND,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    *specs.PLACED,
+    ColumnSpec("device_total", "Device total", Unit.NS, "The device work that was launched in the phase."),
+    ColumnSpec("device_avg", "Device avg", Unit.NS, "The mean device work of one phase."),
+    ColumnSpec(
+        "device_ratio", "Device ratio", Unit.RATIO, "The device work, as a share of the work launched in steps."
+    ),
+)
+
 VIEW = View(
-    name="model",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=_host.KINDS,
-    compute=compute,
-    define=_define,
+    name="model", title=_TITLE, columns=_COLUMNS, kinds=_host.KINDS, compute=compute, define=_define, shows=_SHOWS
 )

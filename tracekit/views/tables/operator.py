@@ -26,7 +26,7 @@ from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import _ranges
 from tracekit.views.tables._op_detail import details
@@ -36,15 +36,13 @@ from tracekit.views.totals import both_note
 _TITLE = "Operators"
 _KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 _COLUMNS = _host.COLUMNS | {"name", "args"}
-_SORTABLE = (*_ranges.SORTABLE, "flops")
 _FLOPS = r'"(?:flops|FLOPs|Flops|FLOPS)":\s*"?(?P<flops>\d{1,18})"?\s*[,}]'
 _NUMBER = "#"
 _DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched, with ratios of that operator"
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the table of operators. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, _SORTABLE)
+    """Return the table of operators. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(_kinds(index))
     if not picked.rows.size:
@@ -116,6 +114,17 @@ def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOpt
     return replace(table, columns=tuple(columns), omitted=table.omitted + omitted)
 
 
+_SHOWS = (
+    *_ranges.SHOWS,
+    ColumnSpec(
+        "level",
+        "Level",
+        Unit.COUNT,
+        "The depth of the row: 0 for operators, 1 and 2 for what they called and launched.",
+    ),
+    ColumnSpec("flops", "FLOPs", Unit.COUNT, "The number of floating-point operations, where the file has it."),
+)
+
 VIEW = View(
     name="operator",
     title=_TITLE,
@@ -123,4 +132,5 @@ VIEW = View(
     kinds=_host.KINDS,
     compute=compute,
     define=of_ranges(_kinds, "operator", ("name",)),
+    shows=_SHOWS,
 )

@@ -20,7 +20,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate, totals
+from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import by_name
 from tracekit.views.quantities import named
@@ -91,6 +91,16 @@ def _counted(
     return tabulate.finish("counts", "Counts, without times", columns, options, own_order="calls")
 
 
+_SHOWS = (
+    specs.NAME,
+    specs.KIND,
+    *specs.STATISTICS,
+    specs.MEDIAN,
+    specs.BYTES,
+    *specs.THREADS,
+    *specs.PLACED,
+)
+
 VIEW = View(
     name="other",
     title=_TITLE,
@@ -98,4 +108,5 @@ VIEW = View(
     kinds=_KINDS,
     compute=compute,
     define=named(_KINDS, _WHAT, ("name", "kind")),
+    shows=_SHOWS,
 )

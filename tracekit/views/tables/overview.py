@@ -18,21 +18,19 @@ from tracekit.index.sources import source_label, source_labels, spans, synthetic
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit, format_span
-from tracekit.views import tabulate
+from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.quantities import of_kinds
 
 Mask = npt.NDArray[np.bool_]
 
 _TITLE = "Overview"
 _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid"})
-_SORTABLE = ("kind", "calls", "total", "union", "share", "untimed")
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of kinds. Raises: UsageError for an unknown key of --sort."""
-    tabulate.check_sort(options, _SORTABLE)
     tabulate.require(index, VIEW.name, _COLUMNS)
     if not index.events.num_rows:
         return _from_totals(index, options)
@@ -134,11 +132,17 @@ def _every_kind(index: TraceIndex) -> list[str]:
     return [text for text in index.totals.column("kind").unique().to_pylist() if text is not None]
 
 
+_SHOWS = (
+    specs.NAME,
+    specs.KIND,
+    specs.CALLS,
+    specs.TOTAL,
+    *specs.PLACED,
+    ColumnSpec("union", "Union", Unit.NS, "The time in which at least one event of the kind ran."),
+    ColumnSpec("share", "Share", Unit.RATIO, "The union, as a share of the span."),
+    ColumnSpec("untimed", "Untimed", Unit.COUNT, "The number of events without a duration."),
+)
+
 VIEW = View(
-    name="overview",
-    title=_TITLE,
-    columns=_COLUMNS,
-    kinds=frozenset(),
-    compute=compute,
-    define=of_kinds,
+    name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds, shows=_SHOWS
 )

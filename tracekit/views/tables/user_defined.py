@@ -12,7 +12,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views import tabulate
+from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import from_totals, thread_columns, thread_keys
 from tracekit.views.tables import _ranges
@@ -26,8 +26,7 @@ _COLUMNS = host.COLUMNS | {"name"}
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the table of user ranges. Raises: UsageError for an unknown key of --sort or a lacking column."""
-    tabulate.check_sort(options, (*_ranges.SORTABLE, "kind"))
+    """Return the table of user ranges. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(_KINDS)
     if not picked.rows.size:
@@ -51,6 +50,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 
+_SHOWS = (
+    *_ranges.SHOWS,
+    specs.KIND,
+)
+
 VIEW = View(
     name="user_defined",
     title=_TITLE,
@@ -58,4 +62,5 @@ VIEW = View(
     kinds=host.KINDS,
     compute=compute,
     define=of_ranges(lambda _: _KINDS, "user range", ("name", "kind")),
+    shows=_SHOWS,
 )
