@@ -26,7 +26,7 @@ MAY: dict[str, set[str]] = {
     "tables": {"arrays", "arrow"},
     "trace": {*SHARED, "display", "schema", "tables", "units", "errors"},
     "args": {"arrays", "arrow"},
-    "selection": {*SHARED, "trace", "schema", "units", "errors"},
+    "selection": {*SHARED, "trace", "schema", "units", "options", "errors"},
     "index": {*SHARED, "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
         *SHARED, "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",

@@ -145,7 +145,7 @@ def reader_for(source: Source, name: str = "") -> Reader:
     if not name:
         return identify(source, READERS.values())
     if name not in READERS:
-        raise UsageError(f"--from {name}: no such format", hint="`tracekit formats` lists them")
+        raise declared.no_such("--from", name, "format", READERS, hint="`tracekit formats` lists them")
     return READERS[name]
 
 

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit import arrow, schema
-from tracekit.trace import Ledger, Run
+from tracekit.trace import Ledger, LedgerJson, Run
 
 
-def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> dict[str, object]:
+class KindJson(TypedDict):
+    """Events of one kind in JSON."""
+
+    events: int
+    dur_ns: int
+
+
+class StockJson(TypedDict):
+    """One input in the JSON of `inspect`: public, changed only with the version."""
+
+    path: str
+    label: str
+    format: str
+    events: int
+    totals: int
+    by_kind: dict[str, KindJson]
+    first_ns: int | None
+    last_ns: int | None
+    origin_ns: int | None
+    facts: dict[str, object]
+    devices: list[str]
+    ledger: LedgerJson
+    archived_ledgers: NotRequired[list[LedgerJson]]
+
+
+def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> StockJson:
     """Return the entry of one input in the JSON of `inspect`.
 
     by_kind: kind -> events and the sum of their durations in ns, sorted by kind. first_ns and last_ns: first start and

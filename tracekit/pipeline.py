@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +15,7 @@ from tracekit.compat.base import Compat
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
-from tracekit.inventory import take_stock
+from tracekit.inventory import StockJson, take_stock
 from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
@@ -381,7 +380,7 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
 class Inspection:
     """What inputs are and hold, each as a documented JSON object of `tracekit inspect`, and the inputs that failed."""
 
-    inputs: tuple[dict[str, Any], ...]
+    inputs: tuple[StockJson, ...]
     failures: tuple[Failure, ...]
 
     def to_json(self) -> dict[str, object]:
@@ -392,9 +391,10 @@ class Inspection:
 def inspect(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Inspection:
     """Return what each input is and holds. Streams. Raises: TracekitError."""
     with Inputs(inputs, options) as joined:
-        entries = tuple(
-            take_stock(opened.run, opened.batches, opened.ledgers)
-            | ({"archived_ledgers": [ledger.to_json() for ledger in opened.original]} if opened.original else {})
-            for opened in joined.each()
-        )
-        return Inspection(entries, joined.bad())
+        entries = []
+        for opened in joined.each():
+            entry = take_stock(opened.run, opened.batches, opened.ledgers)
+            if opened.original:
+                entry["archived_ledgers"] = [ledger.to_json() for ledger in opened.original]
+            entries.append(entry)
+        return Inspection(tuple(entries), joined.bad())

@@ -14,6 +14,7 @@ from tracekit import arrow, schema
 from tracekit.arrays import Mask
 from tracekit.arrow import Column, pc
 from tracekit.errors import UsageError
+from tracekit.options import no_such
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
 
@@ -41,9 +42,7 @@ class Selection:
     def __post_init__(self) -> None:
         strange = self.kinds - schema.KINDS
         if strange:
-            raise UsageError(
-                f"kind {sorted(strange)[0]}: no such kind", hint=f"one of: {', '.join(sorted(schema.KINDS))}"
-            )
+            raise no_such("kind", sorted(strange)[0], "kind", sorted(schema.KINDS))
         try:
             re.compile(self.name)
         except re.error as err:

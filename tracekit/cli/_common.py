@@ -1,4 +1,4 @@
-"""What commands share: the reading options, the ONE place that prints an error, and the messages on stderr."""
+"""Parts that the commands share: the reading options, the only place that prints an error, and messages on stderr."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from tracekit._version import __version__
+from tracekit.cli import _names
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
 
@@ -38,30 +39,58 @@ class Reading:
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin; NAME=INPUT gives a name."
+            metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin. NAME=INPUT gives one a name."
         ),
     ]
-    format: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Skip the guess; see `tracekit formats`.")] = (
-        ""
-    )
-    strict: Annotated[bool, typer.Option("--strict", help="Make the first note an error.")] = False
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="Read the inputs as this format; `tracekit formats` lists them.",
+            autocompletion=_names.formats,
+        ),
+    ] = ""
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first note, as an error.")] = False
     demangle: Annotated[bool, typer.Option(help="Make C++ names readable.")] = True
     option: Annotated[
-        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of one format.")
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Set an option of a format or a view; `tracekit formats` lists them.",
+            autocompletion=_names.options,
+        ),
     ] = None
-    name: Annotated[str, typer.Option(metavar="REGEX", help="Only names that match.", rich_help_panel=FILTERS)] = ""
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="REGEX", help="Keep events whose name matches this regular expression.", rich_help_panel=FILTERS
+        ),
+    ] = ""
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="Only this kind: kernel, memcpy, runtime ...; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Keep events of this kind, such as kernel; repeat it for several.",
+            autocompletion=_names.kinds,
+        ),
     ] = None
-    rank: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this rank; repeatable.")] = None
-    device: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this device; repeatable.")] = None
-    stream: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this stream; repeatable.")] = None
-    step: Annotated[str, typer.Option(metavar="A:B", help="Only steps A to B-1.")] = ""
+    rank: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Keep events of this rank; repeat it for several.")
+    ] = None
+    device: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Keep events of this device; repeat it for several.")
+    ] = None
+    stream: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Keep events of this stream; repeat it for several.")
+    ] = None
+    step: Annotated[str, typer.Option(metavar="A:B", help="Keep events of the steps A to B-1.")] = ""
     time: Annotated[
-        str, typer.Option(metavar="A:B", help="Only events that start in it, such as 1.5s:2s; with a unit.")
+        str, typer.Option(metavar="A:B", help="Keep events that start from A to B, with units, such as 1.5s:2s.")
     ] = ""
     min_dur: Annotated[
-        str, typer.Option(metavar="D", help="Only events at least this long, such as 10us; with a unit.")
+        str, typer.Option(metavar="D", help="Keep events of at least this duration, with a unit, such as 10us.")
     ] = ""
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False
 
@@ -70,20 +99,21 @@ class Reading:
         from tracekit.selection import Selection, parse_duration, parse_steps, parse_times
 
         return Selection(
-            name=self.name, kinds=frozenset(self.kind or ()), ranks=frozenset(self.rank or ()),
-            devices=frozenset(self.device or ()), streams=frozenset(self.stream or ()),
+            name=self.name,
+            kinds=frozenset(self.kind or ()),
+            ranks=frozenset(self.rank or ()),
+            devices=frozenset(self.device or ()),
+            streams=frozenset(self.stream or ()),
             steps=parse_steps(self.step) if self.step else None,
             times_ns=parse_times(self.time) if self.time else None,
             min_dur_ns=parse_duration(self.min_dur) if self.min_dur else 0,
-        )  # fmt: skip
+        )
 
     def options(self) -> dict[str, str]:
-        """Return the options of one format. Raises: UsageError."""
-        pairs = [text.partition("=") for text in self.option or ()]
-        for key, equals, _ in pairs:
-            if not equals:
-                raise UsageError(f"--option {key}: no value", hint="--option KEY=VALUE")
-        return {key: value for key, _, value in pairs}
+        """Return the options of formats and views. Raises: UsageError."""
+        from tracekit.options import split
+
+        return split(self.option or ())
 
     def input_options(self, progress: Callable[[float], None] | None = None) -> InputOptions:
         """Return how to read the inputs; a bad one among several becomes a failure. Raises: UsageError."""
@@ -117,13 +147,14 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
                 )
             )
     names = {field.name for field in fields(Reading)}
+    make: Callable[..., Reading] = Reading  # typer has checked the types of the words
 
     @functools.wraps(command)
-    def wrapper(**words: Any) -> None:
-        reading = Reading(**{k: v for k, v in words.items() if k in names})
+    def wrapper(**words: object) -> None:
+        reading = make(**{k: v for k, v in words.items() if k in names})
         command(reading=reading, **{k: v for k, v in words.items() if k not in names})
 
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    setattr(wrapper, "__signature__", inspect.Signature(parameters))  # noqa: B010 - functions do not declare it
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
     del wrapper.__wrapped__
     return wrapper
@@ -133,7 +164,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with errors turned into one sentence, a hint and an exit code."""
 
     @functools.wraps(command)
-    def wrapper(*args: Any, **words: Any) -> None:
+    def wrapper(*args: object, **words: object) -> None:
         try:
             command(*args, **words)
             sys.stdout.flush()
@@ -205,7 +236,7 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     """Give a command the example that stands at the end of its --help."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        command.example = "Example: " + "    ".join(lines)  # type: ignore[attr-defined]
+        setattr(command, "example", "Example: " + "    ".join(lines))  # noqa: B010 - functions do not declare it
         return command
 
     return decorate

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracekit.cli import _names
 from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
 from tracekit.errors import TracekitError, UsageError
+from tracekit.options import no_such
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,25 +21,35 @@ if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.pipeline import Conversion
 
+VIEWERS = ("chrome", "perfetto", "speedscope")
+
 
 @expanded
 @example("tracekit convert run.csv -o run.json.gz", "then open run.json.gz in ui.perfetto.dev")
 def convert(
     reading: Reading,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="OUT", help="A file, - for stdout, or FOLDER/ for one output each.")
+        str,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="Write this file, - for stdout, or FOLDER/ for one output each."
+        ),
     ],
     to: Annotated[
-        str, typer.Option(metavar="TARGET", help="chrome, parquet, jsonl, csv, cuda-kvp, cuda-csv; else by suffix.")
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="Write this target, such as chrome, in place of that of the suffix. `tracekit formats` lists them.",
+            autocompletion=_names.targets,
+        ),
     ] = "",
     viewer: Annotated[
-        str, typer.Option("--for", metavar="VIEWER", help="chrome, perfetto or speedscope: mind its limits.")
+        str, typer.Option("--for", metavar="VIEWER", help="Respect the limits of chrome, perfetto or speedscope.")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
-    if viewer not in ("", "chrome", "perfetto", "speedscope"):
-        raise UsageError(f"--for {viewer}: no such viewer", hint="one of: chrome, perfetto, speedscope")
+    if viewer and viewer not in VIEWERS:
+        raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
     failures: Sequence[Failure]

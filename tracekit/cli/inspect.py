@@ -1,9 +1,9 @@
-"""tracekit inspect: what a file is, what is in it, and what became of each record."""
+"""tracekit inspect: the format of a file, its contents, and a count of every record."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,16 +12,20 @@ from tracekit.errors import UsageError
 from tracekit.units import format_span
 
 if TYPE_CHECKING:
-    pass
+    from tracekit.inventory import StockJson
+
+
+_SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "merged", "facts", "filtered")
+_REASONS: tuple[Literal["ignored", "dropped"], ...] = ("ignored", "dropped")
 
 
 @expanded
 @example("tracekit inspect run.csv --format json")
 def inspect(
     reading: Reading,
-    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text or json.")] = "text",
+    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
 ) -> None:
-    """Tell what each input is, what is in it, and the ledger: records read = kept + merged + ... + dropped."""
+    """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
     from tracekit import pipeline
 
     if format_ not in ("text", "json"):
@@ -37,7 +41,7 @@ def inspect(
     finish(found.failures)
 
 
-def _text(entry: dict[str, Any]) -> str:
+def _text(entry: StockJson) -> str:
     ledger = entry["ledger"]
     label = f"{entry['label']} = " if entry["label"] else ""
     lines = [printable(label + entry["path"]), f"  {'format':<16} {entry['format']}"]
@@ -46,20 +50,20 @@ def _text(entry: dict[str, Any]) -> str:
             lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")
     if entry["devices"]:
         lines.append(f"  devices          {printable(', '.join(entry['devices']))[:400]}")
-    rows = [f"{entry[what]:,} {what}" for what in ("events", "totals") if entry[what]]
+    counts = {"events": entry["events"], "totals": entry["totals"]}
+    rows = [f"{count:,} {what}" for what, count in counts.items() if count]
     lines.append(f"  holds            {' and '.join(rows) or 'no events'}")
-    if entry["first_ns"] is not None:
+    if entry["first_ns"] is not None and entry["last_ns"] is not None:
         lines.append(
             f"  times            {entry['first_ns']:,} ns to {entry['last_ns']:,} ns, "
             f"{format_span(entry['last_ns'] - entry['first_ns'])} in all"
         )
-    for kind, counts in entry["by_kind"].items():
-        lines.append(f"    {kind:<18} {counts['events']:>12,} events {counts['dur_ns']:>20,} ns")
+    for kind, of_kind in entry["by_kind"].items():
+        lines.append(f"    {kind:<18} {of_kind['events']:>12,} events {of_kind['dur_ns']:>20,} ns")
     lines.append(f"  ledger           {ledger['read']:,} records read")
-    for name in ("kept", "merged", "facts", "filtered"):
-        if ledger[name]:
-            lines.append(f"    {name:<30} {ledger[name]:>12,}")
-    for name in ("ignored", "dropped"):
+    sums = {name: ledger[name] for name in _SUMS}
+    lines += [f"    {name:<30} {count:>12,}" for name, count in sums.items() if count]
+    for name in _REASONS:
         lines += [f"    {name}: {what:<{29 - len(name) - 1}} {n:>12,}" for what, n in ledger[name].items()]
     for note in ledger["notes"]:
         where = f" (first at {', '.join(note['places'])})" if note["places"] else ""

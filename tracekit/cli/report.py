@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
-
-if TYPE_CHECKING:
-    pass
 
 
 @expanded
 @example("tracekit report run.csv -o run.html")
 def report(
     reading: Reading,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="The page.")] = "report.html",
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write one self-contained page: facts, timeline, every table, and what became of each record."""
+    """Write one self-contained page: facts, timeline, every table, and a count of every record."""
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError
 

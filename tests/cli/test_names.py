@@ -1,0 +1,95 @@
+"""Names in help, completion and errors come from the declarations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tracekit import compat
+from tracekit.cli import _names, app
+from tracekit.readers import READERS
+from tracekit.schema import KINDS
+from tracekit.views import VIEWS
+from tracekit.writers import WRITERS
+
+COMMANDS = ("convert", "summary", "report", "inspect", "formats")
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words), prog_name="tracekit", env={"COLUMNS": "400"})
+    return result.stdout + result.stderr
+
+
+def names(found: list[tuple[str, str]]) -> set[str]:
+    return {name for name, _ in found}
+
+
+def test_completion_knows_every_name() -> None:
+    assert names(_names.formats("")) == set(READERS)
+    assert names(_names.targets("")) == set(WRITERS)
+    assert names(_names.kinds("")) == set(KINDS)
+    assert names(_names.views("")) == {*VIEWS, *compat.VIEWS, "all"}
+    assert names(_names.compats("")) == set(compat.COMPATS)
+    assert names(_names.targets("cuda")) == {"cuda-kvp", "cuda-csv"}
+    assert names(_names.options("o")) == {"osrt="}
+    assert "sync_share=" in names(_names.options(""))
+    assert {"-total", "-name"} <= names(_names.sort_keys("-"))
+    assert names(_names.forms("")) == {"text", "json", "csv", "markdown"}
+
+
+def test_a_shell_completes_names() -> None:
+    env = {"_TRACEKIT_COMPLETE": "complete_bash", "COMP_WORDS": "tracekit summary --view ker", "COMP_CWORD": "3"}
+    code = "from tracekit.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.stdout.split() == ["kernel"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--view kernl", "--view kernl: no such view; did you mean kernel?"),
+        ("--kind kernl", "--kind kernl: no such kind; did you mean kernel?"),
+        ("--from nvprof-cvs", "--from nvprof-cvs: no such format; did you mean nvprof-csv"),
+        ("--compat padle", "--compat padle: no such profiler; did you mean paddle?"),
+        ("--sort totl", "--sort totl: no such column; did you mean total?"),
+        ("--option orst=yes", "--option orst: no such option of any format or view; did you mean osrt?"),
+        ("--format jsn", "--format jsn: no such form; did you mean json?"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest_one(words: str, message: str) -> None:
+    path = "sample_traces/nvprof-csv/gpu-and-api-trace.csv"
+    assert f"error: {message}" in run("summary", path, *words.split())
+
+
+def test_a_wrong_target_or_viewer_is_answered_with_the_nearest_one() -> None:
+    path = "sample_traces/nvprof-csv/gpu-and-api-trace.csv"
+    assert "--to parket: no such target; did you mean parquet?" in run("convert", path, "-o", "x", "--to", "parket")
+    assert "--for perfeto: no such viewer; did you mean perfetto?" in run(
+        "convert", path, "-o", "x.json", "--for", "perfeto"
+    )
+
+
+def test_a_path_in_place_of_a_command_is_answered_with_summary() -> None:
+    assert "hint: tracekit summary run.csv" in run("run.csv")
+    assert "error: sumary: no such command; did you mean summary?" in run("sumary")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_in_whole_sentences(command: str) -> None:
+    commands = vars(typer.main.get_command(app))["commands"]
+    helps = [text for option in commands[command].params if (text := getattr(option, "help", None))]
+    assert helps
+    assert all(text[0].isupper() and text.endswith(".") for text in helps), helps
+
+
+def test_formats_lists_every_declaration() -> None:
+    text = run("formats")
+    for view in VIEWS.values():
+        assert f"  {view.name} " in text
+        assert all(f"--option {spec.key}=" in text for spec in view.options)
+    one = run("formats", "--view", "kernel")
+    assert all(spec.meaning in one for spec in VIEWS["kernel"].shows)
