@@ -187,9 +187,9 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
     return tuple(views) or printed
 
 
-def report_columns() -> frozenset[str]:
-    """Return the columns of EVENTS that a report of all views needs, whatever the format of its inputs."""
-    return columns_of((*VIEWS, *upstreams.VIEWS))
+def for_report(options: InputOptions) -> InputOptions:
+    """Return how to read what the report of all views shows: with the columns that they need."""
+    return replace(options, columns=columns_of(tuple(VIEWS)), more_columns=_own_columns)
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:

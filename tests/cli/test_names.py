@@ -52,7 +52,7 @@ def test_a_shell_completes_names() -> None:
     ("words", "message"),
     [
         ("--view kernl", "--view kernl: no such view; did you mean kernel?"),
-        ("--kind kernl", "--kind kernl: no such kind; did you mean kernel?"),
+        ("--kind kernl", "kind kernl: no such kind; did you mean kernel?"),
         ("--from nvprof-cvs", "--from nvprof-cvs: no such format; did you mean nvprof-csv"),
         ("--compat padle", "--compat padle: no such profiler; did you mean paddle?"),
         ("--sort totl", "--sort totl: no such column; did you mean total?"),

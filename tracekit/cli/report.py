@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,8 +24,7 @@ def report(
     if Path(output).exists() and not force:
         raise OutputExistsError(output)
     with progress(f"reading {reading.inputs[0]}") as update:
-        how = replace(reading.input_options(update), columns=pipeline.report_columns())
-        trace = pipeline.read(reading.inputs, how)
+        trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
     pipeline.write_report(trace, output, force=force)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
