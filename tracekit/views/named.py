@@ -9,8 +9,7 @@ from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
-from tracekit.units import Unit
-from tracekit.views import tabulate, totals
+from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ViewOptions
 
 
@@ -38,7 +37,7 @@ def by_name(
         threads = thread_keys(picked) if options.thread_sep and show_kind else []
         groups = grouping.group_by(*keys, *threads)
         of = grouping.statistics(groups, picked.durations)
-        shown = [Column("name", "Name", Unit.TEXT, groups.labels[0], 0)]
+        shown = [specs.NAME.column(groups.labels[0])]
         if show_kind:
             shown.append(_kinds(*groups.labels[:2]))
         blocks: list[tuple[Cell, ...]] = []
@@ -66,7 +65,7 @@ def from_totals(
     of_totals = totals.summed(index, kinds, ("name", "kind") if show_kind else ("name",))
     if not len(of_totals):
         return tabulate.nothing(view, title, what, options, notes)
-    shown = [Column("name", "Name", Unit.TEXT, of_totals.values("name"), 0)]
+    shown = [specs.NAME.column(of_totals.values("name"))]
     if show_kind:
         shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
     shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals)]
@@ -79,7 +78,7 @@ def from_totals(
 def _kinds(names: Sequence[Cell], kinds: Sequence[Cell]) -> Column:
     """Return the column of kinds, which a narrow terminal hides only where names alone tell the rows apart."""
     needed = len(set(zip(names, kinds, strict=True))) > len(set(names))
-    return Column("kind", "Kind", Unit.TEXT, kinds, 0 if needed else 7)
+    return specs.KIND.column(kinds, 0 if needed else 7)
 
 
 def table_name(what: str) -> str:
@@ -100,11 +99,11 @@ def thread_columns(index: TraceIndex, blocks: list[tuple[Cell, ...]]) -> list[Co
         for block in blocks
     ]
     columns = [
-        Column("thread", "Thread", Unit.TEXT, threads, 1),
-        Column("pid", "Pid", Unit.ID, [b[1] for b in blocks], 5),
-        Column("tid", "Tid", Unit.ID, [b[2] for b in blocks], 5),
+        specs.THREAD.column(threads, 1),
+        specs.PID.column([b[1] for b in blocks], 5),
+        specs.TID.column([b[2] for b in blocks], 5),
     ]
     if len({b[0] for b in blocks}) > 1:
         sources: list[Cell] = [source_label(labels, b[0]) for b in blocks if isinstance(b[0], int)]
-        columns.append(Column("source", "Source", Unit.TEXT, sources, 2))
+        columns.append(specs.SOURCE.column(sources, 2))
     return columns

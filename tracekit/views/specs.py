@@ -33,14 +33,10 @@ SOURCE = ColumnSpec("source", "Source", Unit.TEXT, "The input that the row comes
 RANK = ColumnSpec("rank", "Rank", Unit.ID, "The rank.")
 RUN = ColumnSpec("run", "Run", Unit.ID, "The number of the run, where a file holds several.")
 SECTION = ColumnSpec("section", "Section", Unit.TEXT, "The table of the file that the row comes from.")
-PLACED = (
-    ColumnSpec("range", "Range", Unit.TEXT, "The NVTX range that the profiler limited the row to."),
-    SECTION,
-    RUN,
-    ColumnSpec("device", "Device", Unit.ID, "The number of the device."),
-    RANK,
-    SOURCE,
-)
+RANGE = ColumnSpec("range", "Range", Unit.TEXT, "The NVTX range that the profiler limited the row to.")
+DEVICE_ID = ColumnSpec("device", "Device", Unit.ID, "The number of the device.")
+
+PLACED = (RANGE, SECTION, RUN, DEVICE_ID, RANK, SOURCE)
 """Columns that keep apart rows of TOTALS which may not be added up; a table has those in which its rows differ."""
 
 THREAD = ColumnSpec("thread", "Thread", Unit.TEXT, "The name of the thread.")

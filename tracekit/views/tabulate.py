@@ -11,6 +11,7 @@ from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit
+from tracekit.views import specs
 from tracekit.views.base import ViewOptions
 
 PERCENTILE_NOTE = "p50, p95 and p99 are by nearest rank: each is a duration that occurs in the trace"
@@ -19,17 +20,25 @@ DEFAULT = "default"
 """The word for a table's own order."""
 
 SORT_ALIASES: dict[str, tuple[str, ...]] = {
-    "CPUTotal": ("total",), "CPUAvg": ("avg",), "CPUMax": ("max",), "CPUMin": ("-min",),
-    "GPUTotal": ("device_total", "kernel_time", "total"), "GPUAvg": ("device_avg", "avg"),
-    "GPUMax": ("device_max", "max"), "GPUMin": ("-device_min", "-min"), "ave": ("avg",), "count": ("calls",),
-}  # fmt: skip
+    "CPUTotal": ("total",),
+    "CPUAvg": ("avg",),
+    "CPUMax": ("max",),
+    "CPUMin": ("-min",),
+    "GPUTotal": ("device_total", "kernel_time", "total"),
+    "GPUAvg": ("device_avg", "avg"),
+    "GPUMax": ("device_max", "max"),
+    "GPUMin": ("-device_min", "-min"),
+    "ave": ("avg",),
+    "count": ("calls",),
+}
 """Words of other profilers for orders, and our columns: the first one that a table has counts."""
 
-_PLACES = frozenset({
-    "source", "rank", "run", "pid", "tid", "thread", "device", "section", "range", "context", "stream", "kind",
+_PLACES = frozenset(spec.key for spec in (*specs.PLACED, *specs.THREADS, specs.KIND)) | {
+    "context",
+    "stream",
     "copy_kind",
-})  # fmt: skip
-"""Columns that tell where a row is from, or which of several of a name it is."""
+}
+"""Columns that name the place of a row, or which of several rows of one name it is."""
 
 
 def require(index: TraceIndex, view: str, columns: Iterable[str]) -> None:
@@ -60,17 +69,16 @@ def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = (
     """
     totals = of.total.tolist()
     return [
-        Column("calls", "Calls", Unit.COUNT, of.calls.tolist(), 1),
-        Column("total", "Total", Unit.NS, totals, 0),
-        Column("avg", "Avg", Unit.NS, of.mean.tolist(), 2),
-        Column("min", "Min", Unit.NS, of.min.tolist(), 5),
-        Column("max", "Max", Unit.NS, of.max.tolist(), 3),
-        *(
-            Column(f"p{percent}", f"P{percent}", Unit.NS, of.percentile(percent).tolist(), priority)
-            for percent, priority in ((50, 4), (95, 6), (99, 4))
-        ),
-        Column("std", "Std", Unit.NS, of.pstd.tolist(), 7),
-        Column("ratio", "Ratio", Unit.RATIO, ratios(totals, blocks), 1),
+        specs.CALLS.column(of.calls.tolist(), 1),
+        specs.TOTAL.column(totals, 0),
+        specs.AVG.column(of.mean.tolist(), 2),
+        specs.MIN.column(of.min.tolist(), 5),
+        specs.MAX.column(of.max.tolist(), 3),
+        specs.P50.column(of.percentile(50).tolist(), 4),
+        specs.P95.column(of.percentile(95).tolist(), 6),
+        specs.P99.column(of.percentile(99).tolist(), 4),
+        specs.STD.column(of.pstd.tolist(), 7),
+        specs.RATIO.column(ratios(totals, blocks), 1),
     ]
 
 
@@ -136,11 +144,11 @@ def finish(
     order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
     kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
     shown = [Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns]
-    return ReportTable(name, title, tuple(_told_apart(shown)), omitted=count - len(kept))
+    return ReportTable(name, title, tuple(_with_distinguishing_columns(shown)), omitted=count - len(kept))
 
 
-def _told_apart(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns; where without a column of `_PLACES` rows would look alike, a narrow terminal keeps it too."""
+def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns; those of `_PLACES` without which rows would look alike stay in a narrow terminal too."""
     labels = [c for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
     able = sorted((c for c in labels if c.priority and c.name in _PLACES), key=lambda c: c.priority)
     kept = [c for c in labels if not c.priority]

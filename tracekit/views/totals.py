@@ -17,6 +17,7 @@ from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column
 from tracekit.units import Unit
+from tracekit.views import specs
 from tracekit.views.tabulate import ratios
 
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
@@ -152,16 +153,16 @@ def statistic_columns(of: Summed) -> list[Column]:
     """Return calls, total, avg, min, max, median (where the file has one), ratio within each block."""
     totals = of.values("total_ns")
     columns = [
-        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 1),
-        Column("total", "Total", Unit.NS, totals, 0),
-        Column("avg", "Avg", Unit.NS, of.values("avg_ns"), 2),
-        Column("min", "Min", Unit.NS, of.values("min_ns"), 5),
-        Column("max", "Max", Unit.NS, of.values("max_ns"), 3),
+        specs.CALLS.column(of.values("calls"), 1),
+        specs.TOTAL.column(totals, 0),
+        specs.AVG.column(of.values("avg_ns"), 2),
+        specs.MIN.column(of.values("min_ns"), 5),
+        specs.MAX.column(of.values("max_ns"), 3),
     ]
     medians = of.values("median_ns")
     if any(m is not None for m in medians):
-        columns.append(Column("median", "Median", Unit.NS, medians, 4))
-    return [*columns, Column("ratio", "Ratio", Unit.RATIO, ratios(totals, of.blocks), 1)]
+        columns.append(specs.MEDIAN.column(medians, 4))
+    return [*columns, specs.RATIO.column(ratios(totals, of.blocks), 1)]
 
 
 def size_columns(of: Summed) -> list[Column]:
@@ -187,13 +188,13 @@ def block_columns(of: Summed) -> list[Column]:
     """Return the columns that tell apart what was not added up: only those in which the rows differ."""
     sources = [source_label(of.labels, source) for source in of.values("source")]
     columns = [
-        Column("range", "Range", Unit.TEXT, of.values("range"), 2),
+        specs.RANGE.column(of.values("range"), 2),
         # Two tables of a file may list the same work: which one a row is of decides what may be added up.
-        Column("section", "Section", Unit.TEXT, of.values("section"), 0),
-        Column("run", "Run", Unit.ID, of.values("run"), 0),
-        Column("device", "Device", Unit.ID, of.values("device"), 2),
-        Column("rank", "Rank", Unit.ID, of.values("rank"), 0),
-        Column("source", "Source", Unit.TEXT, sources, 2),
+        specs.SECTION.column(of.values("section"), 0),
+        specs.RUN.column(of.values("run"), 0),
+        specs.DEVICE_ID.column(of.values("device"), 2),
+        specs.RANK.column(of.values("rank"), 0),
+        specs.SOURCE.column(sources, 2),
     ]
     return [c for c in columns if len(set(c.values)) > 1]
 
