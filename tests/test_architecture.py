@@ -65,7 +65,8 @@ MAY: dict[str, set[str]] = {
     },
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
-        "plugins", "inventory", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors", "_version",
+        "plugins", "inventory", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
+        "_version",
     },
     "api": {
         *SHARED, "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
