@@ -187,7 +187,7 @@ def test_a_log_without_stamps_behind_one_with_stamps_is_laid_behind_it(tmp_path:
     assert trace.run.origin_ns == 0
     assert not trace.run.sources[0].synthetic_time
     assert trace.ledgers[0].notes["synthetic-times"].count == 2
-    assert "another than the first" in trace.ledgers[0].notes["synthetic-times"].text
+    assert "another clock than the first" in trace.ledgers[0].notes["synthetic-times"].text
 
 
 def test_a_log_with_stamps_behind_one_without_keeps_them_in_args(tmp_path: Path) -> None:

@@ -1,23 +1,21 @@
 """Cells of a block of text by their places: numbers and texts of many cells at once, exact.
 
 A cell is a start and an end in a padded copy of the text. Numbers are read eight characters at a time: one 64-bit word
-is fetched for each cell and its digits are combined by multiplication, for all cells together. What has another form
-than the usual one (more decimals, an exponent, a sign, junk) is reported as not read, for an exact path that goes cell
-by cell. Source of the eight-digit step: the well-known SWAR conversion ("simd within a register").
+is fetched for each cell, and multiplications combine its digits, for all cells together. A cell of an unusual form
+(more decimals, an exponent, a sign, junk) is reported as not read, for an exact path that goes cell by cell. Source of
+the eight-digit step: the well-known SWAR conversion ("simd within a register").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
+from tracekit import arrow
+from tracekit.arrays import I64, U64, Bytes, Mask
+from tracekit.arrow import Column, DictColumn
 
 PAD = 16
 _ALL = (1 << 64) - 1
@@ -54,11 +52,11 @@ class Cells:
         return self.text.data[self.starts[row] - PAD : self.ends[row] - PAD].decode("utf-8", "replace")
 
     def integers(self) -> tuple[I64, Mask]:
-        """Return the values of cells of 1 to 16 digits, and which cells are such."""
+        """Return the values of cells of 1 to 16 digits, and the mask of these cells."""
         return self.text.digits(self.starts, self.ends)
 
     def thousands(self) -> tuple[I64, Mask]:
-        """Return 1000 x the value of decimals with up to three places (us to ns), and which cells are such."""
+        """Return 1000 x the value of decimals with up to three places (us to ns), and the mask of these cells."""
         text, starts, ends = self.text, self.starts, self.ends
         limit = (1 << 62) // 1000 - 1
         whole, ok = text.digits(starts, ends)
@@ -66,26 +64,26 @@ class Cells:
         whole = whole * 1000
         for places in (3, 2, 1):
             dot = ends - places - 1
-            mine = ~ok & (text.bytes[dot] == ord(".")) & (dot > starts)
-            if not mine.any():
+            chosen = ~ok & (text.bytes[dot] == ord(".")) & (dot > starts)
+            if not chosen.any():
                 continue
-            before, good = text.digits(starts[mine], dot[mine])
-            after, fine = text.digits(dot[mine] + 1, ends[mine])
-            whole[mine] = before * 1000 + after * 10 ** (3 - places)
-            ok[mine] = good & fine & (before < limit)
+            before, before_ok = text.digits(starts[chosen], dot[chosen])
+            after, after_ok = text.digits(dot[chosen] + 1, ends[chosen])
+            whole[chosen] = before * 1000 + after * 10 ** (3 - places)
+            ok[chosen] = before_ok & after_ok & (before < limit)
         return whole, ok
 
     def hexadecimal(self) -> tuple[I64, Mask]:
-        """Return the values of cells of 1 to 16 hexadecimal digits below 2^62, and which cells are such."""
+        """Return the values of cells of 1 to 16 hexadecimal digits below 2^62, and the mask of these cells."""
         length = self.ends - self.starts
         ok = (length >= 1) & (length <= PAD)
-        low, fine = self.text.hex8(self.ends, np.clip(length, 0, 8))
-        high, good = self.text.hex8(self.ends - 8, np.clip(length - 8, 0, 8))
+        low, low_ok = self.text.hex8(self.ends, np.clip(length, 0, 8))
+        high, high_ok = self.text.hex8(self.ends - 8, np.clip(length - 8, 0, 8))
         value = (high << _u(32)) | low
-        return value.astype(np.int64), ok & fine & good & (value < _u(1 << 62))
+        return value.astype(np.int64), ok & low_ok & high_ok & (value < _u(1 << 62))
 
-    def texts(self) -> pa.DictionaryArray:
-        """Return the cells as text, each distinct one once. Cells point into the text: nothing is copied before."""
+    def texts(self) -> DictColumn:
+        """Return the cells as text. Cells point into the text, so only the distinct ones are copied."""
         count = len(self.starts)
         length = (self.ends - self.starts).astype(np.int32)
         views = np.zeros((count, 4), "<u4")
@@ -100,8 +98,10 @@ class Cells:
             rest = self.text.words(places + 4) & _FIRST[np.clip(size - 4, 0, 8)]
             views[short, 2] = (rest & _u(0xFFFFFFFF)).astype(np.uint32)
             views[short, 3] = (rest >> _u(32)).astype(np.uint32)
-        buffers = [None, pa.py_buffer(views), pa.py_buffer(self.text.padded)]
-        encoded = pa.Array.from_buffers(pa.string_view(), count, buffers).dictionary_encode()
+        column: Column = pa.Array.from_buffers(
+            pa.string_view(), count, [None, arrow.buffer(views), pa.py_buffer(self.text.padded)]
+        )
+        encoded = arrow.encoded(column)
         return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.string()))
 
 
@@ -111,12 +111,12 @@ class Text:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.padded = b"\n" * PAD + data + b"\n" * PAD
-        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(self.padded, np.uint8)
+        self.bytes: Bytes = np.frombuffer(self.padded, np.uint8)
         self._commas: I64 | None = None
-        self._words: npt.NDArray[Any] = np.ndarray((len(self.padded) - 7,), "<u8", self.padded, 0, (1,))
+        self._words: U64 = np.ndarray((len(self.padded) - 7,), "<u8", self.padded, 0, (1,))
 
     def commas(self) -> I64:
-        """Return the places of all commas; looked for once."""
+        """Return the places of all commas."""
         if self._commas is None:
             self._commas = np.flatnonzero(self.bytes == ord(","))
         return self._commas
@@ -127,25 +127,25 @@ class Text:
         return words
 
     def same(self, places: I64, text: bytes) -> Mask:
-        """Tell at which places this text stands."""
+        """Return the mask of the places where this text begins."""
         out = np.ones(len(places), np.bool_)
         for at in range(0, len(text), 8):
             part = text[at : at + 8]
             wanted = _u(int.from_bytes(part.ljust(8, b"\0"), "little"))
-            # Behind the end there are but line ends, which no text that is looked for has.
-            there = np.minimum(places + at, len(self._words) - 1)
-            out &= (self.words(there) & _FIRST[len(part)]) == wanted
+            # The padding behind the end holds line ends only, and `text` has none.
+            within = np.minimum(places + at, len(self._words) - 1)
+            out &= (self.words(within) & _FIRST[len(part)]) == wanted
         return out
 
     def digits(self, starts: I64, ends: I64) -> tuple[I64, Mask]:
-        """Return the values of 1 to 16 digits between the places, and which are such."""
+        """Return the values of 1 to 16 digits between the places, and the mask of the places that have such."""
         length = ends - starts
         ok = (length >= 1) & (length <= PAD)
-        value, fine = self._digits8(ends, np.clip(length, 0, 8))
-        ok &= fine
+        value, low_ok = self._digits8(ends, np.clip(length, 0, 8))
+        ok &= low_ok
         if bool((length > 8).any()):
-            high, good = self._digits8(ends - 8, np.clip(length - 8, 0, 8))
-            ok &= good
+            high, high_ok = self._digits8(ends - 8, np.clip(length - 8, 0, 8))
+            ok &= high_ok
             value = value + high * _u(100_000_000)
         return value.astype(np.int64), ok
 
@@ -161,7 +161,7 @@ class Text:
         return (low + high) >> _u(32), fine
 
     def hex8(self, ends: I64, count: I64) -> tuple[U64, Mask]:
-        """Return the values of the last `count` (0 to 8) hexadecimal digits before the places, and which are such."""
+        """Return the values of the last `count` (0 to 8) hexadecimal digits before the places, and the mask of such."""
         keep = _KEEP[count]
         word = (self._words[ends - 8] & keep) | (_ZEROS & ~keep)
         lower = word | _u(0x2020202020202020)
@@ -176,7 +176,7 @@ class Text:
 
 
 def _letters(word: U64) -> U64:
-    """Return a high bit for each byte that is a..f; bit 5 of each byte is set."""
+    """Return a high bit for each byte that is a..f. Bit 5 of each byte must be set."""
     plain = word & ~_TOP
     from_a = plain + _u(0x1F1F1F1F1F1F1F1F)  # >= 'a' (0x61) sets the high bit
     after_f = plain + _u(0x1919191919191919)  # > 'f' (0x66) sets the high bit

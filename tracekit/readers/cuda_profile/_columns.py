@@ -1,4 +1,4 @@
-"""What the columns of a CUDA profiler log mean, and how a block of cells becomes a batch of events."""
+"""Columns of a CUDA profiler log: their meaning, and the values of one block of rows."""
 
 from __future__ import annotations
 
@@ -9,37 +9,27 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit.readers.cuda_profile._cells import I64, Cells, Mask
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, DictColumn, pc
+from tracekit.readers.cuda_profile._cells import Cells
 from tracekit.units import MAX_NS, to_ns
 
 INTEGERS = {
-    "gridsizeX": "grid_x",
-    "gridsizeY": "grid_y",
-    "gridsizeZ": "grid_z",
-    "threadblocksizeX": "block_x",
-    "threadblocksizeY": "block_y",
-    "threadblocksizeZ": "block_z",
-    "ndrangesizeX": "grid_x",
-    "ndrangesizeY": "grid_y",
-    "ndrangesizeZ": "grid_z",
-    "workgroupsizeX": "block_x",
-    "workgroupsizeY": "block_y",
-    "workgroupsizeZ": "block_z",
-    "dynsmemperblock": "dynamic_smem_bytes",
-    "stasmemperblock": "static_smem_bytes",
-    "stapmemperblock": "static_smem_bytes",
-    "stapmemperworkgroup": "static_smem_bytes",
-    "dynsmemperworkgroup": "dynamic_smem_bytes",
-    "regperthread": "registers",
-    "regperworkitem": "registers",
+    **{f"{shape}{axis}": f"grid_{axis.lower()}" for shape in ("gridsize", "ndrangesize") for axis in "XYZ"},
+    **{f"{shape}{axis}": f"block_{axis.lower()}" for shape in ("threadblocksize", "workgroupsize") for axis in "XYZ"},
+    **dict.fromkeys(("stasmemperblock", "stapmemperblock", "stapmemperworkgroup"), "static_smem_bytes"),
+    **dict.fromkeys(("dynsmemperblock", "dynsmemperworkgroup"), "dynamic_smem_bytes"),
+    **dict.fromkeys(("regperthread", "regperworkitem"), "registers"),
     "streamid": "stream",
     "memtransfersize": "bytes",
 }
-"""Column of the log -> column of the schema; OpenCL has words of its own, which stand for the same things: the Visual
-Profiler imports an OpenCL log once they are replaced (uob-hpc.github.io/2015/05/27/nvvp-import-opencl). All others go
-into `args` as printed."""
+"""Column of the log -> column of the schema; all others go into `args` as printed.
+
+OpenCL has words of its own for the same things: the Visual Profiler imports an OpenCL log if they are replaced
+(uob-hpc.github.io/2015/05/27/nvvp-import-opencl).
+"""
 SHAPES = ("gridsize", "threadblocksize", "ndrangesize", "workgroupsize")
 """Key-value logs of version 1 have one key for a shape: `gridsize=[ 16, 16 ] threadblocksize=[ 16, 16, 1 ]`."""
 INT32 = frozenset({"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"})
@@ -49,7 +39,7 @@ COPY = re.compile(r"memcpy(HtoD|DtoH|DtoD|HtoH|HtoA|AtoH|AtoD|DtoA|AtoA|PtoP|Pee
 OTHER_COPY = re.compile(r"memcopy|memcpy(?!_)\w*", re.IGNORECASE | re.ASCII)
 """memcopy: any copy, in logs of CUDA 1.x (README of the CUDA Visual Profiler 1.0)."""
 MEMSET = re.compile(r"memset(?!_)\w*", re.IGNORECASE | re.ASCII)
-"""memset128, memset32_post; a kernel of the user's that is declared extern "C" may be called memset_kernel."""
+"""memset128, memset32_post; but a kernel of the user that is declared extern "C" may be called memset_kernel."""
 
 
 def exact(column: str, text: str) -> int:
@@ -75,30 +65,32 @@ def exact(column: str, text: str) -> int:
 
 
 def below_ns(text: str) -> bool:
-    """Tell whether a time in us has digits below 1 ns; hexadecimal stamps have none."""
+    """Return whether a time in us has digits below 1 ns. Hexadecimal stamps have none."""
     try:
         ns = Decimal(text.strip()).scaleb(3)
-    except ArithmeticError:  # no number, or one beyond every exponent
+    except ArithmeticError:  # not a number, or an exponent too large
         return False
     return ns != ns.to_integral_value()
 
 
 @dataclass(slots=True)
 class Block:
-    """The rows of one block of lines. `values`: column -> (int64 of shape (n,), which are there). `texts`: column ->
-    a text or None a row. `bad`: row -> why it is no event. `odd`: row and column of cells that the
-    column cannot hold. `rounded`: rows with a time that has digits below 1 ns.
+    """The rows of one block of lines.
+
+    values: column -> int64 of shape (n,), and the mask of the rows that have a value. texts: column -> rows and their
+    texts. bad: row -> the reason why it is not an event. odd: row and column of cells that the column cannot hold.
+    rounded: rows with a time that has digits below 1 ns.
     """
 
     count: int
     values: dict[str, tuple[I64, Mask]] = field(default_factory=dict)
-    texts: dict[str, list[tuple[I64, pa.Array]]] = field(default_factory=dict)
+    texts: dict[str, list[tuple[I64, Column]]] = field(default_factory=dict)
     bad: dict[int, str] = field(default_factory=dict)
     odd: set[tuple[int, str]] = field(default_factory=set)
     rounded: set[int] = field(default_factory=set)
 
     def add(self, rows: I64, column: str, cells: Cells) -> None:
-        """Put the cells of some rows into a column; empty cells are nulls."""
+        """Add the cells of some rows to a column. Empty cells are nulls."""
         full = cells.ends > cells.starts
         if not full.all():
             rows, cells = rows[full], cells.take(full)
@@ -121,35 +113,35 @@ class Block:
             self.add_one(int(rows[at]), column, cells.one(at))
         if not ok.all():
             rows, numbers = rows[ok], numbers[ok]
-        values, there = self._numbers(column)
+        values, present = self._numbers(column)
         values[rows] = numbers
-        there[rows] = True
+        present[rows] = True
 
     def _add_shape(self, rows: I64, column: str, cells: Cells) -> tuple[I64, Cells]:
-        """Put shapes `x, y, z` or `x, y` into the columns of their parts; return the cells that are none."""
+        """Add shapes `x, y, z` or `x, y` to the columns of their parts, and return the other cells."""
         places = cells.text.commas()
         first = np.searchsorted(places, cells.starts)
         count = np.searchsorted(places, cells.ends) - first
         rest = np.ones(len(rows), np.bool_)
         for parts in (2, 3):
-            mine = np.flatnonzero(count == parts - 1)
-            if not len(mine):
+            chosen = np.flatnonzero(count == parts - 1)
+            if not len(chosen):
                 continue
-            cuts = places[first[mine][:, None] + np.arange(parts - 1)]
-            begins = np.column_stack([cells.starts[mine], cuts + 1])
+            cuts = places[first[chosen][:, None] + np.arange(parts - 1)]
+            begins = np.column_stack([cells.starts[chosen], cuts + 1])
             begins[:, 1:] += cells.text.bytes[begins[:, 1:]] == ord(" ")
-            ends = np.column_stack([cuts, cells.ends[mine]])
+            ends = np.column_stack([cuts, cells.ends[chosen]])
             read = [Cells(cells.text, begins[:, at], ends[:, at]).integers() for at in range(parts)]
             good = np.logical_and.reduce([ok & (numbers < 1 << 31) for numbers, ok in read])
             for axis, (numbers, _) in zip("XYZ", read, strict=False):
-                values, there = self._numbers(column + axis)
-                values[rows[mine[good]]] = numbers[good]
-                there[rows[mine[good]]] = True
-            rest[mine[good]] = False
+                values, present = self._numbers(column + axis)
+                values[rows[chosen[good]]] = numbers[good]
+                present[rows[chosen[good]]] = True
+            rest[chosen[good]] = False
         return rows[rest], cells.take(rest)
 
     def add_one(self, row: int, column: str, text: str) -> None:
-        """Put one odd cell into a column, exactly; a time that is none spoils the row, another cell stays as text."""
+        """Add one odd cell to a column, exactly. A bad time makes the row bad; another bad cell is kept as text."""
         if not text.strip():
             return
         if column in TIMES or column in INTEGERS:
@@ -161,18 +153,18 @@ class Block:
                     return
             else:
                 if INTEGERS.get(column) not in INT32 or value < 1 << 31:
-                    values, there = self._numbers(column)
-                    values[row], there[row] = value, True
+                    values, present = self._numbers(column)
+                    values[row], present[row] = value, True
                     if column in TIMES and below_ns(text):
                         self.rounded.add(row)
                     return
             self.odd.add((row, column))
-        elif column in SHAPES and (found := re.fullmatch(r" *(\d{1,9}), ?(\d{1,9})(?:, ?(\d{1,9}))? *", text)):
-            for axis, number in zip("XYZ", found.groups(), strict=True):
+        elif column in SHAPES and (match := re.fullmatch(r" *(\d{1,9}), ?(\d{1,9})(?:, ?(\d{1,9}))? *", text)):
+            for axis, number in zip("XYZ", match.groups(), strict=True):
                 if number is not None:
                     self.add_one(row, column + axis, number)
             return
-        self.texts.setdefault(column, []).append((np.array([row]), pa.array([text])))
+        self.texts.setdefault(column, []).append((np.array([row]), arrow.array([text])))
 
     def _numbers(self, column: str) -> tuple[I64, Mask]:
         if column not in self.values:
@@ -180,61 +172,60 @@ class Block:
         return self.values[column]
 
     def number(self, column: str, rows: I64) -> tuple[I64, Mask]:
-        """Return a column's values and which are there, of some rows; rows: each at most once, ascending."""
+        """Return the values of some rows, and the mask of those present. rows: ascending, each at most once."""
         if column not in self.values:
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-        values, there = self.values[column]
-        return (values, there) if len(rows) == self.count else (values[rows], there[rows])
+        values, present = self.values[column]
+        return (values, present) if len(rows) == self.count else (values[rows], present[rows])
 
-    def nullable(self, column: str, kind: pa.DataType, rows: I64) -> pa.Array | None:
-        """Return a column as an Arrow array with nulls, None when it has no value at all."""
-        values, there = self.number(column, rows)
-        if not there.any():
-            return None
-        return pa.array(values, kind, mask=~there)
+    def nullable(self, column: str, kind: pa.DataType, rows: I64) -> Column | None:
+        """Return a column with nulls, None when it has no value at all."""
+        values, present = self.number(column, rows)
+        return arrow.array(values, kind, mask=~present) if present.any() else None
 
-    def text(self, column: str, rows: I64) -> pa.DictionaryArray:
+    def text(self, column: str, rows: I64) -> DictColumn:
         """Return a text column of some rows."""
         codes = np.full(self.count, -1, np.int32)
         words: list[str] = []
         known: dict[str, int] = {}
-        for where, part in self.texts.get(column, ()):
-            encoded = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
-            new = np.empty(len(encoded.dictionary), np.int32)
-            for at, word in enumerate(encoded.dictionary.to_pylist()):
+        for part_rows, part in self.texts.get(column, ()):
+            encoded = arrow.encoded(part)
+            distinct = arrow.texts(encoded.dictionary)
+            new = np.empty(len(distinct), np.int32)
+            for at, word in enumerate(distinct):
                 if word not in known:
                     known[word] = len(words)
                     words.append(word)
                 new[at] = known[word]
-            codes[where] = new[encoded.indices.to_numpy()]
-        picked = codes if len(rows) == self.count else codes[rows]
-        return pa.DictionaryArray.from_arrays(pa.array(picked, mask=picked < 0), pa.array(words, pa.string()))
+            codes[part_rows] = new[arrow.codes(encoded)]
+        chosen = codes if len(rows) == self.count else codes[rows]
+        return pa.DictionaryArray.from_arrays(arrow.array(chosen, mask=chosen < 0), arrow.array(words, pa.string()))
 
 
-def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> pa.Array | None:
-    """Return the JSON object of what found no column, null where nothing is left.
+def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> Column | None:
+    """Return the JSON objects of the values without a column of their own, null where nothing is left.
 
-    Whole ns: cputime_ns; gputime_ns where time stamps say otherwise than gputime; gpustarttimestamp_ns and timestamp_ns
-    of the `stamps` that are not the start. All other members are named as in the log and hold the number as printed,
-    or a string where it is no number of JSON.
+    Whole ns: cputime_ns; gputime_ns if it differs from the time stamps; gpustarttimestamp_ns and timestamp_ns of the
+    `stamps` that are not the start. All other members have the name of the log and hold the number as printed, or a
+    string if it is not a JSON number.
     """
-    parts: dict[str, pa.Array] = {}
+    parts: dict[str, Column] = {}
     for column in ("cputime", "gputime", *stamps):
-        values, there = block.number(column, rows)
+        values, present = block.number(column, rows)
         if column == "gputime":
-            there = there & (values != dur_ns)
-        if there.any():
-            parts[f"{column}_ns"] = pa.array(values, mask=~there).cast(pa.string())
+            present = present & (values != dur_ns)
+        if present.any():
+            parts[f"{column}_ns"] = arrow.array(values, mask=~present).cast(pa.string())
     for column in block.texts:
         if column == "method":
             continue
         encoded = block.text(column, rows)
-        words = [w if NUMBER.fullmatch(w) else orjson.dumps(w).decode() for w in encoded.dictionary.to_pylist()]
+        words = [w if NUMBER.fullmatch(w) else orjson.dumps(w).decode() for w in arrow.texts(encoded.dictionary)]
         if encoded.null_count < len(encoded):
             name = column
-            while name in parts:  # a counter of that name beside our own member
+            while name in parts:  # a counter with the name of a member that is made here
                 name += "_"
-            parts[name] = pa.array(words, pa.string()).take(encoded.indices)
+            parts[name] = arrow.array(words, pa.string()).take(encoded.indices)
     if not parts:
         return None
     # Not null_handling="skip": with it Arrow leaves out a row in which all parts are null (seen with 26.0.1).
@@ -246,13 +237,13 @@ def args_of(block: Block, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = (
     return pc.binary_join_element_wise("{", joined, "}", "")
 
 
-def _member(name: str, values: pa.Array) -> pa.Array:
+def _member(name: str, values: Column) -> Column:
     return pc.binary_join_element_wise(orjson.dumps(name).decode() + ":", values, "")
 
 
 def copy_kind(method: str) -> str | None:
-    """Return HtoD and the like of a copy's method, None for other work; peer copies are PtoP, "" when unstated."""
-    found = COPY.fullmatch(method)
-    if found is None:
+    """Return the direction of a copy (HtoD, PtoP ...) by its method, "" if unknown, None for other work."""
+    match = COPY.fullmatch(method)
+    if match is None:
         return "" if OTHER_COPY.fullmatch(method) else None
-    return {"peer": "PtoP"}.get(found[1].lower(), found[1][0].upper() + "to" + found[1][3].upper())
+    return {"peer": "PtoP"}.get(match[1].lower(), match[1][0].upper() + "to" + match[1][3].upper())

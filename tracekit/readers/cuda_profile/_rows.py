@@ -1,7 +1,6 @@
-"""Rows of a CUDA profiler log, found by structure: which lines have the same keys in the same places, and where.
+"""Cells of the rows in a CUDA profiler log: lines with the same keys in the same places are read together.
 
-Lines of one shape (the same keys, or as many cells) are read together. A line that no shape fits is left to the
-reader's path for single lines.
+Such lines have one shape: the same keys, or the same number of cells. The reader reads a line of no shape by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracekit.readers.cuda_profile._cells import I64, Cells, Mask, Text
+from tracekit.arrays import I64, Mask
+from tracekit.readers.cuda_profile._cells import Cells, Text
 
 MOST_FIELDS = 200
 SHAPES_A_BLOCK = 24
-"""Key-value lines of more different shapes than this, in one block, go line by line."""
+"""Key-value lines of more shapes than this in one block are read line by line."""
 PAIR = re.compile(r"([A-Za-z_]\w*)=\[ ?(.*?) ?\](?=\s+[A-Za-z_]\w*=\[|\s*$)", re.ASCII)
 
 _KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
@@ -26,9 +26,9 @@ Shape = tuple[I64, dict[str, Cells]]
 
 
 def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
-    """Give lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
+    """Yield lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
 
-    Only closing brackets are looked for: where a line has the keys of its shape, they say where its values begin.
+    Only closing brackets are searched. The keys of the shape give the places where the values begin.
     """
     closes = np.flatnonzero(text.bytes == ord("]"))
     first = np.searchsorted(closes, starts)
@@ -46,21 +46,21 @@ def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
             if not len(rows):
                 break
             names = _keys(text, keys[0], rights[0])
-            mine = _like_the_first(text, names, keys, rights, stops)
-            if mine[0]:
+            same = _same_shape(text, names, keys, rights, stops)
+            if same[0]:
                 cells = {
-                    name: Cells(text, keys[mine, at] + len(name) + 3, rights[mine, at] - 1)
+                    name: Cells(text, keys[same, at] + len(name) + 3, rights[same, at] - 1)
                     for at, name in enumerate(names)
                 }
-                yield rows[mine], cells
+                yield rows[same], cells
             else:
-                mine[:] = False
-                mine[0] = True  # a shape that is none: this line goes by itself
-            rows, keys, rights, stops = rows[~mine], keys[~mine], rights[~mine], stops[~mine]
+                same[:] = False
+                same[0] = True  # not a shape: this line is read by itself
+            rows, keys, rights, stops = rows[~same], keys[~same], rights[~same], stops[~same]
 
 
 def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
-    """Return the keys of one line, "" for what is none."""
+    """Return the keys of one line, "" for other text."""
     names = []
     for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
         found = _KEY.match(text.padded, key, right)
@@ -68,24 +68,24 @@ def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
     return names if len(set(names)) == len(names) else [""]
 
 
-def _like_the_first(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
-    """Tell which lines have these keys in their places, values between blanks, and nothing behind the last."""
-    mine: Mask = ends - rights[:, -1] <= 2
+def _same_shape(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
+    """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end."""
+    same: Mask = ends - rights[:, -1] <= 2
     data = text.bytes
     for at, name in enumerate(names):
         if not name:
-            mine[:] = False
+            same[:] = False
             break
         pattern = f"{name}=[ ".encode()
-        mine &= text.same(keys[:, at], pattern)
-        mine &= (rights[:, at] - keys[:, at] > len(pattern)) & (data[rights[:, at] - 1] == ord(" "))
+        same &= text.same(keys[:, at], pattern)
+        same &= (rights[:, at] - keys[:, at] > len(pattern)) & (data[rights[:, at] - 1] == ord(" "))
         if at:
-            mine &= data[keys[:, at] - 1] == ord(" ")
-    return mine
+            same &= data[keys[:, at] - 1] == ord(" ")
+    return same
 
 
 def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
-    """Give comma-separated lines by their number of cells; a line may end early, and lack its last columns."""
+    """Yield comma-separated lines by their number of cells. A line may end early, without its last columns."""
     commas = np.flatnonzero(text.bytes == ord(","))
     first, last = np.searchsorted(commas, starts), np.searchsorted(commas, ends)
     cells = last - first + 1
@@ -100,13 +100,13 @@ def comma_shapes(text: Text, starts: I64, ends: I64, columns: list[str]) -> Iter
 
 
 def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:
-    """Return the cells of one odd line by column, {} when it is no row."""
+    """Return the cells of one odd line by column, {} when it is not a row."""
     if comma:
         try:
             cells = next(csv.reader([line]), [])
         except csv.Error:
             return {}
         return dict(zip(columns, cells, strict=False)) if 1 < len(cells) <= len(columns) else {}
-    found = PAIR.findall(line)
+    pairs = PAIR.findall(line)
     rest = PAIR.sub("", line).strip()
-    return dict(found) if found and not rest and len({k for k, _ in found}) == len(found) else {}
+    return dict(pairs) if pairs and not rest and len({key for key, _ in pairs}) == len(pairs) else {}

@@ -5,19 +5,19 @@
     method,gputime,cputime,occupancy
     method=[ memcpyHtoD ] gputime=[ 328.800 ] cputime=[ 739.000 ]
 
-A record is a line. LOG_VERSION 1.x and 2.0, key-value and CSV (the line of columns stands in both), CUDA_ and OPENCL_
-words, several logs appended to one file; the driver's own warnings (NV_Warning) are told. gputime, cputime and
-timestamp are us; gpustarttimestamp and gpuendtimestamp hexadecimal ns since the Unix epoch; a CSV row may end early.
-Names are mangled; they become readable and `raw_name` keeps the log's spelling. `stream` is streamid, `context` and
-`device` come from the header. `args`: see `_cuda_columns.args_of`.
+A record is a line. Read are LOG_VERSION 1.x and 2.0, key-value and CSV (both have the line of columns), CUDA_ and
+OPENCL_ words, and several logs appended to one file. Warnings of the driver (NV_Warning) become notes. gputime, cputime
+and timestamp are us; gpustarttimestamp and gpuendtimestamp are hexadecimal ns since the Unix epoch. A CSV row may end
+early. Mangled names become readable, and `raw_name` keeps the spelling of the log. `stream` is streamid, `context` and
+`device` come from the header. `args` has the columns without a place in the schema, and cputime_ns.
 
-Where a log has no time stamps its rows are laid end to end, for each context, and each stream where there is a streamid
-column: such times are synthetic, and a note says so. `timestamp` (version 1) is when the host made the call, on a clock
-whose zero is not stated. The first log of a file sets the clock; rows of an appended log with another clock are laid
-behind what stands before them, with a note, and keep their stamps in `args`.
+Rows of a log without time stamps are laid end to end, for each context, and for each stream if there is a streamid
+column: such times are synthetic, and a note says so. `timestamp` (version 1) is the time of the host's call, on a clock
+of unknown zero. The first log of a file sets the clock. Rows of an appended log with another clock are laid behind the
+rows before them, with a note, and keep their stamps in `args`.
 
-Not supported: prof_trigger and other settings leave no trace in the log, so nothing is said of them.
-Sources: the real logs of the corpus (three drivers), NVIDIA's "Compute Command Line Profiler User Guide".
+Not supported: prof_trigger and other settings, which leave no trace in the log.
+Sources: real logs of three drivers, NVIDIA's "Compute Command Line Profiler User Guide".
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.builder import event_batch, map_texts
-from tracekit.readers.cuda_profile._cells import I64, PAD, Mask, Text
+from tracekit.readers.builder import Values, event_batch, map_texts
+from tracekit.readers.cuda_profile._cells import PAD, Text
 from tracekit.readers.cuda_profile._columns import INTEGERS, MEMSET, Block, args_of, copy_kind
-from tracekit.readers.cuda_profile._log import APART, Log, is_column_line, lines_apart
+from tracekit.readers.cuda_profile._log import NOT_ROWS, Log, is_column_line, other_lines
 from tracekit.readers.cuda_profile._rows import comma_shapes, key_value_shapes, one_line
 from tracekit.readers.names import Demangler
 from tracekit.readers.source import LineBlock, Source
@@ -46,12 +48,12 @@ _HEADER = re.compile(rb"^([ \t]*)# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
 
 
 def sniff(head: Head) -> Confidence:
-    """YES for the version line, or for the column line followed by rows where the header was cut away."""
+    """Return YES for the version line, or for the column line followed by rows if the header was cut away."""
     if not head.text:
         return Confidence.NO
     if _HEADER.search(head.data):
         return Confidence.YES
-    lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(APART)]
+    lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(NOT_ROWS)]
     if not lines:
         return Confidence.NO
     names = {cell.strip() for cell in lines[0].split(b",")}
@@ -61,11 +63,11 @@ def sniff(head: Head) -> Confidence:
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Open a log. Raises: ParseError for a file that has no column line before its rows, or one without durations."""
+    """Return the events. Raises: ParseError for a file without a column line before its rows, or without durations."""
     run = Run(sources=[SourceFacts(source.name, READER.name)])
     log = Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
     head = source.head().data
-    log.indent = found[1] if (found := _HEADER.search(head)) else b""
+    log.indent = match[1] if (match := _HEADER.search(head)) else b""
     laid_out = b"timestamp" not in head
     return Opened(run, _batches(log), ordered=not (laid_out and b"streamid" in head), ledgers=(ledger,))
 
@@ -82,19 +84,19 @@ def _batches(log: Log) -> Iterator[pa.RecordBatch]:
         raise ParseError(
             log.source.name,
             "line 1",
-            "no header and no column line of the CUDA profiler",
+            "the file has no header and no column line of the CUDA profiler",
             hint="`tracekit formats` lists what can be read",
         )
 
 
 def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
-    """Cut a block so that header and column lines stand alone: each part is one of them, or rows."""
+    """Cut a block into parts: each is one header or column line, or rows."""
     data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
     if indent:
         data = data.removeprefix(indent).replace(b"\n" + indent, b"\n")
     data = data.removesuffix(b"\r")
     line, begin = block.line, 0
-    for first, last in lines_apart(data):
+    for first, last in other_lines(data):
         if first > begin:
             yield LineBlock(data[begin:first], block.offset + begin, line)
             line += data.count(b"\n", begin, first)
@@ -106,7 +108,7 @@ def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
 
 def _part(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     first = part.data.split(b"\n", 1)[0]
-    if first.startswith(APART):
+    if first.startswith(NOT_ROWS):
         log.header(first.decode("utf-8", "replace"), part.line)
         return None
     if is_column_line(first):
@@ -126,7 +128,7 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
     log.ledger.read += count
     comma = log.csv or b"=[" not in part.data
     if not log.columns and not comma:
-        _columns_unsaid(log, part)
+        _take_columns_from_rows(log, part)
     if not log.columns:
         blank = sum(not line.strip(b"\0 \t") for line in part.data.split(b"\n")[:count])
         log.ledger.ignore("blank", blank)
@@ -142,10 +144,10 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
         done[rows] = True
         if not comma and "method" in cells:
             method, keys = cells["method"], frozenset(cells)
-            ends_here = part.torn and rows[-1] == count - 1
-            if ends_here:
+            is_torn = part.torn and rows[-1] == count - 1
+            if is_torn:
                 last = keys, _kind(method.one(-1)) == Kind.KERNEL
-            if len(rows) > ends_here:
+            if len(rows) > is_torn:
                 log.note_shape(keys, _kind(method.one(0)) == Kind.KERNEL)
         for column, some in cells.items():
             block.add(rows, column, some)
@@ -167,22 +169,24 @@ def _rows(log: Log, part: LineBlock) -> pa.RecordBatch | None:
             block.add_one(row, column, value)
     log.ledger.ignore("blank", blank_rows)
     torn = count - 1 if part.torn else -1
-    if torn >= 0 and torn not in block.bad and not _ends_whole(log, part, last):
-        # The last cell of a cut line may have lost digits, or further cells are gone: it cannot be trusted.
+    if torn >= 0 and torn not in block.bad and not _is_complete(log, part, last):
+        # The last cell of a cut line may lack digits, and further cells may be missing.
         block.bad[torn] = "cut"
     return _batch(log, block, part.line, torn)
 
 
-def _ends_whole(log: Log, part: LineBlock, last: tuple[frozenset[str], bool] | None) -> bool:
-    """Tell whether a key-value row lacks its line end alone: it has all keys, or those of other rows of its kind."""
+def _is_complete(log: Log, part: LineBlock, last: tuple[frozenset[str], bool] | None) -> bool:
+    """Return whether a key-value row lacks only its line end: it has all keys, or those of other rows of its kind."""
     if last is None or not part.data.rstrip().endswith(b"]"):
         return False
     return last[0] >= set(log.columns) or last in log.shapes
 
 
-def _columns_unsaid(log: Log, part: LineBlock) -> None:
-    """Key-value rows name their columns themselves: a log whose head was cut away can be read."""
-    log.ledger.note("no-column-line", "the log has no line of columns; its rows name them", where=f"line {part.line}")
+def _take_columns_from_rows(log: Log, part: LineBlock) -> None:
+    """Take the columns from key-value rows, which name them, if the head of the log was cut away."""
+    log.ledger.note(
+        "no-column-line", "the log has no line of columns: they were taken from the rows", where=f"line {part.line}"
+    )
     words = dict.fromkeys(re.findall(rb"(\w+)=\[", part.data[:65536]))
     log.begin_columns([word.decode("ascii", "replace") for word in words])
 
@@ -197,7 +201,7 @@ def _batch(log: Log, block: Block, line: int, torn: int) -> pa.RecordBatch | Non
     method = block.text("method", every)
     stamped = has_start & has_stop
     dur = np.where(stamped, stops - starts, gputime)
-    for at in np.flatnonzero(method.is_null().to_numpy(zero_copy_only=False)).tolist():
+    for at in np.flatnonzero(~arrow.valid(method)).tolist():
         block.bad.setdefault(at, "no method")
     for at in np.flatnonzero(~(stamped | has_time)).tolist():
         block.bad.setdefault(at, "no duration")
@@ -230,20 +234,20 @@ def _batch(log: Log, block: Block, line: int, torn: int) -> pa.RecordBatch | Non
     differ = int((both & (np.abs(gputime[keep] - dur) >= 1000)).sum())
     if differ:
         log.ledger.note(
-            "gputime-differs", "gputime and the time stamps differ by 1 us or more: the stamps hold", differ
+            "gputime-differs", "gputime and the time stamps differ by 1 us or more: the stamps are used", differ
         )
-    _tell_odd(log, block, line)
+    _note_odd_cells(log, block, line)
     log.ledger.kept += len(keep)
     log.ledger.events_out += len(keep)
     return _events(log, block, keep, ts, dur, line)
 
 
-def _tell_odd(log: Log, block: Block, line: int) -> None:
+def _note_odd_cells(log: Log, block: Block, line: int) -> None:
     for row, column in sorted(block.odd):
         if row not in block.bad:
             log.ledger.note(
                 "odd-cell",
-                f"a cell of {column} is not a number that the column can hold: it stands in args",
+                f"a cell of {column} is not a number that the column can hold: it is kept in args",
                 where=f"line {line + row}",
             )
     for row in sorted(block.rounded):
@@ -256,10 +260,10 @@ _SYNTHETIC = (
     "durations are as measured, starts and gaps are not"
 )
 _OTHER_CLOCK = (
-    "a log of this file has no clock, or another than the first: its rows are laid end to end behind those before; "
-    "durations are as measured, starts and gaps are not"
+    "a log of this file has no clock, or another clock than the first log: its rows are laid end to end behind those "
+    "before; durations are as measured, starts and gaps are not"
 )
-_HOST = "timestamp is when the host made the call, not when the device began"
+_HOST = "timestamp is the time of the call on the host, not of the start on the device"
 
 
 def _drop(log: Log, block: Block, line: int, torn: int) -> None:
@@ -273,26 +277,26 @@ def _drop(log: Log, block: Block, line: int, torn: int) -> None:
 
 
 def _laid_out(log: Log, block: Block, keep: I64, dur: I64) -> tuple[I64, Mask]:
-    """Return starts end to end for each (device, context, stream), and which rows end within 146 years.
+    """Return starts end to end for each (device, context, stream), and the mask of rows that end within 146 years.
 
-    A stream goes on where its rows before have ended, also those of a log before in the same file.
+    A stream continues at the end of its rows so far, also those of an earlier log in the same file.
     """
     ts = np.zeros(len(dur), np.int64)
     fits = np.ones(len(dur), np.bool_)
     stream, has_stream = block.number("streamid", keep)
     lanes = np.where(has_stream, stream, -1)
     for lane in np.unique(lanes).tolist():
-        mine = np.flatnonzero(lanes == lane)
+        lane_rows = np.flatnonzero(lanes == lane)
         key = (log.device, log.context, lane)
         begin = max(log.ends.get(key, 0), log.floor)
-        if begin + float(dur[mine].sum(dtype=np.float64)) > MAX_NS >> 1:
-            ends = np.array(list(itertools.accumulate(dur[mine].tolist(), initial=begin))[1:], object)
-            fits[mine] = np.array(ends < MAX_NS, np.bool_)
-            mine, ends = mine[fits[mine]], ends[fits[mine]].astype(np.int64)
+        if begin + float(dur[lane_rows].sum(dtype=np.float64)) > MAX_NS >> 1:
+            ends = np.array(list(itertools.accumulate(dur[lane_rows].tolist(), initial=begin))[1:], object)
+            fits[lane_rows] = np.array(ends < MAX_NS, np.bool_)
+            lane_rows, ends = lane_rows[fits[lane_rows]], ends[fits[lane_rows]].astype(np.int64)
         else:
-            ends = begin + np.cumsum(dur[mine])
-        if len(mine):
-            ts[mine] = ends - dur[mine]
+            ends = begin + np.cumsum(dur[lane_rows])
+        if len(lane_rows):
+            ts[lane_rows] = ends - dur[lane_rows]
             log.ends[key] = int(ends[-1])
     return ts, fits
 
@@ -301,7 +305,7 @@ def _events(log: Log, block: Block, keep: I64, ts: I64, dur: I64, line: int) -> 
     method = block.text("method", keep)
     name, raw = log.names.columns(method)
     kinds = map_texts(method, _kind)
-    columns: dict[str, object] = {
+    columns: dict[str, Values] = {
         "ts_ns": ts,
         "dur_ns": dur,
         "event_id": keep + line,
