@@ -113,7 +113,7 @@ def test_totals_alone_are_the_table(tmp_path: Path) -> None:
     assert (done.events, done.totals, done.left_out) == (0, 2, {})
 
 
-def test_totals_beside_events_are_left_out_and_told(tmp_path: Path) -> None:
+def test_totals_beside_events_are_counted_and_noted(tmp_path: Path) -> None:
     done = write(tmp_path / "a.csv", TOTALS, events())
     assert (done.events, done.totals, done.left_out) == (2, 0, {"totals-beside-events": 2})
     assert "--to parquet" in done.notes[0]

@@ -64,7 +64,7 @@ def test_a_key_value_log_of_the_profiler_comes_back_byte_for_byte(tmp_path: Path
     assert (tmp_path / "x.kvp").read_bytes() == source.read_bytes()
 
 
-def test_an_nvprof_trace_becomes_a_log_and_is_told_what_was_left_out(tmp_path: Path) -> None:
+def test_an_nvprof_trace_becomes_a_log_with_a_count_of_other_rows(tmp_path: Path) -> None:
     source = sample("nvprof-csv/gpu-and-api-trace.csv")
     done = tracekit.convert(source, tmp_path / "x.csvlog", to="cuda-csv")
     assert done.written.left_out == {"kind driver": 4, "kind runtime": 72}
@@ -125,7 +125,7 @@ def test_any_device_work_that_fits_comes_back_equal(
     assert names == sorted(str(r["raw_name"] or r["name"]) for r in trace.events.to_pylist())
 
 
-def test_what_a_line_cannot_hold_is_left_out_by_reason(tmp_path: Path) -> None:
+def test_rows_that_a_line_cannot_hold_are_counted_by_reason(tmp_path: Path) -> None:
     builder = RowBuilder()
     for number, (name, ts, dur) in enumerate(
         [("a\nb", 0, 1), (" a", 0, 1), ("x ] y=[ z", 0, 1), ("ok", -5, 1), ("ok", 0, None), ("ok", 0, 1)]
@@ -174,7 +174,7 @@ def test_members_of_args_without_a_place_are_counted(to: str, tmp_path: Path) ->
     ]
     done, back = written(tmp_path, [{"args": a} for a in args], to)
     assert done.events == len(args)
-    assert done.notes == ["13 members of args fit no column"]
+    assert done.notes == ["13 members of args have no column in this log"]
     assert back.events.column("args").null_count == len(args)
     assert back.events.column("ts_ns").to_pylist() == [10 * n for n in range(len(args))]
 
@@ -182,12 +182,12 @@ def test_members_of_args_without_a_place_are_counted(to: str, tmp_path: Path) ->
 @BOTH
 def test_members_that_change_their_type_are_counted(to: str, tmp_path: Path) -> None:
     done, back = written(tmp_path, [{"args": '{"a":"5","b":true,"c":"007","d":1.50}'}], to)
-    assert done.notes == ["2 members of args come back with another type: true, false, quoted numbers"]
+    assert done.notes == ["2 members of args will read back with another type: true, false, quoted numbers"]
     assert back.events.column("args").to_pylist() == ['{"a":5,"b":"true","c":"007","d":1.50}']
 
 
 @BOTH
-def test_times_that_no_clock_holds_are_left_out(to: str, tmp_path: Path) -> None:
+def test_rows_with_times_that_no_clock_holds_are_not_written(to: str, tmp_path: Path) -> None:
     spans = [(0, -1), (1 << 62, 0), ((1 << 62) - 1, 0), ((1 << 62) - 1, 1), (0, 1 << 62), (0, (1 << 62) - 1)]
     done, back = written(tmp_path, [{"ts_ns": ts, "dur_ns": dur} for ts, dur in spans], to)
     assert done.left_out == {"ends before it starts": 1, "ends more than 146 years after the zero": 3}

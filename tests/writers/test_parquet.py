@@ -74,7 +74,7 @@ def test_totals_alone_are_the_table_of_the_file(tmp_path: Path) -> None:
     assert pq.read_table(path).column("calls").to_pylist() == [7]
 
 
-def test_totals_too_large_for_the_footer_are_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_totals_too_large_for_the_footer_are_counted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracekit.writers.parquet.MOST_TOTALS_TEXT", 100)
     batch = totals_batch(3, {"source": 0, "run": 0, "section": "kernels", "order": np.arange(3)})
     done = WRITER.write(Stream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())

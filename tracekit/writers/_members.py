@@ -1,4 +1,4 @@
-"""Members of the JSON objects in `args`, as columns of text: rows whose objects have the same keys go together."""
+"""Members of the JSON objects in `args`, as columns of text. Objects with the same keys are read together."""
 
 from __future__ import annotations
 
@@ -7,55 +7,60 @@ import re
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from tracekit import arrow
+from tracekit.arrays import Rows
+from tracekit.arrow import Column, pc
 
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null)'
 _KEY = r'"[A-Za-z_][A-Za-z0-9_]*"'
 _FLAT = re.compile(rf"\{{(?:{_KEY}:(?:,{_KEY}:)*)?\}}", re.ASCII)
 
 
-def members(args: pa.Array) -> tuple[dict[str, pa.Array], int]:
-    """Return key -> JSON text of its value (null where a row lacks it), and how many members found no column.
+def members(args: Column) -> tuple[dict[str, Column], int]:
+    """Return key -> JSON text of its value (null where a row lacks it), and the number of members without a column.
 
-    args: strings, each a JSON object or null. A member that is an object or a list, or whose key is no identifier,
-    finds no column.
+    args: strings, each a JSON object or null. A member has no column if it is an object or a list, or if its key is not
+    an identifier.
     """
-    columns: dict[str, list[tuple[np.ndarray[tuple[int], np.dtype[np.intp]], pa.Array]]] = {}
+    columns: dict[str, list[tuple[Rows, Column]]] = {}
     lost = 0
-    encoded = pc.replace_substring_regex(args, rf'(":){_VALUE}', r"\1").dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy()
-    for code, skeleton in enumerate(encoded.dictionary.to_pylist()):
+    skeletons = arrow.encoded(pc.replace_substring_regex(args, rf'(":){_VALUE}', r"\1"))
+    codes = arrow.codes(skeletons)
+    for code, skeleton in enumerate(arrow.texts(skeletons.dictionary)):
         rows = np.flatnonzero(codes == code)
-        mine = args.take(pa.array(rows))
+        objects = arrow.take(args, rows)
         keys = re.findall(r'"(\w+)":', skeleton) if _FLAT.fullmatch(skeleton) else []
         if _FLAT.fullmatch(skeleton) and len(set(keys)) == len(keys) < 60:
             parts = ",".join(f'"{key}":(?P<m{at}>{_VALUE})' for at, key in enumerate(keys))
             if keys:
-                found: pa.StructArray = pc.extract_regex(mine, rf"^\{{{parts}\}}$")
+                values = pc.extract_regex(objects, rf"^\{{{parts}\}}$")
                 for at, key in enumerate(keys):
-                    columns.setdefault(key, []).append((rows, found.field(at)))
+                    columns.setdefault(key, []).append((rows, pc.struct_field(values, at)))
             continue
-        for row, text in zip(rows.tolist(), mine.to_pylist(), strict=True):
+        for row, text in zip(rows.tolist(), arrow.texts(objects), strict=True):
             try:
-                found_here = orjson.loads(text)
+                parsed: object = orjson.loads(text)
             except orjson.JSONDecodeError:
-                found_here = None
-            if not isinstance(found_here, dict):
+                parsed = None
+            if not isinstance(parsed, dict):
                 lost += 1
                 continue
-            for key, value in found_here.items():
+            for key, value in parsed.items():
                 if isinstance(value, (dict, list)) or not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
                     lost += 1
                 else:
-                    columns.setdefault(key, []).append((np.array([row]), pa.array([orjson.dumps(value).decode()])))
+                    cell = arrow.array([orjson.dumps(value).decode()])
+                    columns.setdefault(key, []).append((np.array([row]), cell))
     return {key: _scattered(parts, len(args)) for key, parts in columns.items()}, lost
 
 
-def _scattered(parts: list[tuple[np.ndarray[tuple[int], np.dtype[np.intp]], pa.Array]], count: int) -> pa.Array:
-    """Return one array of `count` texts from parts that know their rows."""
+def _scattered(parts: list[tuple[Rows, Column]], count: int) -> Column:
+    """Return one column of `count` texts from parts with their row numbers."""
     place = np.full(count, -1, np.int64)
     at = 0
     for rows, texts in parts:
         place[rows] = np.arange(at, at + len(texts))
         at += len(texts)
-    return pa.concat_arrays([texts for _, texts in parts]).take(pa.array(place, mask=place < 0))
+    together: Column = pa.concat_arrays([texts for _, texts in parts])
+    return together.take(arrow.array(place, mask=place < 0))

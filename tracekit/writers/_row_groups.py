@@ -1,4 +1,4 @@
-"""Batches of any size become groups of a fixed number of rows, whose dictionaries hold what is used and no more."""
+"""Batches of any size become groups of a fixed number of rows, whose dictionaries hold only the texts in use."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tracekit import arrow
+from tracekit.arrow import Column
 from tracekit.tables import compact_texts
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """Return the same rows in one chunk, text columns with the dictionary that these rows need, in order of first use.
+    """Return the same rows in one chunk, with the dictionaries that these rows need, in order of first use.
 
     The bytes of a file then depend on its rows alone, not on how a reader cut its batches.
     """
     if not table.num_rows:
         return table
     one = table.unify_dictionaries().combine_chunks()
-    columns = []
+    columns: list[Column] = []
     for column in one.columns:
-        array: pa.Array = column.chunk(0)
+        array: Column = column.chunks[0]
         if pa.types.is_dictionary(array.type):
-            array = compact_texts(array)
+            array = compact_texts(arrow.encoded(array))
         columns.append(array)
     return pa.Table.from_arrays(columns, schema=one.schema)
 
 
 def row_groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Give the rows in tables of exactly `rows` rows, the last one shorter."""
+    """Yield the rows in tables of exactly `rows` rows, the last one shorter."""
     pending: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

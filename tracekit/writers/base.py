@@ -1,4 +1,4 @@
-"""The contract of a writer: batches in order of start go into one file, whole or not at all."""
+"""The contract of a writer: it writes batches in order of start into one file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracekit.trace import Ledger, Run
 
 @dataclass(slots=True)
 class Stream:
-    """What a writer gets: EVENTS and TOTALS batches, EVENTS ordered by (ts_ns, -dur_ns).
+    """The input of a writer: EVENTS and TOTALS batches, EVENTS ordered by (ts_ns, -dur_ns).
 
     run and ledgers are complete once `batches` is exhausted.
     """
@@ -31,10 +31,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a caller may say to every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for).
+    """The options of every writer. viewer: "chrome", "perfetto" or "speedscope" (convert --for).
 
-    label: what an archive adds to the metadata of its files. It gets the complete facts of the run and the first start
-    (null without events) when all rows are written; only the Parquet writer asks it.
+    label: returns the text that an archive adds to the metadata of a file. Only the Parquet writer calls it, once all
+    rows are written, with the complete facts of the run and the first start (None without events).
     """
 
     force: bool = False
@@ -45,7 +45,7 @@ class WriteOptions:
 
 @dataclass(slots=True)
 class Written:
-    """What became of the rows: written, left out by reason, and what the user should know."""
+    """The result of a writer: rows written, rows not written by reason, and notes for the user."""
 
     path: Path
     events: int = 0
@@ -54,16 +54,16 @@ class Written:
     notes: list[str] = field(default_factory=list)
 
     def leave_out(self, reason: str, count: int = 1) -> None:
-        """Count rows that the target cannot hold."""
+        """Count rows that are not written, because the target cannot hold them."""
         if count:
             self.left_out[reason] = self.left_out.get(reason, 0) + count
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One target. `holds` says what of a trace fits: "events", "totals" or "both".
+    """One target. holds: the tables that it can write: "events", "totals" or "both".
 
-    fingerprint: the facts of the run must carry each source's SHA-256.
+    fingerprint: the facts of the run must have the SHA-256 of each source.
     """
 
     name: str
@@ -76,16 +76,16 @@ class Writer:
 
 @contextlib.contextmanager
 def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """Give a file beside the target that takes the target's name when the block ends well, and vanishes otherwise.
+    """Yield a new file beside the target. It gets the target's name when the block succeeds, and is removed otherwise.
 
-    Raises: OutputExistsError without force; OutputError when the folder is missing or closed, or the disk is full.
-    What was at the target before survives every failure.
+    Raises: OutputExistsError without force; OutputError when the folder is missing or not writable, or the disk is
+    full. A file that was at the target before survives every failure.
     """
     named, target = target, target.resolve() if target.is_symlink() else target
     if target.is_dir():
         raise OutputError(f"{named} is a folder", hint="name a file, or end the name with / for one output per input")
     if target.exists() and not target.is_file():
-        raise OutputError(f"{named} is no regular file: it cannot be replaced", hint="-o - writes to stdout")
+        raise OutputError(f"{named} is not a regular file and cannot be replaced", hint="-o - writes to stdout")
     if target.exists() and not force:
         raise OutputExistsError(str(named))
     try:
@@ -106,7 +106,7 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 def _take_name(part: Path, target: Path, *, force: bool) -> None:
-    """Give the finished file its name; without force never over a file that came meanwhile."""
+    """Give the finished file its name; without force it never replaces a file that was created meanwhile."""
     if not force:
         try:
             os.link(part, target)
@@ -120,7 +120,7 @@ def _take_name(part: Path, target: Path, *, force: bool) -> None:
 
 
 def _give_usual_mode(path: Path) -> None:
-    """Give the file the mode that open() would have: mkstemp makes it private."""
+    """Give the file the mode that open() would give it: mkstemp makes it private."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
@@ -128,9 +128,11 @@ def _give_usual_mode(path: Path) -> None:
 
 def _cannot_write(target: Path, err: OSError) -> OutputError:
     if err.errno == errno.ENOSPC:
-        return OutputError(f"{target}: the disk is full", hint="free some space; what was there before is untouched")
+        return OutputError(
+            f"{target}: the disk is full", hint="free some space; the file that was there before is unchanged"
+        )
     if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return OutputError(f"{target}: no permission to write", hint="choose another folder with -o")
     if err.errno == errno.ENOENT:
-        return OutputError(f"{target.parent}: no such folder", hint="make it first, or choose another with -o")
-    return OutputError(f"{target}: {err.strerror or err}", hint="what was there before is untouched")
+        return OutputError(f"{target.parent}: no such folder", hint="create it first, or choose another folder with -o")
+    return OutputError(f"{target}: {err.strerror or err}", hint="the file that was there before is unchanged")

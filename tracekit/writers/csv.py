@@ -3,10 +3,10 @@
     ts_ns,dur_ns,event_id,name,raw_name,kind,source,...,args
     120,35,7,"gemm",,"kernel",0,...,"{""x"":1}"
 
-A text stands in quotes, also an empty one; an empty cell without quotes is null. Integers are whole ns and bytes;
-`value` is the shortest decimal that reads back as the same float, or nan, inf, -inf; `args` is JSON in a cell. A trace
-of totals alone gives the columns of TOTALS; beside events they are left out, since one table cannot hold both.
-The facts of the run are not in it: what must come back is written as Parquet or JSON Lines.
+Every text is in quotes, also an empty one; an empty cell without quotes is null. Integers are whole ns and bytes.
+`value` is the shortest decimal that reads back as the same float, or nan, inf, -inf. `args` is JSON in a cell. A trace
+with totals alone becomes a table of TOTALS. Totals beside events are not written, since one table cannot hold both.
+The facts of the run are not in the file: Parquet and JSON Lines keep them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv as pc
+import pyarrow.csv
 
 from tracekit import schema
-from tracekit.writers._compressed import compressed
+from tracekit.writers._compressed import Sink, compressed
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
 
@@ -34,9 +33,11 @@ def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
             written.totals = _table(out, schema.TOTALS, iter(totals))
             return written
         written.events = _table(out, schema.EVENTS, chain([first] if first is not None else [], events))
-    if left := sum(batch.num_rows for batch in totals):
-        written.leave_out("totals-beside-events", left)
-        written.notes.append(f"{left:,} rows of totals were left out: one CSV holds one table; --to parquet keeps both")
+    if rows := sum(batch.num_rows for batch in totals):
+        written.leave_out("totals-beside-events", rows)
+        written.notes.append(
+            f"{rows:,} rows of totals were not written: a CSV file holds one table; --to parquet keeps both"
+        )
     return written
 
 
@@ -48,14 +49,14 @@ def _events(batches: Iterator[pa.RecordBatch], totals: list[pa.RecordBatch]) -> 
             yield batch
 
 
-def _table(out: BinaryIO, columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write header and rows; return the number of rows."""
+def _table(out: Sink, columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write the header and the rows, and return the number of rows."""
     out.write(",".join(columns.names).encode() + b"\n")
     rows = 0
     for batch in batches:
-        # Not a writer that stays open: after a full disk it would try to write once more when it is collected.
+        # No CSVWriter: after a full disk it would try to write once more when it is collected.
         block = pa.BufferOutputStream()
-        pc.write_csv(batch, block, pc.WriteOptions(include_header=False, batch_size=1 << 14))
+        pyarrow.csv.write_csv(batch, block, pyarrow.csv.WriteOptions(include_header=False, batch_size=1 << 14))
         out.write(memoryview(block.getvalue()))
         rows += batch.num_rows
     return rows
@@ -63,7 +64,7 @@ def _table(out: BinaryIO, columns: pa.Schema, batches: Iterator[pa.RecordBatch])
 
 WRITER = Writer(
     name="csv",
-    title="CSV: one row an event, or the totals where there is nothing else",
+    title="CSV: one row for each event, or the totals of a trace without events",
     suffixes=(".csv", ".csv.gz", ".csv.zst"),
     write=_write,
     holds="both",

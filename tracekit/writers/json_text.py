@@ -1,13 +1,12 @@
-"""JSON of facts, as our own files carry it: ASCII, strict, the same text each time."""
+"""JSON of facts in our own files: ASCII, strict, the same text each time."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -19,7 +18,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def facts_json(value: Any) -> str:
+def facts_json(value: object) -> str:
     """Return compact JSON of facts: integers of any size, lone surrogates of file names escaped, NaN as text.
 
     >>> facts_json({"a": [1, float("nan")], "b": "é"})
