@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
 _TREE_TYPES = """
     Operator Dataloader ProfileStep CudaRuntime Kernel Memcpy Memset UserDefined OperatorInner Forward Backward
@@ -83,8 +83,27 @@ MemEvent = start_ns 1 uint, end_ns 2 uint, bytes 3 uint, place 4 int, thread_id 
 _TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE})
 
 
+class Message(Protocol):
+    """A message of protobuf. Its fields are attributes, with the names of the tables."""
+
+    DESCRIPTOR: ClassVar[Any]
+
+    def __init__(self, **fields: object) -> None: ...
+
+    def __getattr__(self, name: str) -> Any: ...
+
+    def __setattr__(self, name: str, value: object) -> None: ...
+
+    @classmethod
+    def FromString(cls, data: bytes) -> Self:
+        """Return the message that the bytes hold."""
+
+    def SerializeToString(self) -> bytes:
+        """Return the message as bytes."""
+
+
 @lru_cache(maxsize=2)
-def messages(table: str) -> dict[str, Any]:
+def messages(table: str) -> dict[str, type[Message]]:
     """Return the message classes of "nodetree" or "profile" by name, in a pool of our own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -113,7 +132,7 @@ def messages(table: str) -> dict[str, Any]:
                 field.type, field.type_name = kinds.TYPE_MESSAGE, f".{package}.{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    found = message_factory.GetMessageClassesForFiles([file.name], pool)
+    found: Any = message_factory.GetMessageClassesForFiles([file.name], pool)
     return {full.rpartition(".")[2]: cls for full, cls in found.items()}
 
 

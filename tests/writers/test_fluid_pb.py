@@ -64,7 +64,7 @@ def test_the_newer_profiler_s_allocations_are_joined_by_address(tmp_path: Path) 
     assert any("correlation" in note and "launch shape" in note for note in written.notes)
 
 
-def test_an_allocation_never_freed_ends_with_the_trace_and_a_lone_free_is_left_out(tmp_path: Path) -> None:
+def test_an_allocation_never_freed_ends_with_the_trace_and_a_lone_free_is_not_written(tmp_path: Path) -> None:
     memory = {"kind": "memory", "dur_ns": None}
     written = tracekit.write(
         trace_of(
@@ -84,7 +84,7 @@ def test_an_allocation_never_freed_ends_with_the_trace_and_a_lone_free_is_left_o
     assert any("never freed" in note for note in written.notes)
 
 
-def test_what_a_profile_cannot_hold_is_left_out_by_name(tmp_path: Path) -> None:
+def test_rows_that_a_profile_cannot_hold_are_counted_by_reason(tmp_path: Path) -> None:
     written = tracekit.write(
         trace_of(
             {"ts_ns": 1, "dur_ns": 5},

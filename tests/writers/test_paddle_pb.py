@@ -135,7 +135,7 @@ def test_the_first_launch_with_an_id_gets_its_work_within_source_and_process(tmp
     assert joined == {b"a": [b"ka"], b"b": [], b"c": [b"kc"]}
 
 
-def test_what_a_tree_cannot_hold_is_left_out_by_name(tmp_path: Path) -> None:
+def test_rows_that_a_tree_cannot_hold_are_counted_by_reason(tmp_path: Path) -> None:
     written = tracekit.write(
         trace_of(
             {"ts_ns": 1, "dur_ns": 5},

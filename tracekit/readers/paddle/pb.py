@@ -365,6 +365,8 @@ def _first_time(head: Head) -> int | None:
     for met in walk([head.data], _ENTER):
         if met.what is not What.FIELD or met.level != "node" or met.number not in (3, 4, 5):
             continue
+        if not isinstance(met.value, bytes):
+            continue
         name, inner, column = {
             3: ("HostTraceEventProto", "", "start_ns"),
             4: ("CudaRuntimeTraceEventNodeProto", "runtime_trace_event", "start_ns"),
@@ -372,7 +374,7 @@ def _first_time(head: Head) -> int | None:
         }[met.number]
         try:
             message = classes[name].FromString(met.value)
-        except (DecodeError, TypeError):
+        except DecodeError:
             continue
         time = int(getattr(getattr(message, inner) if inner else message, column))
         if 0 < time < MAX_NS:

@@ -1,16 +1,20 @@
-"""Device work waits on disk until its launch comes by: rows in a temporary Arrow file, their keys in memory."""
+"""Device work that waits on disk for its launch: the rows in a temporary Arrow file, their keys in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-Keys = np.ndarray[Any, np.dtype[np.int64]]
+from tracekit import arrow
+from tracekit.arrays import I64, Mask, Rows
+
+Row: TypeAlias = dict[str, Any]
+"""A row of EVENTS, as `to_pylist` returns it."""
 _NO_PID = np.iinfo(np.int64).min
 _BATCH_ROWS = 1 << 14
 _EMPTY = np.empty(0, np.int64)
@@ -21,17 +25,17 @@ class DeviceRows:
     """Kernels, copies and memsets of the whole trace, found by (source, correlation) and, where both know it, pid."""
 
     path: Path
-    _keys: list[tuple[Keys, Keys, Keys]] = field(default_factory=list)
-    _writer: Any = None
-    _sink: Any = None
-    _file: Any = None
-    _map: Any = None
-    _source: Keys = field(default_factory=lambda: _EMPTY)
-    _correlation: Keys = field(default_factory=lambda: _EMPTY)
-    _pid: Keys = field(default_factory=lambda: _EMPTY)
-    _order: Keys = field(default_factory=lambda: _EMPTY)
-    _starts: Keys = field(default_factory=lambda: _EMPTY)
-    _taken: Any = None
+    _keys: list[tuple[I64, I64, I64]] = field(default_factory=list)
+    _writer: pa.RecordBatchFileWriter | None = None
+    _sink: pa.OSFile | None = None
+    _file: pa.RecordBatchFileReader | None = None
+    _map: pa.MemoryMappedFile | None = None
+    _source: I64 = field(default_factory=lambda: _EMPTY)
+    _correlation: I64 = field(default_factory=lambda: _EMPTY)
+    _pid: I64 = field(default_factory=lambda: _EMPTY)
+    _order: Rows = field(default_factory=lambda: _EMPTY)
+    _starts: Rows = field(default_factory=lambda: _EMPTY)
+    _taken: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Store rows."""
@@ -41,15 +45,12 @@ class DeviceRows:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             part = batch.slice(start, _BATCH_ROWS)
             self._writer.write_batch(part)
-            self._keys.append((
-                part.column("source").to_numpy().astype(np.int64),
-                part.column("correlation").fill_null(_NO_PID).to_numpy(),
-                part.column("pid").fill_null(_NO_PID).to_numpy(),
-            ))  # fmt: skip
+            source, correlation, pid = (part.column(name) for name in ("source", "correlation", "pid"))
+            self._keys.append((arrow.ints(source), arrow.ints(correlation, _NO_PID), arrow.ints(pid, _NO_PID)))
 
     def seal(self) -> None:
-        """All rows are there: from now on they are looked up."""
-        if self._writer is None:
+        """Prepare the look-up, when all rows are stored."""
+        if self._writer is None or self._sink is None:
             return
         self._writer.close()
         self._sink.close()
@@ -62,13 +63,13 @@ class DeviceRows:
         self._taken = np.zeros(len(self._source), np.bool_)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._map is not None:
             self._file = None
             self._map.close()
 
     def taken_by(self, source: int, correlation: int, pid: int | None) -> list[int]:
-        """Return the rows that this launch caused and no earlier one has taken; they are taken now."""
+        """Return the rows that this launch caused and no earlier one has taken, and mark them as taken."""
         first, last = self._span(source, correlation)
         found: list[int] = []
         for row in self._order[first:last].tolist():
@@ -96,23 +97,21 @@ class DeviceRows:
                 high = middle
         return low
 
-    def rows(self, wanted: list[int]) -> dict[int, dict[str, Any]]:
+    def rows(self, wanted: list[int]) -> dict[int, Row]:
         """Return rows by their number."""
-        out: dict[int, dict[str, Any]] = {}
-        if not wanted:
+        out: dict[int, Row] = {}
+        if not wanted or self._file is None:
             return out
         numbers = np.unique(np.array(wanted, np.int64))
-        of_batch = np.searchsorted(self._starts, numbers, "right") - 1
-        for batch in np.unique(of_batch).tolist():
-            mine = numbers[of_batch == batch]
-            table = self._file.get_batch(batch).take(pa.array(mine - self._starts[batch]))
-            out.update(zip(mine.tolist(), table.to_pylist(), strict=True))
+        batch_of_row = np.searchsorted(self._starts, numbers, "right") - 1
+        for batch in np.unique(batch_of_row).tolist():
+            in_batch = numbers[batch_of_row == batch]
+            table = arrow.take(self._file.get_batch(batch), in_batch - self._starts[batch])
+            out.update(zip(in_batch.tolist(), table.to_pylist(), strict=True))
         return out
 
-    def orphans(self) -> Iterator[dict[str, Any]]:
-        """Give the rows that no launch has taken, in order of start."""
-        if self._taken is None:
-            return
+    def orphans(self) -> Iterator[Row]:
+        """Yield the rows that no launch has taken, in order of start."""
         left = np.flatnonzero(~self._taken)
         for start in range(0, len(left), _BATCH_ROWS):
             part = left[start : start + _BATCH_ROWS].tolist()

@@ -1,86 +1,98 @@
-"""Rows of EVENTS into the messages of Paddle's trees. Rows come as dicts, `args` as the object it holds."""
+"""Messages of Paddle's trees from rows of EVENTS. Rows are dicts, `args` is the parsed object."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import TypeAlias
 
-from tracekit.messages import MEMORY_TYPES, TREE_TYPES, messages
+from tracekit.messages import MEMORY_TYPES, TREE_TYPES, Message, messages
 from tracekit.schema import Kind
+from tracekit.writers.paddle._devices import Row
 
-Row = Mapping[str, Any]
+Args: TypeAlias = Mapping[str, object]
+"""The object in the args of a row."""
 
-HOST_TYPES: Mapping[str, str] = MappingProxyType({
-    Kind.OPERATOR: "Operator", Kind.DATALOADER: "Dataloader", Kind.STEP: "ProfileStep",
-    Kind.USER_RANGE_NATIVE: "UserDefined", Kind.OPERATOR_INNER: "OperatorInner", Kind.FORWARD: "Forward",
-    Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization", Kind.COMMUNICATION: "Communication",
-    Kind.PYTHON_OP: "PythonOp", Kind.USER_RANGE: "PythonUserDefined", Kind.OVERHEAD: "UserDefined",
+HOST_TYPES: dict[str, str] = {
+    Kind.OPERATOR: "Operator",
+    Kind.DATALOADER: "Dataloader",
+    Kind.STEP: "ProfileStep",
+    Kind.USER_RANGE_NATIVE: "UserDefined",
+    Kind.OPERATOR_INNER: "OperatorInner",
+    Kind.FORWARD: "Forward",
+    Kind.BACKWARD: "Backward",
+    Kind.OPTIMIZER: "Optimization",
+    Kind.COMMUNICATION: "Communication",
+    Kind.PYTHON_OP: "PythonOp",
+    Kind.USER_RANGE: "PythonUserDefined",
+    Kind.OVERHEAD: "UserDefined",
     Kind.OTHER: "UserDefined",
-})  # fmt: skip
-DEVICE_TYPES: Mapping[str, str] = MappingProxyType({
-    Kind.KERNEL: "Kernel", Kind.MEMCPY: "Memcpy", Kind.MEMSET: "Memset",
-})  # fmt: skip
+}
+DEVICE_TYPES: dict[str, str] = {Kind.KERNEL: "Kernel", Kind.MEMCPY: "Memcpy", Kind.MEMSET: "Memset"}
 CALLS = (Kind.RUNTIME, Kind.DRIVER, Kind.SYNC)
-_SHAPE = {
-    "block_x": "block_x", "block_y": "block_y", "block_z": "block_z", "grid_x": "grid_x", "grid_y": "grid_y",
-    "grid_z": "grid_z", "dynamic_smem_bytes": "dynamic_shared_memory", "static_smem_bytes": "static_shared_memory",
+_KERNEL_COLUMNS = {
+    **{name: name for name in ("block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z")},
+    "dynamic_smem_bytes": "dynamic_shared_memory",
+    "static_smem_bytes": "static_shared_memory",
     "registers": "registers_per_thread",
-}  # fmt: skip
-_KERNEL_ARGS = (
-    "local_memory_per_thread", "local_memory_total", "queued", "submitted", "completed", "blocks_per_sm",
-    "warps_per_sm", "occupancy",
-)  # fmt: skip
+}
+_KERNEL_INTEGERS = ("local_memory_per_thread", "local_memory_total", "queued", "submitted", "completed")
+_KERNEL_FLOATS = ("blocks_per_sm", "warps_per_sm", "occupancy")
 _MEMORY_ARGS = ("current_allocated", "current_reserved", "peak_allocated", "peak_reserved")
-DEVICE_ARGS = frozenset({*_KERNEL_ARGS, "copy_kind", "src_kind", "dst_kind", "memory_kind", "value", "type"})
+DEVICE_ARGS = frozenset(
+    {*_KERNEL_INTEGERS, *_KERNEL_FLOATS, "copy_kind", "src_kind", "dst_kind", "memory_kind", "value", "type"}
+)
 MEMORY_ARGS = frozenset({*_MEMORY_ARGS, "addr", "place", "type"})
 SUPPLEMENT_ARGS = frozenset({"input_shapes", "input_dtypes", "callstack", "op_type", "op_id", "supplement_ns"})
 
 
-def unsigned(value: Any) -> int | None:
-    """Return an integer that an unsigned field holds, None for what is none."""
+def unsigned(value: object) -> int | None:
+    """Return an integer that an unsigned field can hold, None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
         return None
     return value
 
 
-def complete(message: Any) -> Any:
-    """Give every field that is not set its zero, since Paddle declares them all required; return the message."""
+def complete(message: Message) -> Message:
+    """Set every missing field to zero, since Paddle declares them all required, and return the message."""
     for field in message.DESCRIPTOR.fields:
         if field.message_type is not None:
             value = getattr(message, field.name)
-            for each in value if field.is_repeated else [value] if message.HasField(field.name) else ():
-                complete(each)
+            for inner in value if field.is_repeated else [value] if message.HasField(field.name) else ():
+                complete(inner)
         elif not field.is_repeated and not message.HasField(field.name):
             setattr(message, field.name, field.default_value)
     return message
 
 
-def _set(message: Any, name: str, value: Any) -> None:
+def _set(message: Message, name: str, value: object) -> None:
     number = unsigned(value)
     if number is not None:
         setattr(message, name, number)
 
 
-def _set_text(message: Any, name: str, value: Any) -> None:
+def _set_text(message: Message, name: str, value: object) -> None:
     if isinstance(value, str):
         setattr(message, name, value.encode("utf-8", "replace"))
 
 
-def host_event(row: Row, start: int, pid: int, tid: int, type_number: int) -> Any:
+def host_event(row: Row, start: int, pid: int, tid: int, type_number: int) -> Message:
     """Return a HostTraceEventProto."""
     return messages("nodetree")["HostTraceEventProto"](
-        name=(row["name"] or "").encode(), type=type_number, start_ns=start, end_ns=start + row["dur_ns"],
-        process_id=pid, thread_id=tid,
-    )  # fmt: skip
+        name=(row["name"] or "").encode(),
+        type=type_number,
+        start_ns=start,
+        end_ns=start + row["dur_ns"],
+        process_id=pid,
+        thread_id=tid,
+    )
 
 
 def host_type(row: Row) -> int:
-    """Return the type number of a range, of those that Paddle can load: 15, which 3.x writes, is not among them."""
+    """Return the type number of a range. It is never 15, which Paddle 3.x writes but cannot load."""
     return TREE_TYPES.index(HOST_TYPES[row["kind"]])
 
 
-def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation: int | None) -> Any:
+def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation: int | None) -> Message:
     """Return a CudaRuntimeTraceEventNodeProto without its device nodes."""
     node = messages("nodetree")["CudaRuntimeTraceEventNodeProto"]()
     event = node.runtime_trace_event
@@ -91,8 +103,8 @@ def call_event(name: str, start: int, dur: int, pid: int, tid: int, correlation:
     return node
 
 
-def add_device(node: Any, row: Row, start: int, args: Mapping[str, Any]) -> None:
-    """Put a kernel, copy or memset under its call."""
+def add_device(node: Message, row: Row, start: int, args: Args) -> None:
+    """Add a kernel, copy or memset to its call."""
     device = node.device_nodes.add()
     event = device.device_event
     event.name = (row["name"] or "").encode()
@@ -104,21 +116,20 @@ def add_device(node: Any, row: Row, start: int, args: Mapping[str, Any]) -> None
     if row["kind"] == Kind.KERNEL:
         info = event.kernel_info
         info.SetInParent()
-        for column, name in _SHAPE.items():
+        for column, name in _KERNEL_COLUMNS.items():
             _set(info, name, row[column])
-        for name in _KERNEL_ARGS:
+        for name in _KERNEL_INTEGERS:
+            _set(info, name, args.get(name))
+        for name in _KERNEL_FLOATS:
             value = args.get(name)
-            if name in _KERNEL_ARGS[-3:]:
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    setattr(info, name, value)
-            else:
-                _set(info, name, value)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                setattr(info, name, value)
     elif row["kind"] == Kind.MEMCPY:
         info = event.memcpy_info
         info.SetInParent()
         _set(info, "num_bytes", row["bytes"])
-        own = args.get("copy_kind")
-        _set_text(info, "copy_kind", own or (f"MEMCPY_{row['copy_kind']}" if row["copy_kind"] else None))
+        copy_kind = args.get("copy_kind") or (f"MEMCPY_{row['copy_kind']}" if row["copy_kind"] else None)
+        _set_text(info, "copy_kind", copy_kind)
         _set_text(info, "src_kind", args.get("src_kind"))
         _set_text(info, "dst_kind", args.get("dst_kind"))
     else:
@@ -130,8 +141,8 @@ def add_device(node: Any, row: Row, start: int, args: Mapping[str, Any]) -> None
     complete(device)
 
 
-def memory_event(row: Row, start: int, pid: int, tid: int, args: Mapping[str, Any]) -> Any:
-    """Return a MemTraceEventNodeProto: the type by the row's name, else by the sign of its bytes."""
+def memory_event(row: Row, start: int, pid: int, tid: int, args: Args) -> Message:
+    """Return a MemTraceEventNodeProto. Its type follows from the row's name, else from the sign of its bytes."""
     node = messages("nodetree")["MemTraceEventNodeProto"]()
     event = node.mem_event
     size = row["bytes"] or 0
@@ -148,15 +159,15 @@ def memory_event(row: Row, start: int, pid: int, tid: int, args: Mapping[str, An
     return complete(node)
 
 
-def supplements(args: Mapping[str, Any], start: int, pid: int, tid: int) -> list[Any]:
-    """Return OperatorSupplementEventNodeProto messages of a range, from what Paddle's readers put in args."""
-    more = args.get("supplements")
+def supplements(args: Args, start: int, pid: int, tid: int) -> list[Message]:
+    """Return OperatorSupplementEventNodeProto messages of a range, from the args that Paddle's readers write."""
     found = [args] if isinstance(args.get("input_shapes"), dict) else []
-    found += [each for each in more if isinstance(each, dict)] if isinstance(more, list) else []
-    return [_supplement(each, start, pid, tid) for each in found]
+    more = args.get("supplements")
+    found += [item for item in more if isinstance(item, dict)] if isinstance(more, list) else []
+    return [_supplement(item, start, pid, tid) for item in found]
 
 
-def _supplement(args: Mapping[str, Any], start: int, pid: int, tid: int) -> Any:
+def _supplement(args: Args, start: int, pid: int, tid: int) -> Message:
     node = messages("nodetree")["OperatorSupplementEventNodeProto"]()
     event = node.op_supplement_event
     event.process_id, event.thread_id = pid, tid

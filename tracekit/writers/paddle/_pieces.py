@@ -1,6 +1,6 @@
-"""Long messages in pieces: what is not known to be complete waits in a temporary file, not in memory.
+"""Long messages in pieces: incomplete messages wait in a temporary file, not in memory.
 
-A length stands before each protobuf message, so an outer message can be written only when its last inner one is known.
+Each protobuf message begins with its length, so an outer message can be written only when its last inner one is known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _COPY_BYTES = 1 << 20
 
 
 class Pieces:
-    """Bytes in order; those beyond 64 KiB lie in `spool`, which several share."""
+    """Bytes in order. Bytes beyond 64 KiB are in `spool`, a file that several objects share."""
 
     __slots__ = ("_held", "_held_bytes", "_places", "_spool", "size")
 
@@ -42,7 +42,7 @@ class Pieces:
         self.append(inner)
 
     def append(self, inner: Pieces) -> None:
-        """Append the bytes of others, which lie in the same spool; `inner` is not used any more."""
+        """Append the bytes of another object with the same spool; `inner` must not be used any more."""
         if inner._places:
             self._store()
             self._places += inner._places

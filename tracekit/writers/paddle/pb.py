@@ -4,20 +4,20 @@
       thread_trees { thread_id: 3714  host_nodes { id: 0 parentid: -1 host_trace_event { name: "root node" ... } }
                      host_nodes { id: 2 parentid: 1 host_trace_event { ... } runtime_nodes { ... device_nodes } } } }
 
-Each thread becomes a tree: a range lies below the innermost range that holds it wholly, a call of the CUDA API or an
-allocation within the innermost range around it, and device work below the call with its correlation id, of the same
-source and process. A range that overlaps another without lying within it keeps its times; it hangs where it fits.
+Each thread becomes a tree. The parent of a range, a call of the CUDA API or an allocation is the innermost range that
+contains it. The parent of device work is the call with its correlation id, of the same source and process. A range that
+overlaps another in part keeps its times; its parent is an outer range that contains it.
 
-Device work without a launch hangs on an empty call named "(launch not in the trace)" under thread 0, since Paddle shows
-no other; our reader knows the name and leaves it away again. Calls of which no thread is known stand there too. Kinds
-that Paddle does not have: `sync` becomes a call, `overhead` and `other` UserDefined; type 15, which Paddle 3 writes and
-cannot load, becomes OperatorInner. Paddle declares every field required: what is not known is 0 or empty. Counters,
-marks, arrows, ranges without duration and device-side synchronization are left out by name. Threads of several
-processes with the same id get new ids, since Paddle's tree is of one process. Names are the readable ones.
+Device work without a launch is put under an empty call named "(launch not in the trace)" in thread 0, since Paddle
+shows only work with a call; our reader skips that call again. Calls without a known thread are in thread 0 too. Kinds
+that Paddle lacks: `sync` becomes a call, `overhead` and `other` become UserDefined; type 15, which Paddle 3 writes and
+cannot load, becomes OperatorInner. Paddle declares every field required: unknown values are 0 or empty. Counters,
+marks, arrows, ranges without duration and device-side synchronization are counted and not written. Threads of several
+processes with the same id get new ids, since Paddle's tree has one process. Names are the readable ones.
 
-Times are Unix ns, of the trace's own zero where it does not know the clock. Written in two passes over a temporary
-file: memory holds the open ranges and some 40 bytes for each row of a device.
-Source of the layout: the files of paddlepaddle 2.6.2 and 3.3.1, deserialization_reader.cc; 2.6.2 loads what is written.
+Times are ns since the Unix epoch, or since the zero of a trace without that clock. The file is written in two passes
+over a temporary file: memory holds the open ranges and about 40 bytes for each row of a device.
+Source of the layout: the files of paddlepaddle 2.6.2 and 3.3.1, deserialization_reader.cc; 2.6.2 loads our files.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tracekit import schema
+from tracekit import arrow, schema
+from tracekit.arrow import Column, pc
 from tracekit.errors import OutputError
-from tracekit.messages import STAND_IN, delimited, messages, varint
+from tracekit.messages import STAND_IN, Message, delimited, messages, varint
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
-from tracekit.writers.paddle._devices import DeviceRows
+from tracekit.writers.paddle._devices import DeviceRows, Row
 from tracekit.writers.paddle._messages import (
     CALLS,
     DEVICE_ARGS,
     MEMORY_ARGS,
     SUPPLEMENT_ARGS,
+    Args,
     add_device,
     call_event,
     complete,
@@ -56,33 +57,38 @@ from tracekit.writers.paddle._messages import (
 from tracekit.writers.paddle._pieces import Pieces
 from tracekit.writers.paddle._trees import CALL, MEMORY, Tree
 
-_COLUMNS = (
-    "ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "device", "context", "stream", "correlation", "bytes",
-    "copy_kind", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "static_smem_bytes",
-    "dynamic_smem_bytes", "args",
-)  # fmt: skip
-_PLAIN = pa.schema(
-    [pa.field(n, pa.string() if pa.types.is_dictionary(schema.EVENTS.field(n).type) else schema.EVENTS.field(n).type)
-     for n in _COLUMNS]
-)  # fmt: skip
+_COLUMN_NAMES = """
+    ts_ns dur_ns name kind source pid tid device context stream correlation bytes copy_kind grid_x grid_y grid_z block_x
+    block_y block_z registers static_smem_bytes dynamic_smem_bytes args
+"""
+_COLUMNS = tuple(_COLUMN_NAMES.split())
+
+
+def _plain_field(field: pa.Field[pa.DataType]) -> pa.Field[pa.DataType]:
+    return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
+
+
+_PLAIN = pa.schema([_plain_field(schema.EVENTS.field(name)) for name in _COLUMNS])
+"""The columns in use, with plain texts instead of dictionaries."""
 _NO_PLACE = ("rank", "value")
 _CHUNK_ROWS = 1 << 13
 _NAME_BYTES = 255
-"""Paddle copies a device's name into 256 bytes without looking at its length."""
+"""Paddle copies the name of a device into 256 bytes without checking its length."""
 
-Key = tuple[int, int | None, int]
+ThreadKey: TypeAlias = tuple[int, int | None, int]
+"""(source, pid, tid)."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What both passes keep."""
+    """The state of both passes: the trees, and counts for the notes."""
 
     written: Written
     origin: int
     run: Run
     spool: BinaryIO
     devices: DeviceRows
-    trees: dict[Key, Tree] = field(default_factory=dict)
+    trees: dict[ThreadKey, Tree] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     renamed: int = 0
@@ -114,7 +120,7 @@ def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
                 state = _State(written, 0, stream.run, spool, devices)
                 with pa.OSFile(str(rows), "wb") as sink, pa.ipc.new_stream(sink, _PLAIN) as store:
                     for batch in stream.batches:
-                        if kept := _sorted_out(batch, state):
+                        if kept := _host_part(batch, state):
                             store.write_batch(kept)
                 state.origin = stream.run.origin_ns or 0
                 devices.seal()
@@ -128,12 +134,12 @@ def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
             raise OutputError(f"{folder}: {err.strerror or err}", hint="TMPDIR names another folder") from err
         finally:
             devices.close()
-    _tell(state)
+    _add_notes(state)
     return written
 
 
-def _sorted_out(batch: pa.RecordBatch, state: _State) -> pa.RecordBatch | None:
-    """Return the rows of the host, device work put aside; rows that a tree cannot hold are counted by reason."""
+def _host_part(batch: pa.RecordBatch, state: _State) -> pa.RecordBatch | None:
+    """Return the host rows, store device work, and count the rows that a tree cannot hold by reason."""
     written = state.written
     if schema.is_totals(batch):
         written.leave_out("totals have no place in a tree", batch.num_rows)
@@ -141,50 +147,50 @@ def _sorted_out(batch: pa.RecordBatch, state: _State) -> pa.RecordBatch | None:
     for name in _NO_PLACE:
         if batch.column(name).null_count < batch.num_rows:
             state.lost.add(name)
-    in_step = pc.and_(batch.column("step").is_valid(), pc.not_equal(pc.cast(batch.column("kind"), pa.string()), "step"))
-    if pc.any(in_step).as_py():
+    arrays = [pc.cast(batch.column(field.name), field.type) for field in _PLAIN]
+    plain = pa.RecordBatch.from_arrays(arrays, schema=_PLAIN)
+    kind: Column = plain.column("kind")
+    dur: Column = plain.column("dur_ns")
+    in_step = pc.and_(arrow.array(arrow.valid(batch.column("step"))), pc.not_equal(kind, "step"))
+    if arrow.count(in_step):
         state.lost.add("step")
-    plain = pa.RecordBatch.from_arrays(
-        [pc.cast(batch.column(n), _PLAIN.field(n).type) for n in _COLUMNS], schema=_PLAIN
-    )
-    kind, dur = plain.column("kind"), plain.column("dur_ns")
-    keep = pa.array([True] * plain.num_rows)
-    for left in (Kind.COUNTER, Kind.MARK, Kind.FLOW):
-        keep = _count(written, keep, pc.not_equal(kind, str(left)), f"kind {left}")
+    keep = arrow.array([True] * plain.num_rows)
+    for unsupported in (Kind.COUNTER, Kind.MARK, Kind.FLOW):
+        keep = _count(written, keep, pc.not_equal(kind, str(unsupported)), f"kind {unsupported}")
     memory = pc.equal(kind, str(Kind.MEMORY))
-    timed = pc.or_(memory, dur.is_valid())
-    keep = _count(written, keep, timed, "no duration")
+    has_dur = pc.or_(memory, arrow.array(arrow.valid(dur)))
+    keep = _count(written, keep, has_dur, "no duration")
     keep = _count(written, keep, pc.or_(memory, pc.greater_equal(pc.fill_null(dur, 0), 0)), "negative duration")
-    device = pc.is_in(kind, value_set=pa.array([str(k) for k in DEVICE_WORK]))
-    call = pc.is_in(kind, value_set=pa.array([str(k) for k in CALLS[:2]]))
-    has_lane = pc.or_(pc.or_(device, call), plain.column("tid").is_valid())
-    keep = _count(written, keep, has_lane, "no thread: it overlaps others, or its thread is not known")
+    device = pc.is_in(kind, value_set=arrow.array([str(k) for k in DEVICE_WORK]))
+    call = pc.is_in(kind, value_set=arrow.array([str(k) for k in CALLS[:2]]))
+    has_thread = pc.or_(pc.or_(device, call), arrow.array(arrow.valid(plain.column("tid"))))
+    keep = _count(written, keep, has_thread, "no thread: it overlaps others, or its thread is not known")
     origin = state.run.origin_ns or 0
     keep = _count(written, keep, pc.greater_equal(plain.column("ts_ns"), -origin), "starts before the clock's zero")
-    aside = plain.filter(pc.and_(keep, device))
-    if aside.num_rows:
-        state.devices.put(aside)
+    device_rows = plain.filter(pc.and_(keep, device))
+    if device_rows.num_rows:
+        state.devices.put(device_rows)
     return plain.filter(pc.and_(keep, pc.invert(device)))
 
 
-def _count(written: Written, keep: pa.Array, good: pa.Array, reason: str) -> pa.Array:
-    written.leave_out(reason, pc.sum(pc.and_(keep, pc.invert(good))).as_py() or 0)
+def _count(written: Written, keep: Column, good: Column, reason: str) -> Column:
+    written.leave_out(reason, arrow.count(pc.and_(keep, pc.invert(good))))
     return pc.and_(keep, good)
 
 
-def _stored(path: Path) -> Iterator[list[dict[str, Any]]]:
+def _stored(path: Path) -> Iterator[list[Row]]:
     with pa.OSFile(str(path), "rb") as file:
         for batch in pa.ipc.open_stream(file):
             for start in range(0, batch.num_rows, _CHUNK_ROWS):
                 yield batch.slice(start, _CHUNK_ROWS).to_pylist()
 
 
-def _object(args: str | None) -> dict[str, Any]:
-    found = orjson.loads(args) if args is not None else None
+def _object(args: str | None) -> Args:
+    found: object = orjson.loads(args) if args is not None else None
     return found if isinstance(found, dict) else {}
 
 
-def _host_rows(chunk: list[dict[str, Any]], state: _State) -> None:
+def _host_rows(chunk: list[Row], state: _State) -> None:
     work: dict[int, list[int]] = {}
     for at, row in enumerate(chunk):
         if row["kind"] in CALLS and row["correlation"] is not None:
@@ -195,45 +201,45 @@ def _host_rows(chunk: list[dict[str, Any]], state: _State) -> None:
     state.written.events += len(chunk)
 
 
-def _host_row(row: dict[str, Any], work: list[dict[str, Any]], state: _State) -> None:
+def _host_row(row: Row, work: list[Row], state: _State) -> None:
     start = row["ts_ns"] + state.origin
     if row["tid"] is None:
         state.threadless += 1
     tree = state.tree(row["source"], row["pid"], row["tid"] or 0)
     pid, args = unsigned(row["pid"]) or 0, _object(row["args"])
     if row["kind"] == Kind.MEMORY:
-        _lose(state, args, MEMORY_ARGS)
+        _note_lost(state, args, MEMORY_ARGS)
         tree.add_inner(start, start, MEMORY, memory_event(row, start, pid, tree.thread, args))
     elif row["kind"] in CALLS:
-        _lose(state, args, {"callback_id"})
+        _note_lost(state, args, {"callback_id"})
         node = call_event(row["name"] or "", start, row["dur_ns"], pid, tree.thread, row["correlation"])
         if (number := unsigned(args.get("callback_id"))) is not None:
             node.runtime_trace_event.callback_id = number
-        for each in work:
-            _add_device(node, each, state)
+        for device_row in work:
+            _add_device(node, device_row, state)
         tree.add_inner(start, start + row["dur_ns"], CALL, node)
     else:
-        _lose(state, args, SUPPLEMENT_ARGS | {"type", "supplements"})
+        _note_lost(state, args, SUPPLEMENT_ARGS | {"type", "supplements"})
         if row["kind"] in (Kind.OVERHEAD, Kind.OTHER) or "type" in args:
             state.recast += 1
         event = host_event(row, start, pid, tree.thread, host_type(row))
         tree.add_range(start, start + row["dur_ns"], event, supplements(args, start, pid, tree.thread))
 
 
-def _add_device(node: Any, row: dict[str, Any], state: _State) -> None:
+def _add_device(node: Message, row: Row, state: _State) -> None:
     args = _object(row["args"])
-    _lose(state, args, DEVICE_ARGS)
+    _note_lost(state, args, DEVICE_ARGS)
     add_device(node, row, row["ts_ns"] + state.origin, args)
     state.written.events += 1
 
 
-def _lose(state: _State, args: dict[str, Any], known: set[str] | frozenset[str]) -> None:
+def _note_lost(state: _State, args: Args, known: set[str] | frozenset[str]) -> None:
     if args.keys() - known:
         state.lost.add("args")
 
 
 def _orphans(state: _State) -> None:
-    """Hang device work that no call launched on empty calls of thread 0."""
+    """Add device work without a launch to empty calls of thread 0."""
     for row in state.devices.orphans():
         start = row["ts_ns"] + state.origin
         tree = state.tree(row["source"], None, 0)
@@ -244,7 +250,7 @@ def _orphans(state: _State) -> None:
 
 
 def _assemble(out: BinaryIO, state: _State) -> None:
-    facts = next((s.facts for s in state.run.sources if s.format == "paddle-pb"), {})
+    facts: Args = next((s.facts for s in state.run.sources if s.format == "paddle-pb"), {})
     whole = Pieces(state.spool)
     whole.message(1, b"1.0.2")
     whole.add(varint(2 << 3) + varint(unsigned(facts.get("span_indx")) or 0))
@@ -253,9 +259,9 @@ def _assemble(out: BinaryIO, state: _State) -> None:
     info = facts.get("extra_info")
     pairs = {str(k): str(v) for k, v in info.items()} if isinstance(info, dict) else {}
     for (source, pid, tid), name in state.run.threads.items():
-        tree_of = state.trees.get((source, pid, tid))
-        if tree_of is not None:
-            pairs[str(tree_of.thread)] = name
+        named = state.trees.get((source, pid, tid))
+        if named is not None:
+            pairs[str(named.thread)] = name
     classes = messages("nodetree")
     for key, value in pairs.items():
         message = classes["ExtraInfoMap"](key=key.encode("utf-8", "replace"), value=value.encode("utf-8", "replace"))
@@ -265,24 +271,24 @@ def _assemble(out: BinaryIO, state: _State) -> None:
         out.write(delimited(5, device.SerializeToString()))
 
 
-def _device_properties(run: Run, facts: dict[str, Any]) -> Iterator[Any]:
+def _device_properties(run: Run, facts: Args) -> Iterator[Message]:
     kind = messages("nodetree")["DevicePropertyProto"]
     known = {f.name for f in kind.DESCRIPTOR.fields}
     listed = facts.get("device_properties")
-    have: set[int] = set()
+    seen: set[int] = set()
     for values in listed if isinstance(listed, list) else ():
         number = unsigned(values.get("id")) if isinstance(values, dict) else None
         if number is None:
             continue
-        have.add(number)
+        seen.add(number)
         device = kind(name=_device_name(str(values.get("name", ""))))
         for key, value in values.items():
             if key in known and key != "name" and unsigned(value) is not None:
                 setattr(device, key, value)
         yield complete(device)
     for (_, ordinal), name in run.devices.items():
-        if unsigned(ordinal) is not None and ordinal not in have:
-            have.add(ordinal)
+        if unsigned(ordinal) is not None and ordinal not in seen:
+            seen.add(ordinal)
             yield complete(kind(id=ordinal, name=_device_name(name)))
 
 
@@ -290,23 +296,23 @@ def _device_name(name: str) -> bytes:
     return name.encode("utf-8", "replace")[:_NAME_BYTES].decode("utf-8", "ignore").encode()
 
 
-def _tell(state: _State) -> None:
+def _add_notes(state: _State) -> None:
     notes = state.written.notes
     if state.run.origin_ns is None and state.written.events:
-        notes.append("the trace does not know the wall clock: times count from its own zero")
+        notes.append("the trace has no wall clock: times count from the zero of the trace")
     if state.orphans:
         notes.append(
-            f"{state.orphans:,} rows of device work have no launch in the trace: each got an empty call in thread 0"
+            f"{state.orphans:,} kernels and copies have no launch in the trace: each is under an empty call in thread 0"
         )
     if state.threadless:
-        notes.append(f"{state.threadless:,} calls of which no thread is known stand under thread 0")
+        notes.append(f"{state.threadless:,} calls without a known thread are in thread 0")
     if state.recast:
         notes.append(f"{state.recast:,} ranges of types that Paddle cannot load became UserDefined or OperatorInner")
     crossing = sum(tree.crossing for tree in state.trees.values())
     if crossing:
-        notes.append(f"{crossing:,} ranges overlap another of their thread without lying within it")
+        notes.append(f"{crossing:,} ranges overlap another range of their thread in part: they are not nested in it")
     if state.renamed:
-        notes.append(f"{state.renamed:,} threads have the id of another process's: they got new ones")
+        notes.append(f"{state.renamed:,} threads have the same id as a thread of another process: they got new ones")
     if state.lost:
         notes.append(f"a tree has no place for: {', '.join(sorted(state.lost))}")
 
