@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -14,8 +14,10 @@ from tracekit import arrow, schema
 from tracekit.arrow import Chunked, Column, DictColumn
 from tracekit.trace import Run
 
-Values: TypeAlias = "Column | Chunked | npt.NDArray[np.generic] | str | int | float | None"
-"""pyarrow array, numpy array, one value for all rows (str, int, float), or None for nulls."""
+Values: TypeAlias = (
+    "Column | Chunked | npt.NDArray[np.generic] | Sequence[str | int | float | None] | str | int | float | None"
+)
+"""pyarrow array, numpy array, list, one value for all rows (str, int, float), or None for nulls."""
 
 BATCH_ROWS = 1 << 16
 INT64_MAX = (1 << 63) - 1
@@ -46,6 +48,8 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
         return nulls(kind, count)
     if isinstance(values, (str, int, float)):
         return constant(values, kind, count)
+    if isinstance(values, (list, tuple)):
+        values = arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind)
     if isinstance(values, np.ndarray):
         return arrow.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
     column: Column = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
@@ -63,7 +67,7 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
 def event_batch(count: int, columns: Mapping[str, Values]) -> pa.RecordBatch:
     """Return a batch of schema.EVENTS with `count` rows.
 
-    columns: array, numpy array, one value for all rows, or None for nulls; a column that is not named is null.
+    columns: array, numpy array, list, one value for all rows, or None for nulls; a column that is not named is null.
     """
     return _batch(schema.EVENTS, count, columns)
 

@@ -1,0 +1,1 @@
+"""A reader, a view and a writer for tracekit, to copy from."""

@@ -1,0 +1,62 @@
+"""toy-log: the log of an invented profiler, one kernel a line.
+
+    #toy 1
+    10 5 gemm
+    20 7 copy to host
+
+A record is a line: start, duration, name. Times are microseconds unless the option `unit` says `ns`. Source: invented.
+Not supported: anything but kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tracekit.options import OptionSpec
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.builder import event_batch
+from tracekit.readers.source import Source
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+UNIT = OptionSpec("unit", str, "us", "The unit of the times in a toy log.", choices=("us", "ns"))
+
+
+def sniff(head: Head) -> Confidence:
+    """Return YES for a toy log: its first line says so, whatever the file is called."""
+    return Confidence.YES if head.data.startswith(b"#toy 1") else Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the kernels, block by block: memory does not grow with the file."""
+    run = Run(sources=[SourceFacts(source.name, "toy-log", facts={"tool": "Toy 1"})])
+    return Opened(run, _batches(source, options, ledger), ordered=True, ledgers=(ledger,))
+
+
+def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    factor = 1000 if options.value(UNIT) == "us" else 1
+    for block in source.line_blocks(ledger):
+        lines, starts, durations, names = [], [], [], []
+        for number, line in enumerate(block.data.decode("utf-8", "replace").splitlines(), block.line):
+            ledger.read += 1
+            if line.startswith("#") or not line.strip():
+                ledger.ignore("comment")
+                continue
+            parts = line.split(maxsplit=2)
+            if len(parts) < 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+                ledger.drop("no-times", where=f"line {number}", text="lines without start, duration and name")
+                continue
+            lines.append(number)
+            starts.append(int(parts[0]) * factor)
+            durations.append(int(parts[1]) * factor)
+            names.append(parts[2])
+            ledger.kept += 1
+        if names:
+            columns = {"event_id": lines, "ts_ns": starts, "dur_ns": durations, "name": names}
+            same = {"source": options.source, "kind": Kind.KERNEL, "device": 0, "stream": 0}
+            yield event_batch(len(names), {**columns, **same})
+
+
+READER = Reader("toy-log", "Log of the Toy profiler", (".toy",), sniff, read, options=(UNIT,))

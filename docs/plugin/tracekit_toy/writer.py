@@ -1,0 +1,28 @@
+"""toy-csv: name, start and duration of each event, one a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracekit.schema import is_totals
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+
+
+def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    """Write the events; rows without a duration have an empty last cell."""
+    written = Written(target)
+    with new_file(target, force=options.force) as file:
+        file.write(b"name,ts_ns,dur_ns\n")
+        for batch in stream.batches:
+            if is_totals(batch):
+                written.leave_out("totals", batch.num_rows)
+                continue
+            rows = (batch.column(name).to_pylist() for name in ("name", "ts_ns", "dur_ns"))
+            for name, start, duration in zip(*rows, strict=True):
+                quoted = (name or "").replace('"', '""')
+                file.write(f'"{quoted}",{start},{"" if duration is None else duration}\n'.encode())
+            written.events += batch.num_rows
+    return written
+
+
+WRITER = Writer("toy-csv", "CSV of three columns", (".toycsv",), write)
