@@ -1,4 +1,4 @@
-"""Numbers and texts of many cells at once are what Python makes of each cell alone."""
+"""Numbers and texts of many cells read at once equal those that Python reads one by one."""
 
 from __future__ import annotations
 

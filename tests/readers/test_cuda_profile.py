@@ -1,4 +1,4 @@
-"""Logs of the CUDA command line profiler: real files, our samples, and what can be wrong with a log."""
+"""Logs of the CUDA command line profiler: real files, our samples, and damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports of Nsight Systems: real files, tables against SQL's own sums, NVTX, graphs, processes, what is missing."""
+"""Exports of Nsight Systems: real files, tables against SQL's own sums, NVTX, graphs, processes, missing parts."""
 
 from __future__ import annotations
 

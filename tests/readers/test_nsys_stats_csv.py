@@ -1,4 +1,4 @@
-"""Reports of nsys stats: quoted output of several versions, our samples, exact numbers, and what can be wrong."""
+"""Reports of nsys stats: quoted output of several versions, our samples, exact numbers, and damage."""
 
 from __future__ import annotations
 

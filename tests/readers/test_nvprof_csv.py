@@ -1,4 +1,4 @@
-"""nvprof's CSV: every real file and sample gives its known figures; oddities cost what they must and nothing else."""
+"""nvprof's CSV: the known figures of every real file and sample; an oddity costs its own row at most."""
 
 from __future__ import annotations
 

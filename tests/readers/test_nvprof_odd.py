@@ -1,4 +1,4 @@
-"""nvprof's output as mixed logs, spreadsheets and odd programs leave it: no wrong number, no row lost unsaid."""
+"""nvprof's output after mixed logs, spreadsheets and odd programs: no wrong number, each dropped row is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nvprof's tables as people keep them: in comments, behind time stamps, with gaps lost; what nvprof itself warns of."""
+"""nvprof's tables as people keep them: in comments, behind time stamps, without gaps; warnings of nvprof itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nvprof's databases: a real file's figures, every table against SQL's own sums, markers, and what can be missing."""
+"""nvprof's databases: a real file's figures, every table against SQL's own sums, markers, and missing parts."""
 
 from __future__ import annotations
 

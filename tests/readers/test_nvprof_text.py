@@ -1,4 +1,4 @@
-"""nvprof's text tables: the exact value of what is printed, whatever stands between and around the tables."""
+"""nvprof's text tables: the exact value of what is printed, with any text between and around the tables."""
 
 from __future__ import annotations
 

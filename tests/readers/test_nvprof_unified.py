@@ -1,4 +1,4 @@
-"""Unified memory as nvprof --csv really prints it: sizes in bytes by the row of units, totals without count or unit."""
+"""Unified memory as nvprof --csv prints it: sizes in bytes by the row of units, totals without count or unit."""
 
 from __future__ import annotations
 

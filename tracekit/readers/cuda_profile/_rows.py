@@ -63,8 +63,8 @@ def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
     """Return the keys of one line, "" for other text."""
     names = []
     for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
-        found = _KEY.match(text.padded, key, right)
-        names.append(found[1].decode("ascii") if found else "")
+        match = _KEY.match(text.padded, key, right)
+        names.append(match[1].decode("ascii") if match else "")
     return names if len(set(names)) == len(names) else [""]
 
 

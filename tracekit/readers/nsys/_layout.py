@@ -1,7 +1,7 @@
 """Lines of the text that `nsys stats` prints: titles and messages, rules of dashes, cells under them.
 
-What a program printed, a log's prefix ("[1,0]<stdout>:", "# ", "> ") or an indent may stand before a line; prefixes of
-one table are equally long, so that cells stay under their dashes.
+A line may follow output of a program, the prefix of a log ("[1,0]<stdout>:", "# ", "> ") or an indent. The prefixes of
+one table have the same length, so cells stay under their dashes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _TITLES = {
 _UNITS = {"nanoseconds": "ns", "bytes": "B"}
 
 CELLS = 200
-"""A line of more cells is no row of a report."""
+"""A line with more cells is not a row of a report."""
 Places = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A line above a table, of versions before names of reports were printed: the name, and the unit ("": none)."""
+    """A title above a table, in versions that print no names of reports: name of the report, and unit ("": none)."""
 
     report: str = ""
     unit: str = ""
 
 
 def title(line: str) -> Title | None:
-    """Return the title that a line is, None when it is none.
+    """Return the title in a line, None for another line.
 
     >>> title("CUDA Memory Operation Statistics (by size in KiB):")
     Title(report='gpumemsizesum', unit='KiB')
@@ -70,7 +70,7 @@ def title(line: str) -> Title | None:
 
 
 def places(line: str) -> Places | None:
-    """Return where the columns of a table stand, by the dashes of a rule; None when the line is none."""
+    """Return start and end of each column by the dashes of a rule, None for another line."""
     match = _RULE.match(line)
     if match is None:
         return None
@@ -84,9 +84,9 @@ def cut(line: str, columns: Places) -> list[str]:
 
 
 def boxed(line: str, count: int = 0) -> list[str] | None:
-    """Return the cells of a line of a table with bars (--format table, Markdown); None when it is none.
+    """Return the cells of a line in a table with bars (--format table, Markdown), None for another line.
 
-    [] is a rule. count: how many cells a row has; bars in a name, the last, are parts of it.
+    [] is a rule. count: number of cells in a row; bars in the last cell, the name, belong to it.
 
     >>> boxed("|     76.9 |     3 | operator|(int)  |", 3)
     ['76.9', '3', 'operator|(int)']
@@ -101,10 +101,10 @@ def boxed(line: str, count: int = 0) -> list[str] | None:
 
 
 def row(line: str, columns: Places, *, texts: int) -> list[str]:
-    """Return the cells of a row; those of a row that is moved against the dashes by its blanks.
+    """Return the cells of a row. Blanks divide the cells of a row that is shifted against the dashes.
 
-    texts: how many columns have texts, which may have blanks. With one, the last, the numbers before it are told apart
-    by blanks; with more, a moved row has the wrong count of cells (one), and so cannot be read.
+    texts: number of columns with text, which may have blanks. If only the last column has text, blanks divide the
+    numbers before it. With more such columns a shifted row becomes one cell, so it cannot be read.
     """
     gaps = [line[end:start] for (_, end), (start, _) in itertools.pairwise(columns)]
     if not any(gap.strip() for gap in gaps):
@@ -113,7 +113,7 @@ def row(line: str, columns: Places, *, texts: int) -> list[str]:
 
 
 def split(line: str, between: str = ",", count: int = 0) -> list[str]:
-    """Return the cells of a line; between: a comma, a tab or a bar. count: as in `boxed`."""
+    """Return the cells of a line. between: a comma, a tab or a bar. count: as in `boxed`."""
     if between == "|":
         return boxed(line, count) or [line]
     if line.count(between) > CELLS:

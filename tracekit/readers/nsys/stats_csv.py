@@ -4,20 +4,21 @@
     Start (ns),Duration (ns),CorrId,GrdX,...,Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name
     1540178479,1632,171,,,,,,,,,,0.000,0.002,Device,Pinned,NVIDIA GeForce RTX 3080 (0),1,7,[CUDA memcpy Device-to-Host]
 
-A record is a line; `event_id` is its number. Traces (cuda_gpu_trace, cuda_api_trace, nvtx_pushpop_trace and all others
-with Start, Duration and Name) give EVENTS, sums (cuda_gpu_kern_sum, cuda_api_sum, nvtx_sum, cuda_gpu_mem_time_sum ...)
-TOTALS; cuda_gpu_mem_size_sum gives TOTALS with `bytes` and value_min, value_max, value_avg in bytes. `section` is the
-report's name, from the line before the table where there is one, else what its columns say. Columns go by the header's
-names and units, of all versions; in 2019 and 2020 the unit stands in the title ("CUDA API Statistics (nanoseconds)").
+A record is a line, and `event_id` is its number. Traces (cuda_gpu_trace, cuda_api_trace, nvtx_pushpop_trace and all
+others with Start, Duration and Name) become EVENTS. Sums (cuda_gpu_kern_sum, cuda_api_sum, nvtx_sum,
+cuda_gpu_mem_time_sum ...) become TOTALS; those of cuda_gpu_mem_size_sum have `bytes`, and value_min, value_max and
+value_avg in bytes. `section` is the name of the report, from the line before the table, else by its columns. The header
+names columns and units, in all versions. In 2019 and 2020 the unit is in the title ("CUDA API Statistics
+(nanoseconds)").
 
-What the console prints is read as it is pasted or logged: with other output around the tables, with an indent or a
-prefix before each line. A row that is moved against the dashes is read by its blanks, or not at all. Names with line
-ends in them, in quotes, are one row (the further lines count as merged).
+Console output is read as it is pasted or logged: with other output around the tables, with an indent or a prefix before
+each line. A row that is shifted against the dashes is divided at its blanks, or not read. A name in quotes may have
+line ends: it is one row, and its further lines count as merged.
 
-Starts count from the session's start, whose wall clock is not printed: `Run.origin_ns` is None. Device rows name no
-process. Sizes in KB or MB are rounded in print: a note says so. Columns without a place in the schema stand in `args`
-as printed, under the header's words. nvtx_gpu_proj_trace gives its ranges at their projected times, nvtx_gpu_proj_sum
-their projected total, cuda_kern_exec_trace its kernels (their calls stand in `args`).
+Times are ns from the start of the session, whose wall clock time is not printed: `Run.origin_ns` is None. Device rows
+name no process. Sizes in KB or MB are rounded in print: a note says so. `args` has the columns without a place in the
+schema, as printed, under the names of the header. nvtx_gpu_proj_trace has ranges at their projected times,
+nvtx_gpu_proj_sum their projected total, cuda_kern_exec_trace kernels (with their calls in `args`).
 
 Tables with bars (--format table, Markdown) and with tabs (--format tsv) are read too.
 
@@ -52,7 +53,7 @@ _ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a header of such a table, or to the line that names a report."""
+    """Return YES for a header of such a table, or for the line that names a report."""
     if not head.text:
         return Confidence.NO
     if head.data.lstrip()[:1] in (b"{", b"["):
@@ -68,8 +69,8 @@ def sniff(head: Head) -> Confidence:
             return Confidence.YES
         if unread(line) or ((b"Processing [" in raw or b"Executing '" in raw) and REPORT.match(line)):
             named = True
-        if b"Statistics" in raw and (found := title(line)) is not None:
-            unit = found.unit
+        if b"Statistics" in raw and (heading := title(line)) is not None:
+            unit = heading.unit
         before = line if line.strip() else before
     return Confidence.YES if named else Confidence.NO
 
@@ -91,7 +92,7 @@ class _State:
     unread: bool = False
     parted: bool = False
     closed: tuple[Header, Places | None, str, int] | None = None
-    """The table before, which other output behind a blank line has ended."""
+    """The table before, ended by other output after a blank line."""
     traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
 
@@ -128,7 +129,7 @@ def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
         last = at == len(lines) - 1
         line = line.rstrip("\r\0")
         above_rule = not last and "--" in lines[at + 1] and places(lines[at + 1].rstrip("\r\0")) is not None
-        # A rule may end a table, too: then a row stands above it.
+        # A rule may also end a table: then a row is above it.
         if above_rule and line.strip() and not _is_row_above_rule(state, line):
             state.ledger.ignore("header")
             state.before = line
@@ -181,18 +182,19 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
         ledger.ignore("message")
         state.title, state.header, state.places, state.unread, state.closed = named, None, None, False, None
         return
-    if (found := headed(line, state.title.unit)) is not None:
+    if (headed_by := headed(line, state.title.unit)) is not None:
+        header, delimiter = headed_by
         ledger.ignore("header")
-        state.places, state.between = None, found[1]
-        _begin(state, found[0])
+        state.places, state.between = None, delimiter
+        _begin(state, header)
         return
     _outside(state, line, cells, number)
 
 
 def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
-    """Tell whether a line is a row of the table, be it a bad one: messages may stand between rows.
+    """Return whether a line is a row of the table, good or bad. Messages may come between rows.
 
-    Behind a blank line only a good row is one: a paste may have a blank line after each line.
+    After a blank line only a good row counts: a paste may have a blank line after each line.
     """
     if state.parted:
         return len(cells) == len(header.columns) and has_numbers(header, cells)
@@ -205,7 +207,7 @@ def _is_row(state: _State, header: Header, cells: list[str], line: str) -> bool:
 
 
 def _is_whole(state: _State, line: str) -> bool:
-    """Tell whether a line is a good row of its own: then the quote before it was none of a name with line ends."""
+    """Return whether a line is a good row by itself: then the open quote before it is not a name with line ends."""
     if state.header is None or line.count('"') % 2:
         return False
     cells = split(line, state.between)
@@ -213,7 +215,7 @@ def _is_whole(state: _State, line: str) -> bool:
 
 
 def _is_row_above_rule(state: _State, line: str) -> bool:
-    """Tell whether a line is a good row of the open table of dashes."""
+    """Return whether a line is a good row of the open table with dashes."""
     if state.header is None or state.places is None:
         return False
     cells = row(line, state.places, texts=state.texts)
@@ -221,7 +223,7 @@ def _is_row_above_rule(state: _State, line: str) -> bool:
 
 
 def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
-    """A name with line ends in it: its lines are one row, told at the last."""
+    """Collect the lines of a row whose name has line ends, and read the row at its last line."""
     state.quoted.append(line)
     whole = "\n".join(state.quoted)
     if whole.count('"') % 2 and len(state.quoted) < QUOTED_LINES and not torn:
@@ -243,20 +245,20 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
 
 
 def _rule(state: _State, columns: Places, before: str, number: int) -> None:
-    """A line of dashes: what stood before it was the header."""
+    """Read a line of dashes. The line before it is the header."""
     state.ledger.ignore("rule")
     cells = cut(before, columns)
-    found = header_of(cells, state.title.unit)
-    if found is None and _is_row_above_rule(state, before):
+    header = header_of(cells, state.title.unit)
+    if header is None and _is_row_above_rule(state, before):
         state.header = state.places = None
         return
     state.places = columns
-    if found is not None:
-        _begin(state, found)
+    if header is not None:
+        _begin(state, header)
         return
     state.header = None
     if state.report or state.title.report or "Operation" in cells:
-        _tell_unread(state, state.report or state.title.report or "that stands there", number)
+        _note_unread(state, state.report or state.title.report or "below this line", number)
 
 
 def _begin(state: _State, header: Header) -> None:
@@ -267,31 +269,31 @@ def _begin(state: _State, header: Header) -> None:
     if header.form == "trace" and (kind := work_of(header)):
         columns = state.traces.setdefault(kind, header.columns)
         if columns != header.columns:
-            text = f"several reports tell of the same {kind}: what is summed over events counts them more than once"
+            text = f"several reports have the same {kind}: sums over events count them more than once"
             state.ledger.note("told-twice", text)
 
 
 def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
-    """A line that is no row of a table that is read."""
+    """Count a line that is not a row of a table which is read."""
     if state.header is None and not state.unread and (_ROW.match(line) or _is_of_closed(state, line)):
         state.ledger.ignore("row without a header")
-        text = "rows of a table stand there without its header: they are not read; is the text cut?"
+        text = "rows without the header of their table were skipped: is the text cut?"
         state.ledger.note("no-header", text, where=f"line {number}")
         return
     name = state.report
-    if not state.unread and (found := unread(line)):
-        name = state.report = name or found
+    if not state.unread and (report := unread(line)):
+        name = state.report = name or report
     if MESSAGE.match(line) or not name:
         state.skipped += "SKIPPED: " in line
         state.ledger.ignore("message")
         return
     state.ledger.ignore(f"table {name}")
     if not state.unread and len(cells) > 2:
-        _tell_unread(state, name, number)
+        _note_unread(state, name, number)
 
 
 def _is_of_closed(state: _State, line: str) -> bool:
-    """Tell whether a line would have been a good row of the table that other output has ended."""
+    """Return whether a line would be a good row of the table that other output has ended."""
     if state.closed is None:
         return False
     header, columns, between, texts = state.closed
@@ -299,9 +301,9 @@ def _is_of_closed(state: _State, line: str) -> bool:
     return len(cells) == len(header.columns) and has_numbers(header, cells)
 
 
-def _tell_unread(state: _State, report: str, number: int) -> None:
+def _note_unread(state: _State, report: str, number: int) -> None:
     state.unread = True
-    text = f"the report {report} is not read: it has no rows of a name with Start and Duration, nor with Total Time"
+    text = f"the report {report} is not read: it has neither Start and Duration nor Total Time of each name"
     state.ledger.note(f"unread-{report.replace('_', '-').replace(' ', '-')}", text, where=f"line {number}")
 
 

@@ -1,4 +1,4 @@
-"""Cells of one line by the names of the CSV's columns, whether the line is CSV or text."""
+"""Cells of a line, CSV or text, by the column names of the CSV; checks whether a line is a row of its table."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SHAPES = {"Grid Size": "Grid", "Block Size": "Block"}
 
 
 def decimal_of(text: str, delimiter: str) -> str:
-    """Return "." or ",", whichever divides the first number whose fraction is no doubt one; "" when there is none.
+    """Return the decimal separator of the first number that clearly has a fraction; "" when there is no number.
 
-    Where only numbers as `1.234` stand, which may be thousands, the first of them decides.
+    If all numbers are like `1.234`, which may be thousands, the first of them decides.
     """
     doubtful = ""
     for line in text.splitlines():
@@ -40,7 +40,7 @@ def decimal_of(text: str, delimiter: str) -> str:
 
 
 def _quoted_decimal(cells: dict[str, str]) -> str:
-    """Return what divides fractions in a file of commas, as the first number in no doubt shows; "" while unknown."""
+    """Return the decimal separator in a file with commas as delimiter, by the first clear number; "" while unknown."""
     for column in _NUMERIC:
         cell = cells.get(column, "")
         if (match := _DECIMAL.match(cell)) and not _MAY_BE_THOUSANDS.match(cell):
@@ -53,7 +53,7 @@ _MAY_BE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?
 
 
 def with_rejoined_name(values: list[str], header: Header) -> list[str] | None:
-    """Return as many cells as the header has columns: a name without quotes may hold delimiters. None if too few."""
+    """Return one cell a column: a name without quotes that holds delimiters is joined. None for too few cells."""
     extra = len(values) - len(header.columns)
     if extra <= 0:
         return values if not extra else None
@@ -77,21 +77,22 @@ def csv_cells(values: list[str], text: str, table: OpenTable) -> dict[str, str] 
 
 
 def read_units(text: str, table: OpenTable, *, torn: bool) -> bool:
-    """Whether a line is the row of units of the open table, or of a rival whose header came before it.
+    """Read a line as the row of units of the open table or of a concurrent one; False for another line.
 
-    Where several tables wait, the row goes to the oldest; whose the rows below it are is unknown from then on.
+    If several tables wait for their units, the oldest takes them. Rows below belong to an unknown one of these tables.
     """
     waiting = [t for t in (*table.concurrent, table) if t.units is None]
-    found = [(t, units) for t in waiting if (units := units_of(text, t.header)) is not None]
-    if not found:
+    candidates = [(t, units) for t in waiting if (units := units_of(text, t.header)) is not None]
+    if not candidates:
         return False
     width = len(split_cells(text, table.header.delimiter)[0])
-    found = [pair for pair in found if len(pair[0].header.columns) == width] or found
+    candidates = [pair for pair in candidates if len(pair[0].header.columns) == width] or candidates
     if torn:
         return True
-    found[0][0].units = found[0][1]
-    if len(found) > 1 or found[0][0] is not table:
-        alike = [t for t in (*table.concurrent, table) if t.header.columns == found[0][0].header.columns]
+    oldest, units = candidates[0]
+    oldest.units = units
+    if len(candidates) > 1 or oldest is not table:
+        alike = [t for t in (*table.concurrent, table) if t.header.columns == oldest.header.columns]
         if len(alike) > 1:
             for one in alike:
                 one.mix()
@@ -150,10 +151,10 @@ def drop_reason(text: str, header: Header, *, torn: bool) -> tuple[str, str] | N
 
 
 def _begins_csv(values: list[str], text: str, header: Header) -> bool:
-    """Whether the first cells of a line of another width are those of a row.
+    """Return whether the first cells of a line with too many or too few cells are those of a row.
 
-    The program prints numbers too, so two of them count only with what a row has besides: six decimals, a delimiter
-    that no program uses, the quotes of a table of this width, or both fractions of a line of some width.
+    The program prints numbers too. So two numbers need another sign of a row: six decimals, a delimiter that programs
+    do not use, the quotes of a table of this width, or two fractions in a line of several cells.
     """
     if len(values) < 2:
         return False
@@ -188,7 +189,7 @@ _BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
 
 
 def _begins_text(text: str, header: Header, *, torn: bool) -> bool:
-    """Whether a line of a text table that gives no row is one that was cut or spoilt."""
+    """Return whether a line that is not a row of its text table is a row that was cut or damaged."""
     line = text.strip()
     if torn:
         group = line.split(":")[0]
@@ -246,7 +247,7 @@ def text_cells(text: str, header: Header) -> dict[str, str] | None:
 
 
 def is_row_with_prefix(text: str, header: Header) -> bool:
-    """Whether a line is a whole row of CSV with what looks like nvprof's own line inside a quoted cell."""
+    """Return whether a line is a complete CSV row with text like nvprof's own lines inside a quoted cell."""
     if header.is_text or '"' not in text or header.table is not Table.TRACE or len(header.columns) < 3:
         return False
     values, _ = split_cells(text.strip(" "), header.delimiter)
@@ -258,7 +259,7 @@ def is_row_with_prefix(text: str, header: Header) -> bool:
 
 
 def after_carriage_returns(text: str, table: OpenTable | None) -> str:
-    """Return what a line shows last: behind the carriage returns of a progress bar, but not those inside a name."""
+    """Return the text behind the carriage returns of a progress bar; those inside a name do not count."""
     at = text.rfind("\r")
     if at < 0:
         return text
@@ -270,7 +271,7 @@ def after_carriage_returns(text: str, table: OpenTable | None) -> str:
 
 
 def is_complete(cells: dict[str, str]) -> bool:
-    """Whether the name of a trace's row is whole for sure, though its line may be cut: what ends it stands there."""
+    """Return whether the name of a trace row is complete although its line may be cut: its last part is there."""
     name = cells["Name"]
     if name.startswith("["):
         return name.endswith("]")
@@ -279,7 +280,7 @@ def is_complete(cells: dict[str, str]) -> bool:
 
 
 def begins_row(text: str, header: Header) -> bool:
-    """Whether a piece of a line is the beginning of a row of this table."""
+    """Return whether a piece of a line is the beginning of a row of this table."""
     if not header.is_text:
         values = [v.strip() for v in split_cells(text, header.delimiter)[0]]
         return (len(values) > 1 and bool(_SIX_DIGITS.match(values[0]))) or text.startswith('"')

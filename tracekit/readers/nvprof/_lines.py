@@ -1,7 +1,7 @@
-"""Lines of nvprof's text and CSV output: what is a preamble, a header, a row of units; cells of a line.
+"""Lines of nvprof's text and CSV output: preamble, headers, rows of units, cells.
 
-Facts from the printed output of nvprof 5.0 to 11.8: a line of its own begins with `==PID== `, or with eight equal
-signs where no process is known (`nvprof -i`); headers name the columns, in CSV quoted, in text over their right ends.
+Facts from the printed output of nvprof 5.0 to 11.8: a line of nvprof itself begins with `==PID== `, or with eight equal
+signs if no process is known (`nvprof -i`). Headers name the columns: CSV in quotes, text above their right ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MID_PREFIX = re.compile(
     r"|Unified Memory|OpenACC|OpenMP|Some kernel|Generated result).*)$",
     re.DOTALL,
 )
-"""nvprof's line behind output of the program that did not end its own (a progress bar)."""
+"""A line of nvprof behind output of the program without a line end (a progress bar)."""
 
 STARTED = re.compile(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
 SECTION = re.compile(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
@@ -39,7 +39,7 @@ DEVICE_LINE = re.compile(r'^\s*Device "(.*?)"(?:\s+Kernel: (.*))?\s*$', re.DOTAL
 KERNEL_LINE = re.compile(r"^\s+Kernel: (.*)$", re.DOTALL)
 
 NARROW = 8
-"""Tables of fewer columns look like the program's own CSV: there a row must also have its quotes."""
+"""Tables with fewer columns look like CSV of the program: their rows must also have quotes."""
 UNIT = re.compile(r"^(?:%|[nmuµμ]?s|[KMGTP]?B(?:/s)?)$")
 DELIMITERS = (",", ";", "\t")
 ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
@@ -48,8 +48,8 @@ ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
 HEADLESS = re.compile(
     r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
 )
-"""The first row of a group says by itself of which table it is: reports are often passed on without their header."""
-NO_HEADER = "a summary has lost its header: its rows say what they are"
+"""The first row of a group, which is clear without a header: reports are often passed on without it."""
+NO_HEADER = "a summary has lost its header: its columns were taken in their usual order"
 
 _MAYBE_HEADER = re.compile(
     r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
@@ -59,11 +59,11 @@ _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
 HOST_CALLS, DEVICE_CALLS = "Calls (host)", "Calls (device)"
-"""Stand for Calls where kernels launched kernels (dynamic parallelism): real summaries of nvprof 7 and 10."""
+"""Columns in place of Calls if kernels launched kernels (dynamic parallelism). Source: summaries of nvprof 7 and 10."""
 
 
 class Table(StrEnum):
-    """What stands in a table. Trace: EVENTS; all others: TOTALS."""
+    """Contents of a table. A trace becomes EVENTS, all others TOTALS."""
 
     TRACE = "trace"
     SUMMARY = "summary"
@@ -97,8 +97,8 @@ class Header:
 def split_cells(line: str, delimiter: str) -> tuple[list[str], bool]:
     """Return the cells of a CSV line, and whether its last cell is closed by a quote.
 
-    A quote ends a cell only before a delimiter or the line's end: a name may hold quotes of its own. Doubled quotes
-    count once. Without limits on the length of a cell, unlike the csv module.
+    A quote ends a cell only before a delimiter or the end of the line, because a name may hold quotes. Doubled quotes
+    count once. Unlike the csv module this has no limit on the length of a cell.
     """
     if '"' not in line:
         return line.split(delimiter), False
@@ -131,7 +131,7 @@ SUMMARY = Header(Table.SUMMARY, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min
 
 
 def find_header(line: str) -> Header | None:
-    """Return the header that a line is, CSV or text, else None."""
+    """Return the header in a line, CSV or text, None for another line."""
     if line.lstrip()[:1].isdigit() or _MAYBE_HEADER.search(line) is None:
         return None
     for delimiter in DELIMITERS:
@@ -152,7 +152,7 @@ def find_header(line: str) -> Header | None:
 
 
 def find_late_header(line: str) -> Header | None:
-    """Return the CSV header that stands behind output of the program on one line."""
+    """Return the CSV header behind output of the program on one line."""
     if line.lstrip().startswith('"'):
         return None
     for start in ('"Start","Duration"', '"Time(%)","Time"', '"Type","Time(%)"'):
@@ -162,25 +162,10 @@ def find_late_header(line: str) -> Header | None:
     return None
 
 
-_TRACE_COLUMNS = frozenset(
-    (
-        "Start",
-        "Duration",
-        "Name",
-        "Grid X",
-        "Grid Size",
-        "Block X",
-        "Registers Per Thread",
-        "Static SMem",
-        "Dynamic SMem",
-        "Size",
-        "Throughput",
-        "Device",
-        "Context",
-        "Stream",
-        "Correlation_ID",
-    )
-)
+_TRACE_COLUMNS = {
+    *("Start", "Duration", "Name", "Grid X", "Grid Size", "Block X", "Registers Per Thread", "Static SMem"),
+    *("Dynamic SMem", "Size", "Throughput", "Device", "Context", "Stream", "Correlation_ID"),
+}
 
 
 def _table(columns: list[str]) -> Table | None:
@@ -199,7 +184,7 @@ def _table(columns: list[str]) -> Table | None:
 
 
 def units_of(line: str, header: Header) -> tuple[str, ...] | None:
-    """Return the units that a line gives to the columns of a CSV table ("" for none), or None if it is no such line."""
+    """Return the units of the columns in a line below a CSV header ("" for none), None for another line."""
     if header.is_text or not line or line[0].isdigit():
         return None
     cells = [c.strip() for c in split_cells(line.strip(" \r\0"), header.delimiter)[0]]
@@ -215,12 +200,12 @@ def units_of(line: str, header: Header) -> tuple[str, ...] | None:
 def plain(line: str, header: Header | None = None) -> str:
     """Return a line without the colours of a terminal. header: of the open table.
 
-    Outside CSV, where they may divide thousands, blanks of a web page that do not break are blanks.
+    No-break spaces of a web page become spaces, except in CSV, where they may separate thousands.
     """
     line = uncoloured(line)
     return line.replace("\xa0", " ") if "\xa0" in line and (header is None or header.is_text) else line
 
 
 def is_blank(line: str) -> bool:
-    """Tell whether nothing stands in a line but blanks, NUL bytes and delimiters of a sheet."""
+    """Return whether a line holds only blanks, NUL bytes and delimiters of a sheet."""
     return not line.strip(" \t\r\0;,\ufeff")

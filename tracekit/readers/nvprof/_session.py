@@ -135,7 +135,7 @@ class Session:
             self.ledger.ignore("preamble")
         elif "== " in text and (middle := lines.MID_PREFIX.search(text)) is not None:
             if self.table is not None and begins_row(text[: middle.start()], self.table.header):
-                self._drop("broken-row", number, "a line of another process stands in the middle of the row")
+                self._drop("broken-row", number, "a line of another process is in the middle of the row")
             else:
                 self.ledger.ignore("application-output")
             self._own_line(middle[1], middle[2].rstrip(' \r,;\t"'))

@@ -77,7 +77,7 @@ def _cells_by_place(text: str, ends: Sequence[int]) -> list[str] | None:
 
 
 def squeezed_columns(line: str) -> tuple[str, ...]:
-    """Return the columns of a header whose words stand one blank apart, () when the line is not such a header."""
+    """Return the columns of a header whose words are one blank apart, () when the line is not such a header."""
     if "Name" not in line or len(line) > 1000:
         return ()
     columns = tuple("Time(%)" if w == "Time (%)" else w for w in _WORDS.findall(line))
