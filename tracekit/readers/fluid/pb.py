@@ -28,13 +28,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from tracekit.arrow import Values
 from tracekit.errors import ParseError
-from tracekit.messages import PLACES, messages
+from tracekit.messages import PLACES, Message, messages
 from tracekit.options import OptionSpec
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, event_batch
@@ -66,8 +66,16 @@ STATE = OptionSpec(
 )
 """The profile does not hold it."""
 _COLUMNS = (
-    "event_id", "ts_ns", "dur_ns", "kind", "tid", "device", "stream", "bytes", "copy_kind",
-)  # fmt: skip
+    "event_id",
+    "ts_ns",
+    "dur_ns",
+    "kind",
+    "tid",
+    "device",
+    "stream",
+    "bytes",
+    "copy_kind",
+)
 
 
 def sniff(head: Head) -> Confidence:
@@ -118,7 +126,7 @@ class _Reading:
         classes = messages("profile")
         self.classes = {1: classes["Event"], 4: classes["MemEvent"]}
         self.held_names: list[bytes] = []
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[object, ...]] = []
         self.args: list[str | None] = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -145,14 +153,17 @@ class _Reading:
                     self.run.sources[0].facts["profile_start_ns" if met.number == 2 else "profile_end_ns"] = met.value
                 else:
                     ledger.ignore("unknown-field")
-                    ledger.note("unknown-field", "a field that this reader does not know was passed over",
-                                where=f"byte {met.at}")  # fmt: skip
+                    ledger.note(
+                        "unknown-field",
+                        "a field that this reader does not know was passed over",
+                        where=f"byte {met.at}",
+                    )
             if self.rows:
                 yield self._take()
         finally:
             self.names.close()
 
-    def _add(self, name: bytes, args: dict[str, Any], *row: Any) -> None:
+    def _add(self, name: bytes, args: dict[str, object], *row: object) -> None:
         self.held_names.append(name)
         self.rows.append(row)
         self.args.append(orjson.dumps(args).decode() if args else None)
@@ -165,13 +176,13 @@ class _Reading:
         }[reason]
         self.ledger.drop(reason, where=f"byte {met.at}", text=text)
 
-    def _event(self, event: Any, met: Met) -> None:
+    def _event(self, event: Message, met: Met) -> None:
         name, start, end = event.name, event.start_ns, event.end_ns
         if not good_range(start, end):
             self._drop(met, "bad-time")
             return
         size: int | None = None
-        args: dict[str, Any] = {}
+        args: dict[str, object] = {}
         if event.HasField("detail_info"):
             args["detail_info"] = plain(event.detail_info, self.ledger)
         if event.HasField("memcopy"):
@@ -200,7 +211,7 @@ class _Reading:
         self.ledger.kept += 1
         self._add(name, args, self.ledger.read, start, end - start, str(kind), *lane, size, direction)
 
-    def _memory(self, event: Any, met: Met) -> None:
+    def _memory(self, event: Message, met: Met) -> None:
         start, end, size = event.start_ns, event.end_ns, event.bytes
         if not 0 <= start < MAX_NS:
             self._drop(met, "bad-time")
@@ -212,7 +223,7 @@ class _Reading:
         record = self.ledger.read
         place = PLACES[event.place] if 0 <= event.place < len(PLACES) else str(event.place)
         device = event.device_id if place in ("CUDAPlace", "XPUPlace", "NPUPlace") else None
-        common: dict[str, Any] = {"allocation": record, "place": place}
+        common: dict[str, object] = {"allocation": record, "place": place}
         if device is None and event.device_id:
             common["device_id"] = event.device_id
         lane = (event.thread_id, device, None)
@@ -226,7 +237,7 @@ class _Reading:
 
     def _take(self) -> pa.RecordBatch:
         count = len(self.rows)
-        columns: dict[str, Any] = {
+        columns: dict[str, Values | str | int | None] = {
             name: pa.array(values, pa.string() if name in ("kind", "copy_kind") else pa.int64())
             for name, values in zip(_COLUMNS, zip(*self.rows, strict=True), strict=True)
         }
@@ -271,6 +282,10 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 READER = Reader(
-    "fluid-pb", "Paddle fluid profile (protobuf)", (".pb", ".prof"), sniff, read,
+    "fluid-pb",
+    "Paddle fluid profile (protobuf)",
+    (".pb", ".prof"),
+    sniff,
+    read,
     options=(STATE,),
-)  # fmt: skip
+)

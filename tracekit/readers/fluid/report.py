@@ -24,10 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.fluid import _lines as like
+from tracekit.readers.fluid import _patterns as patterns
 from tracekit.readers.fluid._kinds import host_kind
 from tracekit.readers.printed.lines import TextLine, first_lines, printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
@@ -41,12 +40,12 @@ def sniff(head: Head) -> Confidence:
     """Say YES to the title of a report, or to its table of events where the title was cut away."""
     if head.tables or not head.text:
         return Confidence.NO
-    plain = Plain(like.MARK)
+    plain = Plain(patterns.MARK)
     for text in first_lines(head.data):
         line = plain.of(text[:4096])[1].strip()
-        if line.startswith("-") and (like.TITLE.fullmatch(line) or like.HEADING.fullmatch(line)):
+        if line.startswith("-") and (patterns.TITLE.fullmatch(line) or patterns.HEADING.fullmatch(line)):
             return Confidence.YES
-        if line.startswith("Event ") and (like.COLUMNS.fullmatch(line) or like.MEMORY_COLUMNS.fullmatch(line)):
+        if line.startswith("Event ") and (patterns.COLUMNS.fullmatch(line) or patterns.MEMORY_COLUMNS.fullmatch(line)):
             return Confidence.YES
     return Confidence.NO
 
@@ -54,10 +53,10 @@ def sniff(head: Head) -> Confidence:
 class _Reading:
     """The reports of one writer: the whole file, or the lines of one rank. found: whether there are any."""
 
-    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, Any]]) -> None:
+    def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, object]]) -> None:
         self.ledger = ledger
         self.layouts = layouts
-        self.layout: dict[str, Any] = {}
+        self.layout: dict[str, object] = {}
         self.rows = rows
         self.runs = runs
         self.run = -1
@@ -82,26 +81,26 @@ class _Reading:
                 self._end()
                 self.parted = table
             ledger.ignore("blank lines")
-        elif found := like.TITLE.fullmatch(stripped):
+        elif found := patterns.TITLE.fullmatch(stripped):
             self._title(found[1])
-        elif found := like.HEADING.fullmatch(stripped):
+        elif found := patterns.HEADING.fullmatch(stripped):
             self._begin_where_needed(line)
             if found[1] == "Overhead Summary":
                 self._layout(overhead_heading=True)
             ledger.ignore("headings")
-        elif found := like.COLUMNS.fullmatch(stripped):
+        elif found := patterns.COLUMNS.fullmatch(stripped):
             self._begin_where_needed(line)
             self.table, self.full, self.ratio = "Event Summary", bool(found[1]), bool(found[2])
             self.above, self.thread, self.begun = [], None, False
             names = line.text[self.indent : line.text.index("Calls")]
-            self._layout(name_width=len(names.encode()) - like.MORE_THAN_NAMES)
+            self._layout(name_width=len(names.encode()) - patterns.MORE_THAN_NAMES)
             ledger.ignore("headings")
-        elif like.MEMORY_COLUMNS.fullmatch(stripped):
+        elif patterns.MEMORY_COLUMNS.fullmatch(stripped):
             self._begin_where_needed(line)
             self.table, self.begun = "Memory Profiling Report", False
             self._layout(memory=True)
             ledger.ignore("headings")
-        elif self.run >= 0 and like.OTHER_COLUMNS.fullmatch(stripped):
+        elif self.run >= 0 and patterns.OTHER_COLUMNS.fullmatch(stripped):
             self._end()
             ledger.ignore("headings")
             why = "a table with other columns than Paddle's was not read"
@@ -141,11 +140,11 @@ class _Reading:
         if self.run < 0:
             self.run = next(self.runs)
 
-    def _layout(self, **facts: Any) -> None:
+    def _layout(self, **facts: object) -> None:
         """Keep what rows do not say, so that the report can be printed again."""
         if self.layout.get("run") != self.run:
             self.layout = {"run": self.run, "overhead_heading": False}
-            if len(self.layouts) < like.MOST_LAYOUTS:
+            if len(self.layouts) < patterns.MOST_LAYOUTS:
                 self.layouts.append(self.layout)
         self.layout.update(facts)
 
@@ -158,12 +157,12 @@ class _Reading:
             return
         if taken:
             return
-        if self.table and not line.torn and like.like_row(text):
+        if self.table and not line.torn and patterns.like_row(text):
             self._bad_row(line.where)
             return
         if self.table and not line.torn and self.begun:
             self.doubtful.append(line.where)
-            if len(self.doubtful) > like.MOST_DOUBTFUL:
+            if len(self.doubtful) > patterns.MOST_DOUBTFUL:
                 self._end()
             return
         self.ledger.ignore("other output")
@@ -186,17 +185,17 @@ class _Reading:
     def _fact(self, stripped: str) -> bool:
         if self.run < 0:
             return False
-        if stripped == like.MERGED:
+        if stripped == patterns.MERGED:
             self._header("Threads", value_text="merged")
-        elif found := like.TOTAL.fullmatch(stripped):
+        elif found := patterns.TOTAL.fullmatch(stripped):
             self._header(found[1], total_ns=printed(found[2], self.unit).rounded())
-        elif found := like.OVERHEAD.fullmatch(stripped):
+        elif found := patterns.OVERHEAD.fullmatch(stripped):
             exact = printed(found[2], self.unit)
             args = {"percent": found[3]}
             if exact.ns != exact.rounded():
                 args["printed_ns"] = str(exact.ns)
             self._header(found[1], args, total_ns=exact.rounded())
-        elif not self.table and (found := like.FACT.fullmatch(stripped)):
+        elif not self.table and (found := patterns.FACT.fullmatch(stripped)):
             if found[1] == "Time unit":
                 if found[2] not in TIME_EXPONENT:
                     return False
@@ -206,12 +205,12 @@ class _Reading:
             return False
         return True
 
-    def _header(self, name: str, args: dict[str, Any] | None = None, **more: Any) -> None:
+    def _header(self, name: str, args: dict[str, object] | None = None, **more: object) -> None:
         self.rows.add(self.run, "header", name, str(Kind.OTHER), args, **more)
         self.ledger.kept += 1
 
     def _copy(self, text: str) -> bool:
-        found = like.COPY.fullmatch(text.rstrip())
+        found = patterns.COPY.fullmatch(text.rstrip())
         if found is None or self.run < 0:
             return False
         # The parts are told by their names too, as a web page takes the blanks before them away.
@@ -219,8 +218,14 @@ class _Reading:
         section = "GpuMemCpy Summary" + (", parts" if is_part else "")
         total = printed(found[4], self.unit).rounded()
         self.rows.add(
-            self.run, section, found[2], str(Kind.MEMCPY), {"percent": found[5]}, calls=int(found[3]), total_ns=total,
-        )  # fmt: skip
+            self.run,
+            section,
+            found[2],
+            str(Kind.MEMCPY),
+            {"percent": found[5]},
+            calls=int(found[3]),
+            total_ns=total,
+        )
         self.ledger.kept += 1
         return True
 
@@ -229,9 +234,9 @@ class _Reading:
             return False
         if self.table.startswith("Memory"):
             return self._memory(line, text)
-        found = like.ROW.fullmatch(text)
+        found = patterns.ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
-            if line.torn and (self.begun or like.like_row(text)):
+            if line.torn and (self.begun or patterns.like_row(text)):
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
                 return True
             return False
@@ -243,9 +248,9 @@ class _Reading:
         while self.above and self.above[-1][0] >= level:
             self.above.pop()
         name, raw = found[2], None
-        if thread := like.THREAD.fullmatch(name):
+        if thread := patterns.THREAD.fullmatch(name):
             name, raw, self.thread = thread[2], name, int(thread[1])
-        args: dict[str, Any] = {}
+        args: dict[str, object] = {}
         if self.thread is not None:
             args["thread"] = self.thread
         if level:
@@ -260,17 +265,26 @@ class _Reading:
         if level and kind is Kind.OPERATOR:
             kind = Kind.OPERATOR_INNER
         self.rows.add(
-            self.run, section, name, str(kind), args, raw_name=raw, calls=int(found[3]),
-            total_ns=total.rounded(), min_ns=low.rounded(), max_ns=high.rounded(), avg_ns=float(mean.ns),
-        )  # fmt: skip
+            self.run,
+            section,
+            name,
+            str(kind),
+            args,
+            raw_name=raw,
+            calls=int(found[3]),
+            total_ns=total.rounded(),
+            min_ns=low.rounded(),
+            max_ns=high.rounded(),
+            avg_ns=float(mean.ns),
+        )
         self._taken()
-        if len(self.above) < like.MOST_LEVELS:
+        if len(self.above) < patterns.MOST_LEVELS:
             self.above.append((level, name))
         return True
 
     def _parted_row(self, line: TextLine, text: str) -> bool:
         """Take a row behind a blank line that ended the table."""
-        if not self.parted or line.torn or not like.like_row(text):
+        if not self.parted or line.torn or not patterns.like_row(text):
             return False
         self.table = self.parted
         if not self._row(line, text):
@@ -281,7 +295,7 @@ class _Reading:
         return True
 
     def _memory(self, line: TextLine, text: str) -> bool:
-        found = like.MEMORY_ROW.fullmatch(text)
+        found = patterns.MEMORY_ROW.fullmatch(text)
         if found is None or (line.torn and not line.text.endswith(" ")):
             if line.torn:
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
@@ -294,22 +308,28 @@ class _Reading:
         args = {"alloc_mb": found[4], "free_calls": int(found[5]), "free_mb": found[6]}
         section = self.table + (", parts" if self._level(found[1]) else "")
         self.rows.add(
-            self.run, section, found[2], str(Kind.MEMORY), args, calls=int(found[3]), bytes=size,
-        )  # fmt: skip
+            self.run,
+            section,
+            found[2],
+            str(Kind.MEMORY),
+            args,
+            calls=int(found[3]),
+            bytes=size,
+        )
         self._taken()
         return True
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no report was found."""
-    layouts: list[dict[str, Any]] = []
+    layouts: list[dict[str, object]] = []
     facts = {"tool": "fluid.profiler", "reports": layouts}
     run = Run(sources=[SourceFacts(source.name, READER.name, facts=facts)])
 
     def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
         return _Reading(rows, ledger, runs, layouts)
 
-    batches = read_reports(source, options, ledger, like.MARK, "Profiling Report of fluid.profiler", begin)
+    batches = read_reports(source, options, ledger, patterns.MARK, "Profiling Report of fluid.profiler", begin)
     return Opened(run, batches, True, (ledger,))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 from tracekit.readers.printed.lines import NUMBER, TextLine, printed
 from tracekit.readers.printed.pasted import RankRows
@@ -68,7 +67,7 @@ class Benchmark:
         if line.torn and not found[0].endswith("/s"):
             self._ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             return
-        args: dict[str, Any] = {"step_info": self._step}
+        args: dict[str, object] = {"step_info": self._step}
         if found[1].strip():
             args["text"] = found[1].strip()[:200]
         self._step += 1
@@ -131,22 +130,33 @@ class Benchmark:
                 shares = {key: found for key, cell in more.items() if (found := number(cell)) is not None}
                 args = {**absent, **shares}
                 self._rows.add(
-                    run, PERF, name, str(Kind.OTHER), args, unit=self._ips_unit or None, value_avg=values[0],
-                    value_max=values[1], value_min=values[2],
-                )  # fmt: skip
+                    run,
+                    PERF,
+                    name,
+                    str(Kind.OTHER),
+                    args,
+                    unit=self._ips_unit or None,
+                    value_avg=values[0],
+                    value_max=values[1],
+                    value_min=values[2],
+                )
             else:
                 times = [None if cell in ABSENT else printed(cell, self._unit) for cell in (mean, high, low)]
                 average, longest, shortest = times
                 spreads = {key: printed(cell, self._unit) for key, cell in more.items() if cell not in ABSENT}
                 tails = {f"{key}_ns": spreads[key].rounded() for key in ("p95", "p99") if key in spreads}
                 self._rows.add(
-                    run, PERF, name, str(_KINDS.get(name, Kind.OTHER)), absent | tails | {"time_unit": self._unit},
+                    run,
+                    PERF,
+                    name,
+                    str(_KINDS.get(name, Kind.OTHER)),
+                    absent | tails | {"time_unit": self._unit},
                     avg_ns=None if average is None else float(average.ns),
                     max_ns=None if longest is None else longest.rounded(),
                     min_ns=None if shortest is None else shortest.rounded(),
                     median_ns=spreads["p50"].rounded() if "p50" in spreads else None,
                     std_ns=float(spreads["std"].ns) if "std" in spreads else None,
-                )  # fmt: skip
+                )
         except ValueError:
             self._ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
             return

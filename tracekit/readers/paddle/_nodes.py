@@ -1,26 +1,31 @@
-"""Nodes of Paddle's trees into columns: device work, supplements, allocations. Messages come decoded."""
+"""Columns from the nodes of Paddle's trees: device work, supplements, allocations. Messages are decoded already."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tracekit.messages import MEMORY_TYPES, TREE_TYPES
+from tracekit.messages import MEMORY_TYPES, TREE_TYPES, Message
 from tracekit.readers.paddle._types import KIND_OF_TYPE, copy_kind
 from tracekit.readers.protobuf import INT32_MAX, INT64_MAX, plain
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
 
 SHAPE_COLUMNS = (
-    "block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z", "dynamic_smem_bytes", "static_smem_bytes",
+    "block_x",
+    "block_y",
+    "block_z",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "dynamic_smem_bytes",
+    "static_smem_bytes",
     "registers",
-)  # fmt: skip
+)
 _SHAPE_FIELDS = (*SHAPE_COLUMNS[:6], "dynamic_shared_memory", "static_shared_memory", "registers_per_thread")
 _MEMORY_ARGS = ("addr", "place", "current_allocated", "current_reserved", "peak_allocated", "peak_reserved")
 
-Row = tuple[Any, ...]
-Args = dict[str, Any]
+Row = tuple[object, ...]
+Args = dict[str, object]
 
 
 def kind_of(number: int) -> Kind:
@@ -34,7 +39,7 @@ def runtime_kind(name: bytes) -> str:
     return str(Kind.DRIVER if driver else Kind.RUNTIME)
 
 
-def device_row(event: Any, ledger: Ledger) -> tuple[Row, Args] | None:
+def device_row(event: Message, ledger: Ledger) -> tuple[Row, Args] | None:
     """Return (kind, correlation, bytes, copy_kind, *SHAPE_COLUMNS) of a DeviceTraceEventProto, and its args.
 
     None: a number is larger than a trace can hold.
@@ -48,7 +53,7 @@ def device_row(event: Any, ledger: Ledger) -> tuple[Row, Args] | None:
     copy: str | None = None
     if event.HasField("kernel_info"):
         info = event.kernel_info
-        # Every field is required, so 0 may mean "not known": a grid of 0 is none, and its message holds no shape.
+        # Every field is required, so 0 may mean "not known": a grid of 0 means that the message has no shape.
         known = info.grid_x > 0 or info.block_x > 0
         shape = [getattr(info, key) if info.HasField(key) and known else None for key in _SHAPE_FIELDS]
         for descriptor, value in info.ListFields():
@@ -77,12 +82,12 @@ def device_row(event: Any, ledger: Ledger) -> tuple[Row, Args] | None:
 
 
 def _shortest(value: float) -> float | None:
-    """Return a float32 with as few digits as tell it from its neighbours; None for one that is no number."""
+    """Return a float32 with as few digits as identify it; None for one that is not finite."""
     return float(str(np.float32(value))) if np.isfinite(value) else None
 
 
-def supplement(event: Any, ledger: Ledger) -> Args:
-    """Return what an OperatorSupplementEventProto says, under the names that Paddle's JSON export uses."""
+def supplement(event: Message, ledger: Ledger) -> Args:
+    """Return the contents of an OperatorSupplementEventProto, under the names of Paddle's JSON export."""
     shapes, dtypes = event.input_shapes, event.dtypes
     found: Args = {
         "input_shapes": {
@@ -104,7 +109,7 @@ def supplement(event: Any, ledger: Ledger) -> Args:
     return found
 
 
-def memory_args(event: Any, ledger: Ledger) -> tuple[bytes, Args]:
+def memory_args(event: Message, ledger: Ledger) -> tuple[bytes, Args]:
     """Return the name of a MemTraceEventProto, which is its type, and its args."""
     args: Args = {key.name: value for key, value in event.ListFields() if key.name in _MEMORY_ARGS and value}
     if "place" in args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from tracekit.readers.paddle._benchmark import ABSENT, PERF, PERF_TITLE, STEP_LINE, STEPS, Benchmark, RowError, number
 from tracekit.readers.paddle._types import KIND_OF_TYPE
@@ -15,9 +14,16 @@ from tracekit.trace import Ledger
 from tracekit.units import TIME_EXPONENT
 
 _TITLES = (
-    "Device Summary", "Overview Summary", "Model Summary", "Distribution Summary", "Operator Summary", "Kernel Summary",
-    "Memory Manipulation Summary", "UserDefined Summary", "Memory Summary",
-)  # fmt: skip
+    "Device Summary",
+    "Overview Summary",
+    "Model Summary",
+    "Distribution Summary",
+    "Operator Summary",
+    "Kernel Summary",
+    "Memory Manipulation Summary",
+    "UserDefined Summary",
+    "Memory Summary",
+)
 _ORDER = {title: place for place, title in enumerate((*_TITLES, STEPS, PERF))}
 _TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}")
 MARK = re.compile(rf"(?:-(?<!--)-{{2,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|=(?<!==)={{2,}}Perf Summary={{3,}})\s*$")
@@ -35,9 +41,13 @@ _FROM_RIGHT = re.compile(rf"( *)(\S.*?)(?<!\s)\s+(\d+|-)\s+({_FIVE})(?:\s+({_FIV
 _NUMBERS = re.compile(rf"{_VALUE}(?: ?/|$)", re.ASCII)
 _NOT_HERE = frozenset((Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.RUNTIME))
 _PHASES = {
-    "ProfileStep": Kind.STEP, "Dataloader": Kind.DATALOADER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
-    "Optimization": Kind.OPTIMIZER, "Communication": Kind.COMMUNICATION,
-}  # fmt: skip
+    "ProfileStep": Kind.STEP,
+    "Dataloader": Kind.DATALOADER,
+    "Forward": Kind.FORWARD,
+    "Backward": Kind.BACKWARD,
+    "Optimization": Kind.OPTIMIZER,
+    "Communication": Kind.COMMUNICATION,
+}
 _HEADS = ("Name", "Device", "Event Type")
 _GAP = re.compile(" {2,}")
 _COUNT = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -223,15 +233,15 @@ class Tables:
             self._above.append((level, name))
         self.ledger.kept += 1
 
-    def _args(self) -> dict[str, Any]:
-        args: dict[str, Any] = {}
+    def _args(self) -> dict[str, object]:
+        args: dict[str, object] = {}
         if self._thread:
             args["thread"] = self._thread
         if self._place:
             args["place"] = self._place
         return args
 
-    def _row(self, line: TextLine, name: str, level: int, cells: list[str], args: dict[str, Any]) -> None:
+    def _row(self, line: TextLine, name: str, level: int, cells: list[str], args: dict[str, object]) -> None:
         columns = [head.strip() for head in self._columns]
         parts = ", parts" if level else ""
         section = f"{self._title}{parts}"
@@ -240,9 +250,16 @@ class Tables:
         if self._title == "Device Summary":
             device = re.fullmatch(r"[A-Za-z]+(\d{1,9})", name)
             self.rows.add(
-                self._run, section, name, str(Kind.OTHER), args, unit="%", value_avg=number(cells[1]),
-                device=int(device[1]) if device else None, value_text=cells[1] if cells[1] in ABSENT else None,
-            )  # fmt: skip
+                self._run,
+                section,
+                name,
+                str(Kind.OTHER),
+                args,
+                unit="%",
+                value_avg=number(cells[1]),
+                device=int(device[1]) if device else None,
+                value_text=cells[1] if cells[1] in ABSENT else None,
+            )
         elif self._title == "Memory Summary":
             if len(cells) != 7:
                 raise RowError
@@ -261,7 +278,7 @@ class Tables:
         else:
             self._simple(name, level, cells, columns, args)
 
-    def _simple(self, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, Any]) -> None:
+    def _simple(self, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]) -> None:
         """Overview (calls, time of CPU or GPU, ratio) and Distribution (time, ratio)."""
         place = next((n for n, head in enumerate(columns[:-1]) if head.endswith("Time")), None)
         if place is None:
@@ -271,13 +288,17 @@ class Tables:
         args |= {"percent": cells[place + 1].strip(), "time_unit": self._unit}
         kind = KIND_OF_TYPE.get(name, _PHASES.get(name, Kind.OTHER))
         self.rows.add(
-            self._run, f"{self._title}{gpu}{', parts' if level else ''}", name,
-            str(Kind.OTHER if kind in _NOT_HERE or gpu else kind), args, total_ns=self._ns(cells[place]),
+            self._run,
+            f"{self._title}{gpu}{', parts' if level else ''}",
+            name,
+            str(Kind.OTHER if kind in _NOT_HERE or gpu else kind),
+            args,
+            total_ns=self._ns(cells[place]),
             calls=None if calls is None else _whole(cells[calls]),
-        )  # fmt: skip
+        )
 
     def _compound(
-        self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, Any]
+        self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]
     ) -> None:
         """Tables with cells of total, average, longest, shortest and ratio, for CPU, GPU or both."""
         found: dict[str, str] = dict(zip((head.split(" ")[0] for head in columns), map(str.strip, cells), strict=True))
@@ -304,10 +325,17 @@ class Tables:
             gpu = ", GPU" if head == "GPU" and "CPU" in found else ""
             average = None if mean in ABSENT else float(printed(mean, self._unit).ns)
             self.rows.add(
-                self._run, f"{self._title}{gpu}{parts}", name, str(self._kind(name, level, gpu)),
-                args | {"percent": percent, "time_unit": self._unit}, calls=calls, total_ns=self._ns(total),
-                avg_ns=average, max_ns=self._ns(high), min_ns=self._ns(low),
-            )  # fmt: skip
+                self._run,
+                f"{self._title}{gpu}{parts}",
+                name,
+                str(self._kind(name, level, gpu)),
+                args | {"percent": percent, "time_unit": self._unit},
+                calls=calls,
+                total_ns=self._ns(total),
+                avg_ns=average,
+                max_ns=self._ns(high),
+                min_ns=self._ns(low),
+            )
 
     def _kind(self, name: str, level: int, gpu: str) -> Kind:
         if self._title == "Kernel Summary":

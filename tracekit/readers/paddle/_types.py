@@ -10,15 +10,32 @@ from types import MappingProxyType
 
 from tracekit.schema import Kind
 
-KIND_OF_TYPE: Mapping[str, Kind] = MappingProxyType({
-    "Operator": Kind.OPERATOR, "Dataloader": Kind.DATALOADER, "ProfileStep": Kind.STEP, "CudaRuntime": Kind.RUNTIME,
-    "Kernel": Kind.KERNEL, "Memcpy": Kind.MEMCPY, "Memset": Kind.MEMSET, "UserDefined": Kind.USER_RANGE_NATIVE,
-    "OperatorInner": Kind.OPERATOR_INNER, "Forward": Kind.FORWARD, "Backward": Kind.BACKWARD,
-    "Optimization": Kind.OPTIMIZER, "Communication": Kind.COMMUNICATION, "PythonOp": Kind.PYTHON_OP,
-    "PythonUserDefined": Kind.USER_RANGE, "DygraphKernelLaunch": Kind.OPERATOR_INNER,
-    "StaticKernelLaunch": Kind.OPERATOR_INNER, "MluRuntime": Kind.RUNTIME,
-    "Allocate": Kind.MEMORY, "Free": Kind.MEMORY, "ReservedAllocate": Kind.MEMORY, "ReservedFree": Kind.MEMORY,
-})  # fmt: skip
+KIND_OF_TYPE: Mapping[str, Kind] = MappingProxyType(
+    {
+        "Operator": Kind.OPERATOR,
+        "Dataloader": Kind.DATALOADER,
+        "ProfileStep": Kind.STEP,
+        "CudaRuntime": Kind.RUNTIME,
+        "Kernel": Kind.KERNEL,
+        "Memcpy": Kind.MEMCPY,
+        "Memset": Kind.MEMSET,
+        "UserDefined": Kind.USER_RANGE_NATIVE,
+        "OperatorInner": Kind.OPERATOR_INNER,
+        "Forward": Kind.FORWARD,
+        "Backward": Kind.BACKWARD,
+        "Optimization": Kind.OPTIMIZER,
+        "Communication": Kind.COMMUNICATION,
+        "PythonOp": Kind.PYTHON_OP,
+        "PythonUserDefined": Kind.USER_RANGE,
+        "DygraphKernelLaunch": Kind.OPERATOR_INNER,
+        "StaticKernelLaunch": Kind.OPERATOR_INNER,
+        "MluRuntime": Kind.RUNTIME,
+        "Allocate": Kind.MEMORY,
+        "Free": Kind.MEMORY,
+        "ReservedAllocate": Kind.MEMORY,
+        "ReservedFree": Kind.MEMORY,
+    }
+)
 """The type (in JSON the `cat`) of an event to its kind. The name of a memory row is its type."""
 
 

@@ -62,9 +62,13 @@ _OVERFLOW = "sizes below zero, since Paddle prints 32 bits of them (2 GiB and mo
 _SURVEY_BYTES = 4 << 20
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _INTEGERS = (
-    ("device", "device"), ("context", "context"), ("stream", "stream"), ("correlation", "correlation id"),
-    ("registers", "registers per thread"), ("bytes", "bytes"),
-)  # fmt: skip
+    ("device", "device"),
+    ("context", "context"),
+    ("stream", "stream"),
+    ("correlation", "correlation id"),
+    ("registers", "registers per thread"),
+    ("bytes", "bytes"),
+)
 _DROPPED = frozenset({"start_time", "end_time"})
 _TOP = events.TOP | {"cname", "glued ns", "glued us", "glued ms", "glued s", "s"}
 

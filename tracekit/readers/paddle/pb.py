@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from tracekit.arrow import Values
 from tracekit.errors import ParseError
-from tracekit.messages import STAND_IN, TREE_TYPES, messages
+from tracekit.messages import STAND_IN, TREE_TYPES, Message, messages
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, IdTable, event_batch
 from tracekit.readers.names import Demangler
@@ -90,10 +90,10 @@ class _Rows:
     """Rows of one sort of record, as tuples, until they become a batch."""
 
     names: list[bytes] = field(default_factory=list)
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
     args: list[str | None] = field(default_factory=list)
 
-    def add(self, name: bytes, args: dict[str, Any] | str | None, *row: Any) -> None:
+    def add(self, name: bytes, args: dict[str, object] | str | None, *row: object) -> None:
         self.names.append(name)
         self.rows.append(row)
         self.args.append(orjson.dumps(args).decode() if isinstance(args, dict) else args)
@@ -103,11 +103,36 @@ _COLUMNS = {
     "host": ("event_id", "ts_ns", "dur_ns", "kind", "pid", "tid", "step"),
     "runtime": ("event_id", "ts_ns", "dur_ns", "kind", "pid", "tid", "correlation"),
     "device": (
-        "event_id", "ts_ns", "dur_ns", "kind", "pid", "device", "context", "stream", "correlation", "bytes",
-        "copy_kind", *SHAPE_COLUMNS,
+        "event_id",
+        "ts_ns",
+        "dur_ns",
+        "kind",
+        "pid",
+        "device",
+        "context",
+        "stream",
+        "correlation",
+        "bytes",
+        "copy_kind",
+        *SHAPE_COLUMNS,
     ),
     "memory": ("event_id", "ts_ns", "pid", "tid", "bytes"),
-}  # fmt: skip
+}
+
+
+@dataclass(slots=True)
+class _Node:
+    """The open node of a tree. row: its columns, None before its event.
+
+    supplements: their number. more: the supplements after the first one, which is in `args`.
+    """
+
+    parent: int = 0
+    row: tuple[object, ...] | None = None
+    name: bytes = b""
+    args: dict[str, object] = field(default_factory=dict)
+    supplements: int = 0
+    more: list[dict[str, object]] = field(default_factory=list)
 
 
 class _Reading:
@@ -120,12 +145,15 @@ class _Reading:
         self.ids = {column: IdTable(run, column, options.source) for column in ("pid", "tid", "stream", "context")}
         self.sorts = {sort: _Rows() for sort in _COLUMNS}
         self.classes = messages("nodetree")
-        self.node: dict[str, Any] = {}  # of the node that is open: parent, row, args, supplements
+        self.node = _Node()
         self.threads: dict[int, int] = {}
         self.known: dict[str, str] = {}
         self.nodes: dict[int, Callable[[bytes, Met], None]] = {
-            3: self._host, 4: self._runtime, 5: self._memory, 6: self._supplement,
-        }  # fmt: skip
+            3: self._host,
+            4: self._runtime,
+            5: self._memory,
+            6: self._supplement,
+        }
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -133,7 +161,7 @@ class _Reading:
                 if met.what is What.FIELD:
                     self._field(met)
                 elif met.level == "node" and met.what is What.OPEN:
-                    self.node = {}
+                    self.node = _Node()
                 elif met.level == "node" and met.what is What.CLOSE:
                     self._end_node()
                     if sum(len(s.rows) for s in self.sorts.values()) >= BATCH_ROWS:
@@ -153,7 +181,7 @@ class _Reading:
         if met.level == "node":
             if met.number in (1, 2) and isinstance(met.value, int):
                 if met.number == 2:
-                    self.node["parent"] = met.value - (1 << 64) if met.value >> 63 else met.value
+                    self.node.parent = met.value - (1 << 64) if met.value >> 63 else met.value
                 return
             if met.number in self.nodes and isinstance(met.value, bytes):
                 self.nodes[met.number](met.value, met)
@@ -192,7 +220,7 @@ class _Reading:
             return False
         return True
 
-    def _decoded(self, name: str, data: bytes) -> Any:
+    def _decoded(self, name: str, data: bytes) -> Message | None:
         """Return a message, None for bytes that are none."""
         from google.protobuf.message import DecodeError
 
@@ -201,7 +229,7 @@ class _Reading:
         except DecodeError:
             return None
 
-    def _record(self, name: str, data: bytes, met: Met) -> Any:
+    def _record(self, name: str, data: bytes, met: Met) -> Message | None:
         """Count a record and decode it; None where it is dropped."""
         self.ledger.read += 1
         message = self._decoded(name, data)
@@ -215,7 +243,7 @@ class _Reading:
         self.ledger.drop("bad-time", where=f"byte {met.at}", text=_BAD_TIME)
         return False
 
-    def _keep(self, sort: str, name: bytes, args: dict[str, Any] | str | None, *row: Any) -> None:
+    def _keep(self, sort: str, name: bytes, args: dict[str, object] | str | None, *row: object) -> None:
         self.ledger.kept += 1
         self.ledger.events_out += 1
         self.sorts[sort].add(name, args, *row)
@@ -226,47 +254,48 @@ class _Reading:
         return pid, tid
 
     def _host(self, data: bytes, met: Met) -> None:
-        if "row" in self.node:
+        if self.node.row is not None:
             self._end_node()
         event = self._record("HostTraceEventProto", data, met)
         if event is None:
             return
-        if event.end_ns == _ROOT_END or (self.node.get("parent") == -1 and event.start_ns == 0 == event.process_id):
+        if event.end_ns == _ROOT_END or (self.node.parent == -1 and event.start_ns == 0 == event.process_id):
             self.ledger.ignore("root-node")
             return
         if not self._good(event.start_ns, event.end_ns, met):
             return
-        args: dict[str, Any] = {}
+        args: dict[str, object] = {}
         kind = kind_of(event.type)
         if kind is Kind.OTHER or TREE_TYPES[event.type] in LAUNCHES:
             args["type"] = event.type
         pid, tid = self._thread(event.process_id, event.thread_id)
         step = step_number(event.name.decode("utf-8", "replace")) if kind is Kind.STEP else None
         # Supplements follow their host event: the row waits for the end of the node.
-        self.node["row"] = event.name, (*self._times(event), str(kind), pid, tid, step)
-        self.node["args"] = args | self.node.get("args", {})
+        self.node.row = (*self._times(event), str(kind), pid, tid, step)
+        self.node.name = event.name
+        self.node.args = args | self.node.args
 
     def _end_node(self) -> None:
-        row = self.node.get("row")
-        supplements = self.node.get("supplements", 0)
-        if row is None:
-            self.ledger.ignore("supplement-without-event", supplements)
+        node = self.node
+        if node.row is None:
+            self.ledger.ignore("supplement-without-event", node.supplements)
             return
-        self.ledger.merged += supplements
-        self._keep("host", row[0], self.node["args"] or None, *row[1])
-        self.node = {}
+        self.ledger.merged += node.supplements
+        if node.more:
+            node.args["supplements"] = node.more
+        self._keep("host", node.name, node.args or None, *node.row)
+        self.node = _Node()
 
     def _supplement(self, data: bytes, met: Met) -> None:
         node = self._record("OperatorSupplementEventNodeProto", data, met)
         if node is None:
             return
-        self.node["supplements"] = self.node.get("supplements", 0) + 1
+        self.node.supplements += 1
         found = supplement(node.op_supplement_event, self.ledger)
-        args = self.node.setdefault("args", {})
-        if "input_shapes" in args:
-            args.setdefault("supplements", []).append(found)
+        if "input_shapes" in self.node.args:
+            self.node.more.append(found)
         else:
-            args.update(found)
+            self.node.args.update(found)
 
     def _runtime(self, data: bytes, met: Met) -> None:
         node = self._record("CudaRuntimeTraceEventNodeProto", data, met)
@@ -289,7 +318,7 @@ class _Reading:
     def _bad_value(self, met: Met) -> None:
         self.ledger.drop("bad-value", where=f"byte {met.at}", text=_BAD_VALUE)
 
-    def _device(self, event: Any, pid: int, met: Met) -> None:
+    def _device(self, event: Message, pid: int, met: Met) -> None:
         if not self._good(event.start_ns, event.end_ns, met):
             return
         found = device_row(event, self.ledger)
@@ -300,7 +329,7 @@ class _Reading:
         lane = event.device_id, self._id("context", event.context_id), self._id("stream", event.stream_id)
         self._keep("device", event.name, args or None, *self._times(event), kind, pid, *lane, *rest)
 
-    def _times(self, event: Any) -> tuple[int, int, int]:
+    def _times(self, event: Message) -> tuple[int, int, int]:
         return self.ledger.read, event.start_ns, event.end_ns - event.start_ns
 
     def _id(self, column: str, value: int) -> int:
@@ -322,7 +351,7 @@ class _Reading:
             if not held.rows:
                 continue
             count = len(held.rows)
-            columns: dict[str, Any] = {}
+            columns: dict[str, Values | str | int | None] = {}
             for name, values in zip(_COLUMNS[sort], zip(*held.rows, strict=True), strict=True):
                 columns[name] = pa.array(values, pa.string() if name in ("kind", "copy_kind") else pa.int64())
             columns["name"], columns["raw_name"] = self.names.columns(text_column(held.names, self.ledger))

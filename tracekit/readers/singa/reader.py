@@ -166,9 +166,14 @@ class _Reading:
             if not block.is_fresh():
                 args = {"below_blank": True} if block.below_blank else None
                 self.rows.add(
-                    block.number, "header", "Verbosity", str(Kind.OTHER), args, rank=block.rank,
+                    block.number,
+                    "header",
+                    "Verbosity",
+                    str(Kind.OTHER),
+                    args,
+                    rank=block.rank,
                     value_text=block.verbosity(),
-                )  # fmt: skip
+                )
 
     def _end_all(self) -> None:
         for writer in self._writers.values():
@@ -233,9 +238,16 @@ class _Reading:
             self.rows.add(block.number, section, name, kind, args, rank=block.rank, calls=1, value_text=time)
         else:
             self.rows.add(
-                block.number, section, name, kind, args, rank=block.rank, calls=1, total_ns=value.rounded(),
+                block.number,
+                section,
+                name,
+                kind,
+                args,
+                rank=block.rank,
+                calls=1,
+                total_ns=value.rounded(),
                 avg_ns=float(value.ns),
-            )  # fmt: skip
+            )
         ledger.kept += 1
 
 

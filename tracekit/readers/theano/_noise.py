@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano import _patterns as patterns
 
 _TRACEBACK = ("Traceback (most recent call last):", "Exception ignored in ")
 _CHAINED = (
@@ -29,8 +29,8 @@ class Noise:
         self._tips = tips
 
     def of(self, text: str, words: str) -> str | None:
-        """Return the class of a line; `words` as in `readers/theano/_lines.py`."""
-        if self._tips and words.startswith((*like.TIP, *like.TIPS_TALK)):
+        """Return the class of a line; `words` as in `_patterns.py`."""
+        if self._tips and words.startswith((*patterns.TIP, *patterns.TIPS_TALK)):
             return "tips"
         self._tips = False
         indent = len(text) - len(text.lstrip())
@@ -47,7 +47,7 @@ class Noise:
                 return "tracebacks"
         if words == _SKIPPED:
             return "skipped profiles"
-        if like.WARNING.search(words):
+        if patterns.WARNING.search(words):
             self._warned = indent
             return "warnings"
         if self._warned is not None and indent > self._warned:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tracekit.readers.printed.lines import TextLine, printed
-from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano import _patterns as patterns
 from tracekit.readers.theano._out import Block, Out
 from tracekit.schema import Kind
 
-_PEAKS = f"{like.MEMORY}: peaks"
-_HEAD = f"{like.OPTIMIZER} head"
+_PEAKS = f"{patterns.MEMORY}: peaks"
+_HEAD = f"{patterns.OPTIMIZER} head"
 
 
 class Memory:
@@ -24,28 +23,28 @@ class Memory:
     def line(self, block: Block, words: str, line: TextLine) -> bool:
         """Take a line of the section."""
         out = self._out
-        if small := like.MEMORY_SMALL.fullmatch(words):
+        if small := patterns.MEMORY_SMALL.fullmatch(words):
             out.header(block, "All Apply nodes have smaller outputs", bytes=int(small[1]))
             out.ledger.kept += 1
-        elif words.startswith(like.MEMORY_TALK):
+        elif words.startswith(patterns.MEMORY_TALK):
             out.ledger.ignore("explanations")
-        elif found := like.PEAK.fullmatch(words):
+        elif found := patterns.PEAK.fullmatch(words):
             args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
             name = f"{self._setting or 'Max peak memory'}: {found[1]}"
             out.row(block, _PEAKS, name, Kind.MEMORY, args, bytes=int(found[2]) << 10)
-        elif found := like.OLD_PEAK.fullmatch(words):
-            more: dict[str, Any] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[4]}
+        elif found := patterns.OLD_PEAK.fullmatch(words):
+            more: dict[str, object] = {"bytes": int(found[2]) << 10} if found[2] else {"value_text": found[4]}
             args = {"linker_c_py_bytes": int(found[3]) << 10} if found[3] else None
             out.row(block, _PEAKS, found[1], Kind.MEMORY, args, **more)
-        elif found := like.MIN_PEAK.fullmatch(words):
+        elif found := patterns.MIN_PEAK.fullmatch(words):
             computed = {"computed_in_s": found[3]} if found[3] else None
             out.row(block, _PEAKS, found[1], Kind.MEMORY, computed, bytes=int(found[2]) << 10)
-        elif like.PEAK_HEAD.match(words) and len(words) < 200:
+        elif patterns.PEAK_HEAD.match(words) and len(words) < 200:
             self._setting = words
             out.ledger.ignore("headings")
-        elif like.MEMORY_START.match(words):
+        elif patterns.MEMORY_START.match(words):
             self._node(block, line)
-        elif like.PEAK_START.match(words):
+        elif patterns.PEAK_START.match(words):
             out.bad(line)
         else:
             return False
@@ -53,25 +52,25 @@ class Memory:
 
     def _node(self, block: Block, line: TextLine) -> None:
         out = self._out
-        found = like.MEMORY_ROW.fullmatch(line.text.strip())
+        found = patterns.MEMORY_ROW.fullmatch(line.text.strip())
         if found is None or line.torn:
             out.bad(line)
             return
         args = {"shapes": found["shapes"], "created_inplace_view": " ".join(found["code"].split())}
-        more: dict[str, Any] = {"bytes": int(found["bytes"])} if found["bytes"] else {}
+        more: dict[str, object] = {"bytes": int(found["bytes"])} if found["bytes"] else {}
         if found["unknown"]:
             more["value_text"] = "Unknown"
         elif not found["bytes"]:
             why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 has its placeholder in their place"
             out.ledger.note("size-not-printed", why, where=line.where)
-        out.hold(block=block, section=like.MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
+        out.hold(block=block, section=patterns.MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
 
     def remainder(self, block: Block, found: re.Match[str]) -> bool:
         """Take the line that says what the nodes left out have, and all."""
         count = int(found["count"])
         args = {"remaining": count, "percent": found["percent"], "bytes_of_all": int(found["all"])}
         name = f"(remaining {count} Apply)"
-        return self._out.row(block, like.MEMORY, name, Kind.MEMORY, args, bytes=int(found["bytes"]))
+        return self._out.row(block, patterns.MEMORY, name, Kind.MEMORY, args, bytes=int(found["bytes"]))
 
 
 class Optimizer:
@@ -97,7 +96,7 @@ class Optimizer:
         text = self._text(line)
         taken = self._out.below("details", text)
         if taken is None:
-            return self._out.say(block, f"{like.OPTIMIZER}: text", text) if text else False
+            return self._out.words(block, f"{patterns.OPTIMIZER}: text", text) if text else False
         return taken
 
     def ends_before_blank(self) -> None:
@@ -106,22 +105,22 @@ class Optimizer:
 
     def line(self, block: Block, words: str, line: TextLine) -> bool:
         """Take a line of the section; most of it are details."""
-        if _HEAD not in block.seen and (found := like.OPTIMIZER_HEAD.fullmatch(words)):
+        if _HEAD not in block.seen and (found := patterns.OPTIMIZER_HEAD.fullmatch(words)):
             return self._head(block, found, line)
-        if not like.OPTIMIZER_START.match(words):
+        if not patterns.OPTIMIZER_START.match(words):
             return False
         out = self._out
-        found = like.OPTIMIZER_ROW.fullmatch(words)
+        found = patterns.OPTIMIZER_ROW.fullmatch(words)
         if found is None or (line.torn and not found["validate"]):
             return out.bad(line)
         try:
             time = printed(found["time"])
         except ValueError:
             return out.bad_time(line)
-        name = like.unquoted(found["name"]) or "None"
+        name = patterns.unquoted(found["name"]) or "None"
         parent = self._parent(name, line)
-        args: dict[str, Any] = {
-            "class": like.unquoted(found["class"]),
+        args: dict[str, object] = {
+            "class": patterns.unquoted(found["class"]),
             "index": int(found["index"]),
             "s": found["time"],
         }
@@ -130,10 +129,8 @@ class Optimizer:
             args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
         if found["validate"]:
             args["validate_s"] = found["validate"]
-        section = f"{like.OPTIMIZER}: {parent}" if parent else like.OPTIMIZER
-        return out.hold(
-            block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded()
-        )  # fmt: skip
+        section = f"{patterns.OPTIMIZER}: {parent}" if parent else patterns.OPTIMIZER
+        return out.hold(block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded())
 
     def _parent(self, name: str, line: TextLine) -> str:
         """Return the steps that this one is within, "" for none, by its indentation."""
@@ -153,14 +150,17 @@ class Optimizer:
         except ValueError:
             return self._out.bad_time(line)
         block.seen.add(_HEAD)
-        args: dict[str, Any] = {"class": found["class"], "name": found["name"]}
+        args: dict[str, object] = {"class": found["class"], "name": found["name"]}
         if int(found["before"]) >= 0:
             # The sum of several profiles has -1 for both.
             args |= {"nodes_before": int(found["before"]), "nodes_after": int(found["after"])}
         return self._out.hold(
-            block=block, name="Time of the optimizer's steps", args=args, total_ns=time.rounded(),
+            block=block,
+            name="Time of the optimizer's steps",
+            args=args,
+            total_ns=time.rounded(),
             value_text=self._text(line),
-        )  # fmt: skip
+        )
 
     def _text(self, line: TextLine) -> str:
         text = line.text.rstrip()

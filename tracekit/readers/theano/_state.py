@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tracekit.readers.printed.lines import TextLine, printed
 from tracekit.readers.printed.pasted import RankRows
-from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano import _patterns as patterns
 from tracekit.readers.theano._noise import Noise
 from tracekit.readers.theano._out import MOST_LINES, Block, Out
 from tracekit.readers.theano._sizes import Memory, Optimizer
@@ -19,18 +18,18 @@ from tracekit.trace import Ledger, Run
 
 MOST_FUNCTIONS = 1000
 """Blocks that are named in the facts of the source."""
-_TIMED = frozenset((like.CLASS, like.OPS, like.APPLY))
-_NAMED = _TIMED | {like.MEMORY}
+_TIMED = frozenset((patterns.CLASS, patterns.OPS, patterns.APPLY))
+_NAMED = _TIMED | {patterns.MEMORY}
 
 
 def _section_of(text: str, words: str) -> str | None:
     """Return the table that a row belongs to, by its columns; None for a line that is no row."""
-    if not like.ROW_START.match(words):
+    if not patterns.ROW_START.match(words):
         return None
-    if (found := like.GROUP_ROW.fullmatch(text)) and found["impl"]:
-        is_class = like.CLASS_NAME.fullmatch(found["name"]) or like.MODULE_PATH.fullmatch(found["name"])
-        return like.CLASS if is_class else like.OPS
-    return like.APPLY if like.APPLY_ROW.fullmatch(text) else None
+    if (found := patterns.GROUP_ROW.fullmatch(text)) and found["impl"]:
+        is_class = patterns.CLASS_NAME.fullmatch(found["name"]) or patterns.MODULE_PATH.fullmatch(found["name"])
+        return patterns.CLASS if is_class else patterns.OPS
+    return patterns.APPLY if patterns.APPLY_ROW.fullmatch(text) else None
 
 
 class State:
@@ -61,11 +60,11 @@ class State:
         words = " ".join(line.text.split())
         block = self._block
         if not words:
-            kept = self._table == like.OPTIMIZER and block is not None and self._optimizer.detail(block, line)
+            kept = self._table == patterns.OPTIMIZER and block is not None and self._optimizer.detail(block, line)
             if not kept:
                 self.ledger.ignore("blank lines")
         elif self._heading(words, line) or self._table_line(words, line) or self._head(words, line):
-            self._noise.over(tips=words == like.TIPS)
+            self._noise.over(tips=words == patterns.TIPS)
         elif line.torn and self._is_open():
             self.out.torn(line)
         else:
@@ -74,7 +73,7 @@ class State:
     def _rest(self, words: str, line: TextLine) -> None:
         """Take a line that no table and no head knows: a tip, details of the optimizer, or what a program printed."""
         block, what = self._block, self._noise.of(line.text, words)
-        if what is None and block is not None and self._table in _NAMED and self.out.goes_on(line.text):
+        if what is None and block is not None and self._table in _NAMED and self.out.continues_name(line.text):
             return
         if what is None and self._table not in _TIMED and (section := _section_of(line.text.strip(), words)):
             self._open(section)
@@ -83,13 +82,13 @@ class State:
             self.ledger.note("table-without-header", why, where=line.where)
             self._times.row(self._block or self._begin(), section, line)
             return
-        if like.PROFILE_MODE.match(words):
+        if patterns.PROFILE_MODE.match(words):
             why = "not read: output of ProfileMode, the profiler that Theano had before 0.6"
             self.profile_mode = True
             self.ledger.note("profile-mode", why, where=line.where)
-        if what == "tips" and block is not None and words.startswith(like.TIP):
-            self.out.say(block, "Tip", line.text.strip())
-        elif what is None and self._table == like.OPTIMIZER and block is not None and line.text[:1].isspace():
+        if what == "tips" and block is not None and words.startswith(patterns.TIP):
+            self.out.words(block, "Tip", line.text.strip())
+        elif what is None and self._table == patterns.OPTIMIZER and block is not None and line.text[:1].isspace():
             if not self._optimizer.detail(block, line):
                 self.ledger.ignore("optimizer details")
         else:
@@ -98,7 +97,7 @@ class State:
     def _after_node(self, node: TextLine, line: TextLine) -> TextLine:
         """Return a line with the node before it that was not closed, or alone where it is none of the node's own."""
         words = line.text.strip()
-        if not words or words.startswith(("Node ", "Time ", like.CLASS, like.FUNCTION, "<% time>")):
+        if not words or words.startswith(("Node ", "Time ", patterns.CLASS, patterns.FUNCTION, "<% time>")):
             self.out.bad(node)
             return line
         self.ledger.merged += 1
@@ -107,7 +106,7 @@ class State:
     def _is_open(self) -> bool:
         """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
         block = self._block
-        return block is not None and not block.over and (bool(self._table) or like.APPLY not in block.seen)
+        return block is not None and not block.over and (bool(self._table) or patterns.APPLY not in block.seen)
 
     def finish(self) -> None:
         """End what is open."""
@@ -139,38 +138,42 @@ class State:
         self._table = ""
 
     def _heading(self, words: str, line: TextLine) -> bool:
-        if words.endswith(like.FUNCTION):
+        if words.endswith(patterns.FUNCTION):
             self._begin()
-        elif scan := like.SCAN_HEAD.match(words):
+        elif scan := patterns.SCAN_HEAD.match(words):
             block = self._begin("scan")
             if scan[1]:
                 self.out.header(block, "Scan Op", value_text=scan[1])
         elif not words.strip("-") or not words.strip("="):
-            if self._table == like.OPTIMIZER and self._optimizer.is_inside(line):
+            if self._table == patterns.OPTIMIZER and self._optimizer.is_inside(line):
                 return False
             self.ledger.ignore("rules")
             return True
-        elif found := like.TABLE.match(words):
-            self._open(like.TABLE_OF[found[1]])
+        elif found := patterns.TABLE.match(words):
+            self._open(patterns.TABLE_OF[found[1]])
             self._times.begin(with_flops="<Mflops>" in words)
-        elif words.startswith(like.OPTIMIZER_LEGEND):
-            if self._table == like.OPTIMIZER and self._block is not None and self._optimizer.detail(self._block, line):
+        elif words.startswith(patterns.OPTIMIZER_LEGEND):
+            if (
+                self._table == patterns.OPTIMIZER
+                and self._block is not None
+                and self._optimizer.detail(self._block, line)
+            ):
                 return True
         elif words in _TIMED:
             pass
-        elif words == like.MEMORY or words.startswith(f"{like.MEMORY} (the max"):
-            self.out.say(self._open(like.MEMORY), like.MEMORY, words)
+        elif words == patterns.MEMORY or words.startswith(f"{patterns.MEMORY} (the max"):
+            self.out.words(self._open(patterns.MEMORY), patterns.MEMORY, words)
             return True
-        elif words in (like.OPTIMIZER, "Rewriter Profile"):
-            self.out.say(self._open(like.OPTIMIZER), like.OPTIMIZER, words)
+        elif words in (patterns.OPTIMIZER, "Rewriter Profile"):
+            self.out.words(self._open(patterns.OPTIMIZER), patterns.OPTIMIZER, words)
             self._optimizer.begin(line)
             return True
-        elif words == f"{like.OVERHEAD}:" or words.startswith("<Scan op time(s)>"):
-            if self._table != like.OVERHEAD:
-                if self._table == like.OPTIMIZER:
+        elif words == f"{patterns.OVERHEAD}:" or words.startswith("<Scan op time(s)>"):
+            if self._table != patterns.OVERHEAD:
+                if self._table == patterns.OPTIMIZER:
                     self._optimizer.ends_before_blank()
-                self._open(like.OVERHEAD)
-        elif words == like.TIPS:
+                self._open(patterns.OVERHEAD)
+        elif words == patterns.TIPS:
             self._end_table()
             if self._block is not None:
                 # A scan that never ran has its tips, and nothing else.
@@ -183,52 +186,52 @@ class State:
 
     def _table_line(self, words: str, line: TextLine) -> bool:
         block, table = self._block, self._table
-        if block is None and like.REMAINDER.fullmatch(words):
+        if block is None and patterns.REMAINDER.fullmatch(words):
             block = self._begin()
         if block is None:
             return False
         if words.startswith("..."):
             return self._remainder(block, words, line)
         if table in _TIMED:
-            if like.ROW_START.match(words):
+            if patterns.ROW_START.match(words):
                 return self._times.row(block, table, line)
-            return table == like.APPLY and self._times.variable(words, line)
-        if table == like.MEMORY:
+            return table == patterns.APPLY and self._times.variable(words, line)
+        if table == patterns.MEMORY:
             return self._memory.line(block, words, line)
-        if table == like.OPTIMIZER:
+        if table == patterns.OPTIMIZER:
             return self._optimizer.line(block, words, line)
-        return table == like.OVERHEAD and overhead(block, words, line, self.out)
+        return table == patterns.OVERHEAD and overhead(block, words, line, self.out)
 
     def _remainder(self, block: Block, words: str, line: TextLine) -> bool:
-        if found := like.REMAINDER.fullmatch(words):
+        if found := patterns.REMAINDER.fullmatch(words):
             # Theano 0.6 and its heirs agree on the words; the table that is open decides all the same.
-            section = self._table if self._table in _TIMED else like.REMAINDER_OF[found["what"]]
+            section = self._table if self._table in _TIMED else patterns.REMAINDER_OF[found["what"]]
             taken = self._times.remainder(block, section, found, line)
             self._table = "" if self._table in _TIMED else self._table
             return taken
-        if found := like.MEMORY_REST.fullmatch(words):
+        if found := patterns.MEMORY_REST.fullmatch(words):
             return self._memory.remainder(block, found)
         return words.startswith("... (remaining ") and self.out.bad(line)
 
     def _head(self, words: str, line: TextLine) -> bool:
         """Take a line of a block's head. A block may have lost its heading; after the tips there is no head."""
         block = self._block
-        if like.GLOBAL_STATS.match(words):
-            return self.out.say(block or self._begin(), "Global stats", line.text.strip())
+        if patterns.GLOBAL_STATS.match(words):
+            return self.out.words(block or self._begin(), "Global stats", line.text.strip())
         if block is not None and block.over:
             return False
-        if block is not None and block.message is None and not block.seen and (found := like.MESSAGE.match(words)):
+        if block is not None and block.message is None and not block.seen and (found := patterns.MESSAGE.match(words)):
             if line.torn:
                 return self.out.torn(line)
-            whole = like.MESSAGE.match(line.text.strip())
+            whole = patterns.MESSAGE.match(line.text.strip())
             return self._message(block, whole[1] if whole else found[1])
-        if found := like.NO_TIME.match(words):
+        if found := patterns.NO_TIME.match(words):
             why = "functions whose nodes were not timed (profiling.time_thunks)"
             self.ledger.note("no-node-times", why, where=line.where)
             self.out.header(block or self._begin(), found[0], value_text=words)
             self.ledger.kept += 1
             return True
-        for fact in like.FACTS:
+        for fact in patterns.FACTS:
             if fact.start.match(words):
                 if found := fact.pattern.fullmatch(words):
                     return self._fact(block or self._begin(), fact.name, words, found, line)
@@ -239,7 +242,7 @@ class State:
 
     def _message(self, block: Block, message: str) -> bool:
         block.message = message
-        if block.kind == "function" and like.SUM.match(message):
+        if block.kind == "function" and patterns.SUM.match(message):
             block.kind = "sum"
         self.out.header(block, "Message", value_text=message)
         self.ledger.kept += 1
@@ -251,17 +254,17 @@ class State:
 
     def _fact(self, block: Block, name: str, words: str, found: re.Match[str], line: TextLine) -> bool:
         out = self.out
-        if tool := like.TOOL.match(words):
-            self.run.sources[0].facts.setdefault("tool", like.TOOLS[(tool[1] or tool[2]).lower()])
+        if tool := patterns.TOOL.match(words):
+            self.run.sources[0].facts.setdefault("tool", patterns.TOOLS[(tool[1] or tool[2]).lower()])
         groups = found.groupdict()
-        args: dict[str, Any] = {}
+        args: dict[str, object] = {}
         if groups.get("time"):
             args["s"] = groups["time"]
         if groups.get("percent"):
             args["percent"] = groups["percent"]
         if groups.get("steps"):
             args["steps"] = int(groups["steps"])
-        more: dict[str, Any] = {}
+        more: dict[str, object] = {}
         if groups.get("calls"):
             more["calls"] = int(groups["calls"])
         elif groups["label"] != name:
@@ -283,8 +286,8 @@ class State:
         return True
 
     def _thunk_node(self, block: Block, words: str, line: TextLine) -> bool:
-        found = like.THUNK_NODE.fullmatch(line.text.strip()) or like.THUNK_NODE.fullmatch(words)
-        if found is None and like.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
+        found = patterns.THUNK_NODE.fullmatch(line.text.strip()) or patterns.THUNK_NODE.fullmatch(words)
+        if found is None and patterns.is_open(words) and not line.torn and line.text.count("\n") < MOST_LINES:
             self._node = line
             return True
         if found is None:
@@ -294,6 +297,6 @@ class State:
         except ValueError:
             return self.out.bad_time(line)
         if "\n" in found["name"]:
-            self.out.say_joined()
+            self.out.note_joined()
         args = {"s": found["time"]}
         return self.out.row(block, "Node make_thunk", found["name"], Kind.OTHER, args, total_ns=time.rounded())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tracekit.readers.printed.lines import Printed, TextLine, printed
-from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano import _patterns as patterns
 from tracekit.readers.theano._out import Block, Out
 from tracekit.schema import Kind
 from tracekit.units import MAX_NS
@@ -32,16 +31,16 @@ class TimeTables:
         out = self._out
         out.flush()
         # Names keep their own blanks, so the line itself is looked at.
-        found = (like.APPLY_ROW if table == like.APPLY else like.GROUP_ROW).fullmatch(line.text.strip())
+        found = (patterns.APPLY_ROW if table == patterns.APPLY else patterns.GROUP_ROW).fullmatch(line.text.strip())
         if found is None or line.torn:
             return out.bad(line)
         name = found["name"]
-        args: dict[str, Any] = {"percent": found["percent"], "cumulative_percent": found["sum"], "s": found["time"]}
-        if table == like.APPLY:
+        args: dict[str, object] = {"percent": found["percent"], "cumulative_percent": found["sum"], "s": found["time"]}
+        if table == patterns.APPLY:
             args["id"] = int(found["id"])
             if self.with_flops:
                 args |= {"mflops": None, "gflops_per_s": None}
-            if self.with_flops and (flops := like.FLOPS.fullmatch(name)):
+            if self.with_flops and (flops := patterns.FLOPS.fullmatch(name)):
                 name = flops["name"]
                 args |= {"mflops": flops["mflops"], "gflops_per_s": flops["gflops"]}
         else:
@@ -55,11 +54,11 @@ class TimeTables:
         if "rounded-times" not in out.ledger.notes:
             why = "times of tables have three digits or a thousandth of a second: sums are as exact as that"
             out.ledger.note("rounded-times", why, where=line.where)
-        if table == like.CLASS and (old := like.CLASS_NAME.fullmatch(name)):
+        if table == patterns.CLASS and (old := patterns.CLASS_NAME.fullmatch(name)):
             more["raw_name"], name = name, old[1]
         return out.hold(block=block, section=table, name=name, kind=Kind.OPERATOR, args=args, **more)
 
-    def _times(self, found: re.Match[str], line: TextLine) -> dict[str, Any]:
+    def _times(self, found: re.Match[str], line: TextLine) -> dict[str, object]:
         calls = int(found["calls"])
         each, total = printed(found["each"]), printed(found["time"])
         product = each.times(calls)
@@ -73,7 +72,7 @@ class TimeTables:
 
     def variable(self, words: str, line: TextLine) -> bool:
         """Take a line of an input or output of the row above."""
-        found = like.VARIABLE.fullmatch(words)
+        found = patterns.VARIABLE.fullmatch(words)
         if found is None:
             return False
         taken = None if line.torn else self._out.below(f"{found[1]}s", found[3])
@@ -87,7 +86,7 @@ class TimeTables:
     def remainder(self, block: Block, section: str, found: re.Match[str], line: TextLine) -> bool:
         """Take the last line of a table, which says what was left out; of 0 it is no row of the table."""
         count = int(found["count"])
-        args: dict[str, Any] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
+        args: dict[str, object] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
         if "%%" in found[0]:
             # Some versions of PyTensor print the sign twice.
             args["sign"] = "%%"
@@ -115,21 +114,24 @@ class TimeTables:
 
 def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
     """Take a row of `Scan overhead`, whose times have one decimal of a second; its total is a section of its own."""
-    if like.OVERHEAD_TALK.match(words):
-        return out.say(block, "Scan overhead: remark", line.text.strip())
-    found = like.OVERHEAD_ROW.fullmatch(words)
+    if patterns.OVERHEAD_TALK.match(words):
+        return out.words(block, "Scan overhead: remark", line.text.strip())
+    found = patterns.OVERHEAD_ROW.fullmatch(words)
     total = words.startswith("total ")
     if found is None or (not total and (found["name"] is None or line.torn)):
         return bool(_OVERHEAD_START.match(words)) and out.bad(line)
     args = {
-        "s": found["time"], "inner_function_s": found["fct"], "inner_ops_s": found["op"],
-        "inner_function_percent": found["fct_percent"], "inner_ops_percent": found["op_percent"],
-    }  # fmt: skip
+        "s": found["time"],
+        "inner_function_s": found["fct"],
+        "inner_ops_s": found["op"],
+        "inner_function_percent": found["fct_percent"],
+        "inner_ops_percent": found["op_percent"],
+    }
     try:
         time = printed(found["time"])
     except ValueError:
         return out.bad_time(line)
-    section = f"{like.OVERHEAD}: total" if total else like.OVERHEAD
+    section = f"{patterns.OVERHEAD}: total" if total else patterns.OVERHEAD
     name = "total" if total else found["name"]
     return out.row(block, section, name, Kind.OTHER, args, total_ns=time.rounded())
 

@@ -32,7 +32,7 @@ thunks`, has its time from the largest row and its share.
 Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
 before it; only the steps within a step of the optimizer cannot be told then, which is noted.
 
-Sources: the files named in `_lines`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
+Sources: the files named in `_patterns`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
 supported: ProfileMode, which Theano had before 0.6 (it is named); times within one optimizer, which stay words
 (`details`).
 """
@@ -51,7 +51,7 @@ from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadO
 from tracekit.readers.printed.lines import TotalRows, first_lines, text_lines
 from tracekit.readers.printed.pasted import Plain, RankRows
 from tracekit.readers.source import Source
-from tracekit.readers.theano import _lines as like
+from tracekit.readers.theano import _patterns as patterns
 from tracekit.readers.theano._state import State
 from tracekit.trace import Ledger, Run, SourceFacts
 
@@ -69,19 +69,19 @@ def sniff(head: Head) -> Confidence:
     if head.tables or not head.text:
         return Confidence.NO
     heading = warned = False
-    plain = Plain(like.MARK)
+    plain = Plain(patterns.MARK)
     for line in first_lines(head.data):
         _, text = plain.of(line)
         words = " ".join(text[-4096:].split())
         if heading and (words.startswith("Message: ") or (words and not words.strip("="))):
             return Confidence.YES
         if words:
-            heading = words.endswith(like.FUNCTION) or bool(like.SCAN_HEAD.match(words))
-        if "<apply time>" in words and like.TABLE.match(words):
+            heading = words.endswith(patterns.FUNCTION) or bool(patterns.SCAN_HEAD.match(words))
+        if "<apply time>" in words and patterns.TABLE.match(words):
             return Confidence.YES
-        if words.startswith(_ALONE) or like.REMAINDER.fullmatch(words) or like.PROFILE_MODE.match(words):
+        if words.startswith(_ALONE) or patterns.REMAINDER.fullmatch(words) or patterns.PROFILE_MODE.match(words):
             return Confidence.YES
-        warned = warned or bool(like.WARNING.search(words) and _OWN.search(words))
+        warned = warned or bool(patterns.WARNING.search(words) and _OWN.search(words))
     return Confidence.MAYBE if heading or warned else Confidence.NO
 
 
@@ -92,7 +92,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> Iterator[pa.RecordBatch]:
-    rows, numbers, plain = TotalRows(options.source, ledger), count(), Plain(like.MARK)
+    rows, numbers, plain = TotalRows(options.source, ledger), count(), Plain(patterns.MARK)
     states: dict[int | None, State] = {}
     for line in text_lines(source, ledger):
         rank, text = plain.of(line.text)

@@ -121,10 +121,13 @@ MEMORY_REST = re.compile(
     re.ASCII,
 )
 MEMORY_TALK = (
-    "(Sparse variables are ignored", "(For values in brackets", "This list is based on all functions",
-    "<Sum apply outputs (bytes)>", "<created/inplace/view> is taken",
+    "(Sparse variables are ignored",
+    "(For values in brackets",
+    "This list is based on all functions",
+    "<Sum apply outputs (bytes)>",
+    "<created/inplace/view> is taken",
     "Apply nodes marked 'inplace' or 'view'",
-)  # fmt: skip
+)
 MEMORY_SMALL = re.compile(r"All Apply nodes have output sizes that take less than (\d{1,18})B\.")
 
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|None)"""
