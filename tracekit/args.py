@@ -61,7 +61,7 @@ def flags(column: Values, *keys: str) -> Mask:
 def texts(column: Values, *keys: str) -> tuple[I64, list[str]]:
     """Return the code of each row's text, -1 where it has none, and the distinct texts in order of first use.
 
-    A member that is no text (a number, a list) is none.
+    A member of another type (a number, a list) counts as missing.
     """
     codes, members = values(column, *keys)
     number: dict[str, int] = {}

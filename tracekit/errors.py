@@ -27,7 +27,7 @@ class UnknownFormatError(TracekitError):
     hint = "`tracekit formats` lists what can be read; --from NAME skips the guess"
 
     def __init__(self, path: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"{path}: not a trace that I know ({reason})", hint=hint)
+        super().__init__(f"{path}: not a known profile format ({reason})", hint=hint)
 
 
 class AmbiguousFormatError(TracekitError):

@@ -1,4 +1,4 @@
-"""What the user named (files, folders, patterns, URLs, stdin) becomes one stream of batches."""
+"""The inputs (files, folders, patterns, URLs, stdin) as one stream of batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """How to read inputs.
+    """Options of reading inputs.
 
     format: a reader's name, "" lets the content decide. selection: the user's filter. strict: the first note is an
     error. demangle: make C++ names readable. options: `key: value` of one format. columns: those of EVENTS to keep,
@@ -103,7 +103,7 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
 
 
 def _text_of(word: object) -> str:
-    """Return an input as text. Raises: UsageError for what is no name of a file, such as an open file."""
+    """Return an input as text. Raises: UsageError for an open file or another object."""
     if isinstance(word, (str, os.PathLike)):
         return os.fsdecode(word)
     name = getattr(word, "name", None)
@@ -126,7 +126,7 @@ def _in_folder(folder: Path) -> list[str]:
             pass  # named with its reason when it is opened
         found.append(str(path))
     if not found:
-        raise InputError(f"{folder}: no file in this folder is a trace that I know", hint=UnknownFormatError.hint)
+        raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
     return found
 
 
@@ -241,7 +241,7 @@ class Inputs:
         elif len(self._items) > 1 and known:
             shown[0][0].note(
                 "clocks-not-comparable",
-                "some inputs know the wall clock and some do not: each stands at its own zero",
+                "only some inputs have the wall clock: each input starts at its own zero",
             )
             # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
             begun = [_from_zero(b) if b.opened.run.origin_ns is not None else b for b in begun]
@@ -279,11 +279,11 @@ class Inputs:
             self._sources[number] = self._stack.enter_context(open_source(item.name))
         source = self._sources[number]
         reader = reader_for(source, how.format)
-        # Of several inputs, each takes the options of its own format.
+        # Each of several inputs takes the options of its own format.
         own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
         given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
-        # A name may hold bytes that are no text: what is shown and stored must be text.
+        # A file name can have bytes that are not text, but names that are shown or stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=how.strict)
         options = ReadOptions(

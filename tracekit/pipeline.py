@@ -286,7 +286,7 @@ def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: b
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion did: rows written and left out, facts, one ledger a source, the inputs that failed."""
+    """The result of a conversion: rows written and left out, facts, a ledger for each source, inputs that failed."""
 
     written: Written
     run: Run
@@ -378,7 +378,7 @@ def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What inputs are and hold, each as a documented JSON object of `tracekit inspect`, and the inputs that failed."""
+    """The inventory of each input, as the documented JSON of `tracekit inspect`, and the inputs that failed."""
 
     inputs: tuple[StockJson, ...]
     failures: tuple[Failure, ...]

@@ -120,7 +120,7 @@ _TOTALS = (
     ColumnSpec("value_min", pa.float64(), "", "metric: smallest"),
     ColumnSpec("value_max", pa.float64(), "", "metric: largest"),
     ColumnSpec("value_avg", pa.float64(), "", "metric: mean"),
-    ColumnSpec("value_text", pa.string(), "", "metric that is no number, as printed"),
+    ColumnSpec("value_text", pa.string(), "", "metric that is not a number, as printed"),
     ColumnSpec("unit", TEXT, "", "unit of the values"),
     ColumnSpec("args", pa.string(), "", "JSON object of what found no column"),
 )

@@ -46,7 +46,7 @@ def left(folder: Path, *names: str) -> None:
         ("run.nsys-rep", b"\x00\x01binary", "nsys export --type sqlite"),
         ("run.qdrep", b"\x00\x01binary", "nsys export --type sqlite"),
         ("table.csv", b"a,b,c\n1,2,3\n", "text that begins with 'a,b,c'"),
-        ("line100", b"x" * (100 << 20), "not a trace"),
+        ("line100", b"x" * (100 << 20), "not a known profile format"),
         ("zip", b"PK\x03\x04aaaa", "zip archive"),
         ("no_duration.csv", b'"Start","Grid X","Device","Stream","Name"\nms,,,,\n1.0,,"GPU (0)","7","k"\n', "Duration"),
     ],
@@ -242,7 +242,7 @@ def test_an_input_is_never_replaced_by_its_output(command: str, tmp_path: Path) 
 
 def test_only_a_regular_file_is_replaced_and_a_link_keeps_being_one(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    refused(run("convert", GOOD, "-o", tmp_path / "pipe", "--to", "jsonl", "--force"), "no regular file")
+    refused(run("convert", GOOD, "-o", tmp_path / "pipe", "--to", "jsonl", "--force"), "not a regular file")
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("old")
     link.symlink_to(real)

@@ -115,7 +115,7 @@ def test_a_summary_of_several_groups_whose_gaps_were_lost_is_read(tmp_path: Path
 def test_prose_with_the_words_of_a_header_is_no_trace_of_nvprof(tmp_path: Path) -> None:
     path = tmp_path / "unknown"
     path.write_text("Start Duration Name\nnothing of that kind follows\n", "utf-8")
-    with pytest.raises(UnknownFormatError, match="not a trace"):
+    with pytest.raises(UnknownFormatError, match="not a known profile format"):
         tracekit.read(path)
 
 

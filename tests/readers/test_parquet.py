@@ -235,7 +235,7 @@ def test_sources_of_an_archive_without_facts_are_counted_and_hostile_numbers_ref
     assert len(tracekit.read(path).run.sources) == 3
     for bad in ([1 << 40, 0, 0], [1 << 30, 0, 0]):
         pq.write_table(table.set_column(table.schema.get_field_index("source"), "source", pa.array(bad)), path)
-        with pytest.raises(ParseError, match="no number of a source"):
+        with pytest.raises(ParseError, match="not the number of a source"):
             tracekit.read(path)
 
 

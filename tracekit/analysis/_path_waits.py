@@ -12,7 +12,7 @@ to then, so the copy is cut there.
 **Threads.** Traces do not say that a thread waits for another (PyTorch's backward pass runs on a thread of its own). A
 thread that does nothing for long, while another of its process works and falls silent before the first goes on, is
 taken to have waited for that one. "Long" is LEAST_FREE ns, and LEAST_TIMES the thread's median pause; "works" is
-LEAST_SHARE of the pause. A thread that stands in a range of the user's program could be computing there: then only the
+LEAST_SHARE of the pause. A thread that is in a range of the user's program could be computing there: then only the
 operators and calls of the other thread count as its work; else any range of it does. Who wakes a thread that is in
 nothing at all need not fall silent, unless that thread is the main one.
 """

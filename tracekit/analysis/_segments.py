@@ -101,7 +101,7 @@ def previous_greater(values: I64, than: I64, starts: Index) -> I64:
     """
     found = np.full(values.size, -1, np.int64)
     waiting = _rows_with_greater(values, than, starts)
-    # Most rows of a real trace end here: the row before is what they stand in.
+    # Most rows of a real trace end here: the row before contains them.
     at_once = values[waiting - 1] > than[waiting]
     found[waiting[at_once]] = waiting[at_once] - 1
     waiting = waiting[~at_once]

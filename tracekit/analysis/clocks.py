@@ -1,14 +1,14 @@
 """Offsets between the clocks of several processes, from the work that they did together.
 
 No rank leaves a collective (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) before the last one has come,
-and all leave about together: so the differences of their *ends* are the differences of their clocks, and what they
-scatter by is what is not known. Starts tell nothing: a rank that comes early waits.
+and all leave about together: so the differences of their *ends* are the differences of their clocks, and the
+scatter of these differences is the uncertainty. Starts do not help: a rank that comes early waits.
 
-Of each clock, against the one with most meetings: offset, the median difference; drift, Theil's slope (the median of
-the slopes between meeting i and meeting i + m/2; Theil, A Rank-invariant Method of Linear Regression, 1950), kept where
-it makes the differences a third smaller; uncertainty, what 95 % of the differences lie within after that, widened by
-sqrt(m / (m - 2)) for the two numbers that were fitted. A rank that always leaves a little later than the others cannot
-be told from a clock that stands a little ahead.
+Each clock is compared with the one that has most meetings: offset, the median difference; drift, Theil's slope (the
+median of the slopes between meeting i and meeting i + m/2; Theil, A Rank-invariant Method of Linear Regression,
+1950), kept where it makes the differences a third smaller; uncertainty, what 95 % of the differences lie within after
+that, widened by sqrt(m / (m - 2)) for the two numbers that were fitted. A rank that always leaves a little later than
+the others looks like a clock that is a little ahead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tracekit.arrays import F64, I64, Mask, Numbers
 __all__ = ["LEAST_MEETINGS", "Clocks", "align"]
 
 LEAST_MEETINGS = 3
-"""Of fewer meetings nothing is said: two points always lie on a line."""
+"""With fewer meetings there is no result: two points are always on a line."""
 LEAST_FOR_DRIFT = 8
 WORTH_A_DRIFT = 2 / 3
 

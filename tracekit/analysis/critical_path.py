@@ -8,7 +8,7 @@ a kernel or copy on a stream. An edge says that its head began after its tail ha
 * wait: the host goes on when the device work that its call waits for has ended; a stream waits for another; a thread
   that was free goes on when another one has done its part (`views/path/_waits.py`).
 
-Of all edges into a node the one whose tail ended last is *binding*: what is left between the two is a lag that stays.
+The edge into a node whose tail ended last is *binding*: the time between the two is a lag that stays.
 The others have slack: so much could their tail be later and nothing would change. The path follows the binding edges
 back from what ended last, so nodes and lags on it add up to the window exactly.
 

@@ -34,7 +34,7 @@ def innermost(
     n = first.size
     if n == 0 or asked.size == 0:
         return np.full(asked.size, -1, np.int64)
-    # A time stands behind all ranges that begin at it or before: as a row that ends before anything, it holds nothing.
+    # A time comes after all ranges that begin at it or before, and contains nothing.
     lowest = np.iinfo(np.int64).min
     all_lanes = np.concatenate((lane, asked_lane))
     begin = np.concatenate((first, asked))

@@ -1,7 +1,7 @@
 """The event tree of each lane (thread or stream): parent, depth, self time; partial overlaps reported, never fatal.
 
 The rule (Paddle's event tree, PyTorch's profiler): an event is a child of the innermost event of its lane that holds
-it whole. A range is [start, end), so one that starts where another ends lies beside it. Of two equal ranges the later
+it whole. A range is [start, end), so one that starts where another ends is beside it. If two are equal, the later
 row is the child of the earlier one. An instant (zero length) is a child where it lies, and a parent never.
 
 Events that overlap in part are no parent and child, where upstream stops with an error: the later one becomes a child

@@ -226,7 +226,7 @@ def key_of(root: str, inside: str) -> str:
 def read_json(path: Path, form: type[_Form]) -> _Form | None:
     """Return a JSON object of this form; None for a missing, torn or foreign file."""
     try:
-        # Not msgspec's own parser: it refuses the lone surrogates of file names that are no text.
+        # Not msgspec's own parser: it refuses the lone surrogates of file names that are not text.
         found = msgspec.convert(json.loads(path.read_bytes()), form)
     except (OSError, ValueError, RecursionError):
         return None

@@ -233,7 +233,7 @@ def _show_warning(
 
 
 def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the example that stands at the end of its --help."""
+    """Give a command the example at the end of its --help."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         setattr(command, "example", "Example: " + "    ".join(lines))  # noqa: B010 - functions do not declare it
@@ -253,7 +253,7 @@ def version_option(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Take the options in front of a command."""
 
 
 def say(text: str) -> None:

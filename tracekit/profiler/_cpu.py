@@ -40,7 +40,7 @@ def _ticks(stat: Path) -> tuple[int, int]:
     try:
         with stat.open("rb") as file:
             words = file.readline().split()
-        # user nice system idle iowait irq softirq steal; guests stand in user and nice already
+        # user nice system idle iowait irq softirq steal; user and nice include guests already
         ticks = [int(word) for word in words[1:9]]
     except (OSError, ValueError):
         return 0, 0

@@ -95,7 +95,7 @@ dropped. An end before its begin (a clock that went back): duration 0, noted. An
 "name <id> (lost)", and noted.
 
 **Safety.** A writer appends whole lines with one write call for a flush, so a cut costs the last line at most. The
-definitions that a flush needs stand before it in the same write.
+definitions that a flush needs come before it in the same write.
 
 **Speed.** An item array is a flat list of int64 with a fixed stride: `numpy.array(x).reshape(-1, ITEM_LENGTH[k])` has
 signed ids and times in its columns; begins are `id > 0`. A nested range costs about 33 bytes.

@@ -134,7 +134,7 @@ def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Le
     except _BAD as err:
         raise ParseError(name, "column source", _short(err), hint=HINT) from err
     if not 0 <= last <= MOST_SOURCES:
-        raise ParseError(name, "column source", f"{last} is no number of a source", hint=HINT)
+        raise ParseError(name, "column source", f"{last} is not the number of a source", hint=HINT)
     run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
     archive = _Archive(name, file, table, schema.VERSION, b"", rewritten=True, bare=True)
     return Opened(run, _batches(archive, options, ledger), True, (ledger,))

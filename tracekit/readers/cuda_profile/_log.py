@@ -100,7 +100,7 @@ class Log:
 
     @property
     def lays_out(self) -> bool:
-        """Whether the next rows lack a start on the clock of this file."""
+        """True if the next rows have no start on the clock of this file."""
         return self.clock == "none" or self.block_clock != self.clock
 
     @property

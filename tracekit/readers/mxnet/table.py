@@ -275,7 +275,7 @@ def _entry(reading: _Reading, top: str, section: str, name: str, figures: object
 
 def _by_lines(data: str, reading: _Reading) -> None:
     """Read JSON that lacks its end, or has commas too many, by the layout that MXNet gives it."""
-    reading.ledger.note("bad-json", "this is no valid JSON (as MXNet 1.5 and older write it): it was read line by line")
+    reading.ledger.note("bad-json", "not valid JSON (MXNet 1.5 and older write it so): read line by line")
     path: list[str] = []
     figures: dict[str, str] = {}
     memory_unit = "kb"

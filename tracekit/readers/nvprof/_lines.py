@@ -90,7 +90,7 @@ class Header:
 
     @property
     def is_text(self) -> bool:
-        """Whether the table is of fixed width, not CSV."""
+        """True for a table of fixed width, false for CSV."""
         return not self.delimiter
 
 

@@ -45,7 +45,7 @@ def cut_cells(line: str, ends: Sequence[int], *, optional_first: bool = False) -
     ends: ends of the header's words, exclusive. The last column is the rest of the line, and may hold any blanks. Two
     or more blanks divide cells. A cell wider than its column moves the cells behind it, so places in the line count
     only where the gaps do not give as many cells as the header. optional_first: the first cell may be empty, as in a
-    group whose name stands in its first row only.
+    group whose name is in its first row only.
 
     >>> cut_cells("391.80ms  443.07us  a  b", (8, 18, 24))
     ['391.80ms', '443.07us', 'a  b']

@@ -232,7 +232,7 @@ class Build:
         try:
             self.consts[column] = to_ns(Decimal((text or "").strip()), self.unit)
         except (ValueError, InvalidOperation):
-            self.notes["bad-time"] = "times that are no number, or beyond 146 years, were taken as none"
+            self.notes["bad-time"] = "times that are not numbers, or beyond 146 years, count as missing"
             return False
         return True
 

@@ -137,7 +137,7 @@ class Calls:
         watched = self._watched
 
         def before(module: Module, _: object) -> None:
-            # Where torch.compile traces, this is a constant, and nothing of the hook gets into the compiled program.
+            # Where torch.compile traces, this is a constant, and the hook stays out of the compiled program.
             if is_compiling():
                 return
             watches = watched.get(id(module._forward_hooks))
