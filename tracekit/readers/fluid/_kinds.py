@@ -1,4 +1,4 @@
-"""What the readers of fluid.profiler's two outputs (profile and printed report) share: names to kinds."""
+"""Kinds by name, for the readers of both outputs of fluid.profiler: the profile and the printed report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FRAME = re.compile(rb"(?:block_-?\d+|.*Executor.*)")
 
 
 def host_kind(name: bytes) -> Kind:
-    """Return what a range of the host is, by its name alone, since neither output says.
+    """Return the kind of a range of the host from its name, since neither output has it.
 
     >>> [str(host_kind(name)) for name in (b"mul", b"mul/compute", b"block_0")]
     ['operator', 'operator_inner', 'user_range_native']

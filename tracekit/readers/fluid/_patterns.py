@@ -1,4 +1,4 @@
-"""What the lines of Paddle's printed reports of fluid.profiler look like."""
+"""Patterns for the lines of the reports that fluid.profiler prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARK = re.compile(
     r"-(?<!--)-{4,}(?:>\s*(?:Memory )?Profiling Report\s*<-{5,}\s*$"
     r"|\s*(?:Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}\s*$)"
 )
-"""It begins at the first dash; a character that stands there for sure makes the search fast."""
+"""It begins at the first dash: a search for a fixed first character is fast."""
 TITLE = re.compile(r"-{5,}>\s*((?:Memory )?Profiling Report)\s*<-{5,}")
 HEADING = re.compile(r"-{5,}\s*(Overhead Summary|GpuMemCpy Summary|Event Summary)\s*-{5,}")
 COLUMNS = re.compile(
@@ -35,14 +35,14 @@ THREAD = re.compile(r"thread(\d{1,18})::(.+)", re.DOTALL)
 MOST_LEVELS = 100
 MOST_LAYOUTS = 10_000
 MORE_THAN_NAMES = 8
-"""So much wider than the longest name is the column of names."""
+"""The column of names is wider than the longest name by this many characters."""
 _LONGEST_ROW = 4096
 MOST_DOUBTFUL = 1000
-"""After so many lines below a table that are no rows of it, it is over."""
+"""A table ends after this many lines below it that are not rows of it."""
 
 
-def like_row(text: str) -> bool:
-    """Tell whether a line has a count and two figures or more at its end, as rows have."""
+def looks_like_row(text: str) -> bool:
+    """Return whether a line ends like a row: with a count and at least two figures."""
     words = text[: _LONGEST_ROW + 1].split()
     figures = 0
     while len(text) <= _LONGEST_ROW and len(words) > 1 and _FIGURE.match(word := words.pop()):

@@ -1,4 +1,4 @@
-"""fluid-pb: the profile that Paddle's older profiler writes (fluid.profiler, `profile_path`; Paddle 0.11 to 2.6).
+"""fluid-pb: the profile of Paddle's older profiler (fluid.profiler, `profile_path`; Paddle 0.11 to 2.6).
 
     Profile {
       events { name: "conv2d" start_ns: 1795226675920881253 end_ns: 1795226675920891248 device_id: 0 sub_device_id: 4 }
@@ -11,14 +11,14 @@ before 2001). Files of 1.8 have whole microseconds in their ns.
 Events of the host: `tid` is sub_device_id, a small number of the profiler's own; no process is named. device_id is the
 depth of the block there, kept in `args` where it is not 0; -1 marks calls of the CUDA API, which become `runtime` or
 `driver`. Files older than the field `type` have -1 for every host event and a device otherwise. A name with a slash
-(`mul/compute`) is a part of an operator: `operator_inner`; blocks and executors are `user_range_native`, all else is
-`operator`, since the file does not tell an operator from a range of the user's. Events of a device: kernels, and
-copies where there is a size or the name says so. Where Paddle knew which operator launched one, `detail_info` is the
+(`mul/compute`) is a part of an operator: `operator_inner`. Blocks and executors are `user_range_native`. All others are
+`operator`, since the file does not distinguish operators from ranges of the user. Events of a device are kernels, and
+copies if they have a size or the name of a copy. Where Paddle knew which operator launched one, `detail_info` is the
 kernel's name and the event's own name the operator's (`operator` in `args`); else the event has the kernel's name.
 
 An allocation becomes two rows, of its bytes when it is made and of minus its bytes when it is freed; `allocation` in
 their `args` is the record's number, `alloc_in` and `free_in` say where. The file's own start and end are garbage in
-runs without GPU (480249724 and 0): they stand in `facts`, nothing is reckoned with them.
+runs without GPU (480249724 and 0): they are kept in `facts` and not used.
 
 Not supported: fields that the message did not have in 0.11 to 2.6 are counted and noted.
 Sources: files of 1.8.5 and 2.6.2 with the reports printed beside them, profiler.proto, tools/timeline.py.
@@ -64,7 +64,7 @@ _COPY = re.compile(rb"mem_?cpy.*?([HDAP]to[HDAP])?$", re.I)
 STATE = OptionSpec(
     "state", str, "", "State that start_profiler was called with. The report depends on it.", ("CPU", "GPU", "All")
 )
-"""The profile does not hold it."""
+"""The profile does not contain it."""
 _COLUMNS = (
     "event_id",
     "ts_ns",
@@ -79,7 +79,7 @@ _COLUMNS = (
 
 
 def sniff(head: Head) -> Confidence:
-    """YES where the first fields are events with a name and two times; MAYBE for a profile without events."""
+    """Return YES if the first fields are events with a name and two times; MAYBE for a profile without events."""
     data = head.data
     if not data or data[0] not in (0x0A, 0x10, 0x22):
         return Confidence.NO
@@ -143,7 +143,7 @@ class _Reading:
                     try:
                         message = self.classes[met.number].FromString(met.value)
                     except DecodeError:
-                        ledger.drop("damaged", where=f"byte {met.at}", text="dropped: no protobuf message")
+                        ledger.drop("damaged", where=f"byte {met.at}", text="dropped: not a protobuf message")
                         continue
                     (self._event if met.number == 1 else self._memory)(message, met)
                     if len(self.rows) >= BATCH_ROWS:
@@ -155,7 +155,7 @@ class _Reading:
                     ledger.ignore("unknown-field")
                     ledger.note(
                         "unknown-field",
-                        "a field that this reader does not know was passed over",
+                        "a field that this reader does not know was skipped",
                         where=f"byte {met.at}",
                     )
             if self.rows:
@@ -171,7 +171,7 @@ class _Reading:
 
     def _drop(self, met: Met, reason: str) -> None:
         text = {
-            "bad-time": "dropped: it ends before it begins, or its time is none",
+            "bad-time": "dropped: it ends before it begins, or its time is out of range",
             "bad-value": "dropped: a number in it is larger than a trace can hold",
         }[reason]
         self.ledger.drop(reason, where=f"byte {met.at}", text=text)
@@ -203,7 +203,7 @@ class _Reading:
             if number != 1:
                 args["type"] = number
             if event.detail_info:
-                # DeviceTracer::GenProfile: the name is then that of the operator that launched it, the detail its own.
+                # DeviceTracer::GenProfile: the name is that of its operator, the detail its own name.
                 args["operator"], name = plain(name, self.ledger), event.detail_info
                 del args["detail_info"]
             kind, direction = _device_kind(name, size)
@@ -230,7 +230,9 @@ class _Reading:
         args = common | ({"alloc_in": plain(event.alloc_in, self.ledger)} if event.HasField("alloc_in") else {})
         self._add(b"Allocate", args, record, start, None, str(Kind.MEMORY), *lane, size, None)
         if not start <= end < MAX_NS:
-            self.ledger.note("not-freed", "an allocation has no end after its start: it stays", where=f"byte {met.at}")
+            self.ledger.note(
+                "not-freed", "an allocation has no end after its start: it is never freed", where=f"byte {met.at}"
+            )
             return
         args = common | ({"free_in": plain(event.free_in, self.ledger)} if event.HasField("free_in") else {})
         self._add(b"Free", args, record, end, None, str(Kind.MEMORY), *lane, -size, None)
@@ -265,7 +267,7 @@ def _device_kind(name: bytes, size: int | None) -> tuple[Kind, str | None]:
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Open a profile. Option `state`: CPU, GPU or All.
 
-    Raises: ParseError where it does not begin as one, and is named with --from.
+    Raises: ParseError for another file that is read with --from.
     """
     head = source.head()
     if sniff(head) is Confidence.NO:

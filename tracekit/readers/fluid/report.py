@@ -5,17 +5,17 @@
     thread0::adam          20          0.213529    0.008252    0.015483    0.0106765   0.224625
 
 A record is a line. Each `Profiling Report` is a run: with several threads Paddle prints one of all threads merged, and
-one with a prefix `thread0::` to each name. They say the same of the same events, so they are never added up.
+one with a prefix `thread0::` to each name. Both describe the same events, so they are never added up.
 
 Sections: `Event Summary` has the events of the upper level; `Event Summary, parts` those that are indented below them,
 whose time is part of theirs (`level` and `parent` in `args`). The prefix becomes `thread` in `args`, `raw_name` keeps
-it. Total is CPU time, GPU time, or both, as the state says; where the table has both, they stand in `args` as printed.
+it. Total is CPU time, GPU time, or both, depending on the state; a table with both has them in `args` as printed.
 `ratio` is a fraction of the upper events of that thread, as printed ("0.5*", of reorders, is of their operator).
 `GpuMemCpy Summary` and its parts; `Memory Profiling Report`: `calls` and `bytes` of allocations, frees in `args` (a MB
 is 2^20 bytes). Section `header`: place, order, total time, computation and framework overhead. Six digits are printed:
-`0.0193331` ms is 19333.1 ns on average. `reports` in the facts: how each was laid out, for who prints it again.
+`0.0193331` ms is 19333.1 ns on average. `reports` in the facts: the layout of each report, for printing it again.
 
-Kinds are told by the name (`_fluid.host_kind`): the report does not tell an operator from a range of the user's.
+Kinds follow from the name (`_kinds.host_kind`): the report does not distinguish operators from ranges of the user.
 Not supported: the profile itself is another format, fluid-pb.
 Sources: reports of 1.8.5 and 2.6.2, PrintProfiler in paddle/fluid/platform/profiler_helper.h.
 """
@@ -37,7 +37,7 @@ from tracekit.units import TIME_EXPONENT, to_bytes
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to the title of a report, or to its table of events where the title was cut away."""
+    """Return YES for the title of a report, or for its table of events if the title is missing."""
     if head.tables or not head.text:
         return Confidence.NO
     plain = Plain(patterns.MARK)
@@ -51,7 +51,7 @@ def sniff(head: Head) -> Confidence:
 
 
 class _Reading:
-    """The reports of one writer: the whole file, or the lines of one rank. found: whether there are any."""
+    """The reports of a whole file, or of the lines of one rank. found: whether there are any."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int], layouts: list[dict[str, object]]) -> None:
         self.ledger = ledger
@@ -117,13 +117,13 @@ class _Reading:
         return self.found
 
     def _end(self) -> None:
-        """End the table: lines after its last row that are no rows were not in it, as nothing marks its end."""
+        """End the table. Nothing marks its end, so lines after its last row were not part of it."""
         self.ledger.ignore("other output", len(self.doubtful))
         self.doubtful.clear()
         self.table = self.parted = ""
 
     def _title(self, title: str) -> None:
-        """A memory report belongs to the profiling report before it."""
+        """Begin a report. A memory report belongs to the profiling report before it."""
         self.found = True
         if title == "Profiling Report" or self.run < 0:
             self.run = next(self.runs)
@@ -132,7 +132,7 @@ class _Reading:
         self.ledger.ignore("headings")
 
     def _begin_where_needed(self, line: TextLine) -> None:
-        """A report whose title was cut away begins with whatever is left of it."""
+        """Begin a table, and a report if its title is missing."""
         self.found = True
         self._end()
         self.begun = False
@@ -141,7 +141,7 @@ class _Reading:
             self.run = next(self.runs)
 
     def _layout(self, **facts: object) -> None:
-        """Keep what rows do not say, so that the report can be printed again."""
+        """Keep facts of the layout that rows do not have, so that the report can be printed again."""
         if self.layout.get("run") != self.run:
             self.layout = {"run": self.run, "overhead_heading": False}
             if len(self.layouts) < patterns.MOST_LAYOUTS:
@@ -157,7 +157,7 @@ class _Reading:
             return
         if taken:
             return
-        if self.table and not line.torn and patterns.like_row(text):
+        if self.table and not line.torn and patterns.looks_like_row(text):
             self._bad_row(line.where)
             return
         if self.table and not line.torn and self.begun:
@@ -168,10 +168,10 @@ class _Reading:
         self.ledger.ignore("other output")
 
     def _bad_row(self, where: str) -> None:
-        self.ledger.drop("bad-row", where=where, text="dropped: a line within the table that is no row of it")
+        self.ledger.drop("bad-row", where=where, text="dropped: a line within the table that is not a row of it")
 
-    def _taken(self) -> None:
-        """Note that a row was taken: lines before it that are none stood within the table."""
+    def _count_row(self) -> None:
+        """Count a row. Lines before it that are not rows were within the table, so they are dropped."""
         for where in self.doubtful:
             self._bad_row(where)
         self.doubtful.clear()
@@ -179,7 +179,7 @@ class _Reading:
         self.begun = True
 
     def _level(self, blanks: str) -> int:
-        """Return how deep a row is below the table's head, which a document may have indented as a whole."""
+        """Return the level of a row below the head of the table, which a document may have indented as a whole."""
         return max(len(blanks) - self.indent, 0) // 2
 
     def _fact(self, stripped: str) -> bool:
@@ -213,7 +213,7 @@ class _Reading:
         found = patterns.COPY.fullmatch(text.rstrip())
         if found is None or self.run < 0:
             return False
-        # The parts are told by their names too, as a web page takes the blanks before them away.
+        # Parts are recognized by their names too, because a web page removes the blanks before them.
         is_part = self._level(found[1]) or found[2].lower() != "gpumemcpy"
         section = "GpuMemCpy Summary" + (", parts" if is_part else "")
         total = printed(found[4], self.unit).rounded()
@@ -236,7 +236,7 @@ class _Reading:
             return self._memory(line, text)
         found = patterns.ROW.fullmatch(text)
         if found is None or bool(found[5]) != self.full or bool(found[12]) != self.ratio:
-            if line.torn and (self.begun or patterns.like_row(text)):
+            if line.torn and (self.begun or patterns.looks_like_row(text)):
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
                 return True
             return False
@@ -277,20 +277,20 @@ class _Reading:
             max_ns=high.rounded(),
             avg_ns=float(mean.ns),
         )
-        self._taken()
+        self._count_row()
         if len(self.above) < patterns.MOST_LEVELS:
             self.above.append((level, name))
         return True
 
     def _parted_row(self, line: TextLine, text: str) -> bool:
-        """Take a row behind a blank line that ended the table."""
-        if not self.parted or line.torn or not patterns.like_row(text):
+        """Take a row after a blank line that ended the table."""
+        if not self.parted or line.torn or not patterns.looks_like_row(text):
             return False
         self.table = self.parted
         if not self._row(line, text):
             self.table = ""
             return False
-        why = "rows of a table stand behind a blank line in it: they were taken as its own"
+        why = "rows after a blank line within a table were read as rows of the table"
         self.ledger.note("table-parted", why, where=line.where)
         return True
 
@@ -316,7 +316,7 @@ class _Reading:
             calls=int(found[3]),
             bytes=size,
         )
-        self._taken()
+        self._count_row()
         return True
 
 

@@ -1,4 +1,4 @@
-"""What paddle.profiler's benchmark timer prints: lines of step_info, and the Perf Summary between pipes."""
+"""The output of paddle.profiler's benchmark timer: lines of step_info, and the Perf Summary between pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP_LINE = re.compile(
     re.ASCII,
 )
 ABSENT = frozenset(("", "-", "inf", "-inf", "nan"))
-"""What Paddle prints where it saw nothing."""
+"""Cells that Paddle prints where it has no value."""
 _READER_RATIO = re.compile(rf"Reader Ratio: ({NUMBER})%", re.ASCII)
 _UNITS = re.compile(r"Time Unit: (\w+), IPS Unit: (\S{1,60})")
 _SPREAD = ("p50", "p95", "p99", "std")
@@ -34,11 +34,11 @@ _KINDS = {"reader_cost": Kind.DATALOADER, "batch_cost": Kind.STEP}
 
 
 class RowError(ValueError):
-    """A line within a table is no row of it, or its numbers are none."""
+    """A line within a table that is not a row of it, or that has invalid numbers."""
 
 
 def number(cell: str) -> float | None:
-    """Return a number; None for what is absent. Raises: RowError for another text."""
+    """Return a number, None for an absent one. Raises: RowError for another text."""
     cell = cell.strip()
     if cell in ABSENT:
         return None
@@ -48,7 +48,7 @@ def number(cell: str) -> float | None:
 
 
 class Benchmark:
-    """Lines of the benchmark into rows."""
+    """Makes rows of the lines of the benchmark."""
 
     def __init__(self, rows: RankRows, ledger: Ledger) -> None:
         self._rows, self._ledger = rows, ledger
@@ -83,7 +83,7 @@ class Benchmark:
         self._ledger.kept += 1
 
     def perf(self, line: TextLine, stripped: str, run: int) -> bool:
-        """Take a line of the summary; False where it is none, which ends the summary."""
+        """Take a line of the summary; False for another line, which ends the summary."""
         if ratio := _READER_RATIO.fullmatch(stripped):
             self._rows.add(run, PERF, "Reader Ratio", str(Kind.OTHER), unit="%", value_avg=float(Decimal(ratio[1])))
             self._ledger.kept += 1
@@ -158,6 +158,8 @@ class Benchmark:
                     std_ns=float(spreads["std"].ns) if "std" in spreads else None,
                 )
         except ValueError:
-            self._ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
+            self._ledger.drop(
+                "bad-row", where=line.where, text="dropped: a line within a table that is not a row of it"
+            )
             return
         self._ledger.kept += 1

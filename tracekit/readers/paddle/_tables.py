@@ -27,7 +27,7 @@ _TITLES = (
 _ORDER = {title: place for place, title in enumerate((*_TITLES, STEPS, PERF))}
 _TITLE = re.compile(rf"-{{3,}}({'|'.join(_TITLES)})(?: - (.{{1,200}}?))?-{{3,}}")
 MARK = re.compile(rf"(?:-(?<!--)-{{2,}}(?:{'|'.join(_TITLES)})\b.*-{{3,}}|=(?<!==)={{2,}}Perf Summary={{3,}})\s*$")
-"""How a title ends a line."""
+"""A title at the end of a line."""
 _FLOPS = re.compile(r"-{3,} Flops Profiler (Begin|End) -{3,}")
 _THREAD = re.compile(r"-+Thread: (.+?)-+")
 _RULE = re.compile(r"-{2,}(?: {1,2}-{2,})*")
@@ -53,8 +53,8 @@ _GAP = re.compile(" {2,}")
 _COUNT = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
-def knows(text: str) -> bool:
-    """Tell whether a line is one that only these reports have."""
+def is_report_line(text: str) -> bool:
+    """Return whether a line is one that only these reports have."""
     line = text.strip()
     if line.startswith(("---", "===")):
         return any(r.fullmatch(line) for r in (_TITLE, PERF_TITLE, _FLOPS))
@@ -63,7 +63,7 @@ def knows(text: str) -> bool:
 
 
 class Tables:
-    """Lines in, rows out. found: how many titles and benchmark lines there were."""
+    """Makes rows of lines. found: the number of titles and benchmark lines."""
 
     def __init__(self, rows: RankRows, ledger: Ledger, runs: Iterator[int]) -> None:
         self.ledger = ledger
@@ -104,7 +104,7 @@ class Tables:
             ledger.ignore("titles")
         elif self._state == "flops":
             ledger.ignore("flops profiler")
-            ledger.note("flops-profiler", "what the Flops Profiler printed was not read", where=line.where)
+            ledger.note("flops-profiler", "the output of the Flops Profiler was skipped", where=line.where)
         elif "ips: " in stripped and (step := STEP_LINE.fullmatch(line.text)) and (step[2] or step[3]):
             self._steps(step, line)
         else:
@@ -138,12 +138,12 @@ class Tables:
                 ledger.ignore("rules")
             elif self._parted and self._is_like_row(stripped):
                 ledger.ignore("rows behind a blank line")
-                why = "rows of a table stand behind a blank line in it, as where another output parts it: not read"
+                why = "rows after a blank line within a table were skipped: another output may have split the table"
                 ledger.note("table-parted", why, where=line.where)
             else:
                 ledger.ignore("other output")
         elif closes(stripped):
-            # A document that quotes a table may leave away its last rule.
+            # A document that quotes a table may lack its last rule.
             self._state = ""
             ledger.ignore("other output")
         elif stripped == "Note:" or self._state == "note":
@@ -175,13 +175,13 @@ class Tables:
         return len(cells) == len(self._cells) > 1 and _NUMBERS.match(cells[1]) is not None
 
     def _note(self, stripped: str) -> None:
-        """A note below a table ends with a line of dashes alone."""
+        """Take a line of a note below a table, which ends with a line of dashes."""
         ends = self._state == "note" and _RULE.fullmatch(stripped)
         self._state = "" if ends else "note"
         self.ledger.ignore("notes")
 
     def _rule(self, text: str) -> None:
-        """A rule stands before the heads, between heads and rows, and after the rows, where new heads may follow."""
+        """Take a rule: before the heads, between heads and rows, or after the rows, where new heads may follow."""
         self.ledger.ignore("rules")
         if self._state == "header":
             self._state = "rows"
@@ -194,8 +194,8 @@ class Tables:
     def _cut(self, text: str) -> list[str]:
         """Return the cells of a line; the first keeps its indent, less that of the rule.
 
-        Gaps of two blanks part the cells; where a name holds such a gap, the rule says where to cut. In the second
-        heads of the overview the first cell is empty.
+        Gaps of two blanks separate the cells. If a name has such a gap, the line is cut at the columns of the rule. In
+        the second heads of the overview the first cell is empty.
         """
         if not self._cells:
             raise RowError
@@ -211,7 +211,7 @@ class Tables:
 
     def _table_row(self, line: TextLine) -> None:
         if line.torn and not line.text.endswith("  "):
-            # Every row is padded and ends in two blanks: without them its last figure may have lost digits.
+            # Every row ends in two blanks: without them its last figure may have lost digits.
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             return
         try:
@@ -227,7 +227,7 @@ class Tables:
                 args |= {"level": level} | ({"parent": self._above[-1][1]} if self._above else {})
             self._row(line, name, level, cells, args)
         except ValueError:
-            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is no row of it")
+            self.ledger.drop("bad-row", where=line.where, text="dropped: a line within a table that is not a row of it")
             return
         if len(self._above) < 100:
             self._above.append((level, name))
@@ -279,7 +279,7 @@ class Tables:
             self._simple(name, level, cells, columns, args)
 
     def _simple(self, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]) -> None:
-        """Overview (calls, time of CPU or GPU, ratio) and Distribution (time, ratio)."""
+        """Add a row of Overview (calls, time of CPU or GPU, ratio) or Distribution (time, ratio)."""
         place = next((n for n, head in enumerate(columns[:-1]) if head.endswith("Time")), None)
         if place is None:
             raise RowError
@@ -300,7 +300,7 @@ class Tables:
     def _compound(
         self, line: TextLine, name: str, level: int, cells: list[str], columns: list[str], args: dict[str, object]
     ) -> None:
-        """Tables with cells of total, average, longest, shortest and ratio, for CPU, GPU or both."""
+        """Add the rows of a line with cells of total, average, longest, shortest and ratio, for CPU, GPU or both."""
         found: dict[str, str] = dict(zip((head.split(" ")[0] for head in columns), map(str.strip, cells), strict=True))
         wide = [head for head in ("CPU", "GPU") if head in found]
         if not wide or "Calls" not in found:
@@ -367,7 +367,7 @@ class Tables:
 
 
 def _whole(cell: str) -> int | None:
-    """Return a count; None for a dash. Raises: ValueError for another text."""
+    """Return a count, None for a dash. Raises: RowError for another text."""
     cell = cell.strip()
     if cell == "-":
         return None

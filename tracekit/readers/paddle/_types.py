@@ -1,6 +1,6 @@
-"""What the readers of paddle.profiler's two exports (JSON and protobuf) share: types of events to kinds.
+"""Kinds of event types, for the readers of both exports of paddle.profiler: JSON and protobuf.
 
-Source: TracerEventType of Paddle 2.2 to 3.3 as it stands in both exports of the same runs (FORMATS section 6c).
+Source: TracerEventType of Paddle 2.2 to 3.3 as both exports of the same runs have it (FORMATS section 6c).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LAUNCHES = frozenset({"DygraphKernelLaunch", "StaticKernelLaunch"})
 
 
 def step_number(name: str) -> int | None:
-    """Return the number of a step from its name, None where it has none.
+    """Return the number of a step from its name, None if it has none.
 
     >>> step_number("ProfileStep#12")
     12
@@ -54,5 +54,5 @@ def step_number(name: str) -> int | None:
 
 
 def copy_kind(text: str) -> str | None:
-    """Return the direction of a copy as other formats say it: Paddle writes `MEMCPY_HtoD`."""
+    """Return the direction of a copy in the words of other formats: Paddle writes `MEMCPY_HtoD`."""
     return text.removeprefix("MEMCPY_") or None

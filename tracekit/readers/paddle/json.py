@@ -1,4 +1,4 @@
-"""paddle-json: what paddle.profiler's export_chrome_tracing writes (`*.paddle_trace.json`, Paddle 2.2 to 3.x).
+"""paddle-json: the trace of paddle.profiler's export_chrome_tracing (`*.paddle_trace.json`, Paddle 2.2 to 3.x).
 
     { "displayTimeUnit": "ms", "schemaVersion": "1.0.2", "span_indx": "0", "traceEvents": [
       { "name": "conv2d dygraph[0.591 us]", "pid": 3714, "tid": "3714(C++)", "ts": 1795227315625523, "dur": 0.591,
@@ -9,17 +9,17 @@ A record is an element of traceEvents. Kept: X, the allocations (i, "[memory]") 
 object at the end.
 
 Times: `ts` is Unix time cut to whole µs, `dur` has ns. `args.start_time` counts from the first event, with ns, but went
-through a 32-bit float: exact below 16.8 ms, then ever coarser. The start is that of start_time after the one base that
-fits all early events (facts: base_uncertainty_ns), kept within the µs of `ts`; the duration is `dur`. So starts agree
-with the .pb of the same run to the ns in the first 16 ms, and to 1 µs always. Without start_time (Paddle 2.2) starts
-are whole µs, with a note.
+through a 32-bit float: exact below 16.8 ms, then less and less exact. The start of a row is start_time plus the one
+base that fits all early events (facts: base_uncertainty_ns), kept within the µs of `ts`; the duration is `dur`. So
+starts agree with the .pb of the same run to the ns in the first 16 ms, and to 1 µs always. Without start_time (Paddle
+2.2) starts are whole µs, with a note.
 
-The duration glued to the name is taken off; tid "3714(C++)" and "3714(Python)" are one thread, 3714. Kinds:
-`_paddle.KIND_OF_TYPE`; a device row has pid = device and tid = stream in the file, and here these in `device` and
-`stream`, and the pid of the host. Names are not escaped in the file: what breaks the JSON is mended, with a note.
+The duration at the end of a name is removed; tid "3714(C++)" and "3714(Python)" are one thread, 3714. Kinds:
+`_types.KIND_OF_TYPE`. In the file, a device row has the device as pid and the stream as tid; here they are in `device`
+and `stream`, and `pid` is that of the host. Names are not escaped in the file: broken JSON is repaired, with a note.
 
-Sources: files of 2.6.2 and 3.3.1, chrometracing_logger.cc. Not supported: nothing of the events is left away but the
-colour (cname) and what the times above repeat.
+Sources: files of 2.6.2 and 3.3.1, chrometracing_logger.cc. Not supported: the colour (cname) is skipped, and so are the
+members that repeat the times above.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ _THREAD = re.compile(r"([0-9]{1,18})\((?:Python|C\+\+)\)", re.ASCII)
 _COPY = re.compile(r"MEMCPY_(\w+)", re.IGNORECASE)
 _THREAD_NAME = re.compile(r"thread [0-9]+:(.*?)\((?:Python|C\+\+)\)", re.DOTALL)
 _EXACT_NS = 1 << 24
-"""Below this many ns a 32-bit float of µs has every ns."""
-_OVERFLOW = "sizes below zero, since Paddle prints 32 bits of them (2 GiB and more do not fit), stay in args as printed"
+"""A 32-bit float of µs holds every ns up to this many ns."""
+_OVERFLOW = (
+    "sizes below zero, since Paddle prints 32 bits of them (2 GiB and more do not fit), are kept in args as printed"
+)
 _SURVEY_BYTES = 4 << 20
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _INTEGERS = (
@@ -76,7 +78,7 @@ _TOP = events.TOP | {"cname", "glued ns", "glued us", "glued ms", "glued s", "s"
 def plain_numbers(text: bytes) -> bytes:
     """Return the text with times as numbers, and the glued durations as members of their own.
 
-    Times in strings would make each event a shape of its own, and reading slow.
+    With times in strings, no two events would have the same layout, and reading would be slow.
     >>> plain_numbers(b'"name": "a[0.591 us]", "pid": 1, "start_time": "1.250 us"')
     b'"name": "a","glued us":0.591, "pid": 1, "start_time": 1.250'
     """
@@ -90,7 +92,7 @@ def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 class _Paddle:
-    """What spans the slabs of one file: the base of start_time, the host's process, what is a device."""
+    """The state of one reading: the base of start_time, the process of the host, the devices."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -105,16 +107,16 @@ class _Paddle:
             self._watch(rows)
             waiting.append(rows)
             if self.host is not None or len(waiting) > 16:
-                for each in waiting:
-                    yield self._finished(each)
+                for early in waiting:
+                    yield self._finished(early)
                 waiting.clear()
-        for each in waiting:
-            yield self._finished(each)
+        for last in waiting:
+            yield self._finished(last)
         self.demangler.close()
         self._name_everything()
 
     def look(self, build: Build) -> None:
-        """Say what an event is."""
+        """Set the kind, lane, times and args of an event."""
         event, reading = build.event, self.reading
         if event.get("ph") == "M":
             # "3714(C++)" and "3714(Python)" are one thread here too.
@@ -235,10 +237,10 @@ class _Paddle:
                 return self._finished(rows)
             exact = np.clip(ts + (self.base_ns or 0), whole * 1000, whole * 1000 + 999)
             columns["ts_ns"] = pa.array(np.where(relative, exact, ts))
-        own = rows.has(DEVICE)
-        if self.host is not None and own.any():
+        on_device = rows.has(DEVICE)
+        if self.host is not None and on_device.any():
             pid = events.filled(columns.get("pid"), count, pa.int64())
-            columns["pid"] = events.where(own, pa.array(np.full(count, self.host)), pid)
+            columns["pid"] = events.where(on_device, pa.array(np.full(count, self.host)), pid)
         events.move_arrows(rows, self.host, self.devices)
         for name in SCRATCH:
             columns.pop(name, None)
@@ -265,10 +267,10 @@ class _Paddle:
 
 
 def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
-    """Return the Unix time in ns from which start_time counts, and how far it may be off; None where it is not told.
+    """Return the Unix time in ns from which start_time counts, and its uncertainty in ns; None if it is not known.
 
-    Each event says: ts us <= base + start < ts us + 1 us, where a start is good to what 32-bit floats hold.
-    Raises nothing: a file that disagrees with itself has the base of its first event.
+    For each event ts us <= base + start < ts us + 1 us, where a start is as exact as a 32-bit float. Nothing is raised:
+    a file whose events contradict each other gets the base of its first event.
     """
     times: list[int] = []
     starts: list[int] = []
@@ -286,12 +288,12 @@ def survey(source: Source, ledger: Ledger) -> tuple[int | None, int | None]:
     if not times:
         return None, None
     ts_ns, start_ns = np.array(times), np.array(starts)
-    # Paddle makes a 32-bit float of the ns, then one of the us: each is good to half a step.
+    # Paddle converts the ns to a 32-bit float, then to one of us: each conversion may be off by half a step.
     halves = np.spacing(start_ns.astype(np.float32)) / 2 + np.spacing((start_ns / 1000).astype(np.float32)) * 500
     off = np.where(start_ns < _EXACT_NS, 0, np.ceil(halves)).astype(np.int64)
     low, high = int((ts_ns - start_ns - off).max()), int((ts_ns - start_ns + off).min()) + 999
     if not 0 <= high - low < 1000:
-        ledger.note("times-disagree", "ts and start_time do not agree on where the trace begins: that of ts is taken")
+        ledger.note("times-disagree", "ts and start_time disagree on the begin of the trace: ts is used")
         return times[0] - starts[0], 1000
     return (low + high) // 2, (high - low + 1) // 2
 

@@ -1,4 +1,4 @@
-"""paddle-pb: what paddle.profiler's export_protobuf writes (`*.paddle_trace.pb`, Paddle 2.2 to 3.x).
+"""paddle-pb: the tree file of paddle.profiler's export_protobuf (`*.paddle_trace.pb`, Paddle 2.2 to 3.x).
 
     NodeTreesProto { version: "1.0.2"  span_indx: 1
       thread_trees { thread_id: 3714
@@ -9,17 +9,16 @@ of the file (version, span, extra information, a device). `event_id` is the reco
 Linux; a first time before 2001 is a clock of unknown zero, so `Run.origin_ns` is None. Trees are in order of nesting,
 not of time.
 
-Kinds: `_paddle.KIND_OF_TYPE`. What found no column of a kernel, copy, memset or allocation stands in `args`; ids of
-nodes do not (they only spell the nesting, which is that of the times on each thread), nor zeros
-of fields that the format requires and Paddle leaves at 0. Device work has the `pid` of the
-call that launched it; its clock is the host's. The allocations' `bytes` are signed. Supplements (shapes, types, call
-stack of an operator) go into the `args` of their node. Each tree's root node spans all time and is no event: it is
-ignored, what hangs on it is not.
+Kinds: `_types.KIND_OF_TYPE`. Fields of a kernel, copy, memset or allocation without a column are in `args`. Ids of
+nodes are not: they only repeat the nesting of the times on each thread. Zeros of fields that the format requires and
+Paddle leaves at 0 are not either. Device work has the `pid` of the call that launched it, and the clock of the host.
+The `bytes` of allocations are signed. Supplements (shapes, types, call stack of an operator) are in the `args` of their
+node. The root node of each tree spans all time and is not an event: it is ignored, its children are not.
 
-`facts`: version, span_indx, extra_info, device_properties; names of threads, which Paddle 2.6 puts there, go to `Run`.
-The file is read in pieces (`_messages.walk`): memory does not grow with it.
+`facts`: version, span_indx, extra_info, device_properties. Names of threads, which Paddle 2.6 puts there, are in `Run`.
+The file is read in pieces (`protobuf.walk`): memory does not grow with it.
 
-Not supported: nothing of the message is left away; fields that a newer Paddle adds are counted and noted.
+Not supported: fields that a newer Paddle adds are counted and noted.
 Sources: descriptors inside paddlepaddle 2.6.2, files of 2.6.2 and 3.3.1, deserialization_reader.cc.
 """
 
@@ -59,12 +58,12 @@ from tracekit.units import MAX_NS
 
 _ENTER = {"": {3: "tree"}, "tree": {2: "node"}}
 _ROOT_END = (1 << 64) - 1
-_BAD_TIME = "dropped: it ends before it begins, or its time is none"
+_BAD_TIME = "dropped: it ends before it begins, or its time is out of range"
 _BAD_VALUE = "dropped: a number in it is larger than a trace can hold"
 
 
 def sniff(head: Head) -> Confidence:
-    """YES for a version, then a span or a tree whose first node is one."""
+    """Return YES for a version followed by a span or a tree."""
     data = head.data
     if not data.startswith(b"\x0a") or len(data) < 7 or not 3 <= data[1] <= 15:
         return Confidence.NO
@@ -81,13 +80,13 @@ def sniff(head: Head) -> Confidence:
     for number, wire, _ in found:
         if (number, wire) not in ((2, 0), (3, 2), (4, 2), (5, 2)):
             return Confidence.NO
-    # A tree reaches beyond the head, so that it is not among the fields: its tag follows the span.
+    # A tree is longer than the head, so it is not among the fields: its tag follows the span.
     return Confidence.YES if found or rest.startswith(b"\x1a") else Confidence.MAYBE
 
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows of one sort of record, as tuples, until they become a batch."""
+    """Rows of one sort of record, as tuples, until a batch is made of them."""
 
     names: list[bytes] = field(default_factory=list)
     rows: list[tuple[object, ...]] = field(default_factory=list)
@@ -195,7 +194,7 @@ class _Reading:
             return
         ledger.read += 1
         ledger.ignore("unknown-field")
-        ledger.note("unknown-field", "a field that this reader does not know was passed over", where=f"byte {met.at}")
+        ledger.note("unknown-field", "a field that this reader does not know was skipped", where=f"byte {met.at}")
 
     def _fact(self, met: Met) -> bool:
         if met.number == 1 and isinstance(met.value, bytes):
@@ -221,7 +220,7 @@ class _Reading:
         return True
 
     def _decoded(self, name: str, data: bytes) -> Message | None:
-        """Return a message, None for bytes that are none."""
+        """Return a message, None for bytes that are not one."""
         from google.protobuf.message import DecodeError
 
         try:
@@ -230,11 +229,11 @@ class _Reading:
             return None
 
     def _record(self, name: str, data: bytes, met: Met) -> Message | None:
-        """Count a record and decode it; None where it is dropped."""
+        """Count a record and decode it; None if it is dropped."""
         self.ledger.read += 1
         message = self._decoded(name, data)
         if message is None:
-            self.ledger.drop("damaged", where=f"byte {met.at}", text="dropped: no protobuf message")
+            self.ledger.drop("damaged", where=f"byte {met.at}", text="dropped: not a protobuf message")
         return message
 
     def _good(self, start: int, end: int, met: Met) -> bool:
@@ -363,7 +362,7 @@ class _Reading:
             yield event_batch(count, columns)
 
     def _name_threads(self) -> None:
-        """Paddle 2.6 and later put the names of threads among the extra information, by their id."""
+        """Take the names of threads from the extra information, where Paddle 2.6 and later put them by id."""
         rest: dict[str, str] = {}
         for key, value in self.known.items():
             tid = int(key) if key.isdecimal() and len(key) < 19 else None
@@ -376,7 +375,7 @@ class _Reading:
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    """Open a file. Raises: ParseError where it does not begin as one, and is named with --from."""
+    """Open a file. Raises: ParseError for another file that is read with --from."""
     head = source.head()
     if sniff(head) is Confidence.NO:
         raise ParseError(source.name, "byte 0", "no version and tree of a paddle.profiler protobuf file")

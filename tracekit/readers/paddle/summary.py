@@ -1,26 +1,26 @@
-"""paddle-summary: what `paddle.profiler.Profiler.summary()` and the benchmark timer print (Paddle 2.2 to 3.x).
+"""paddle-summary: the output of `paddle.profiler.Profiler.summary()` and of the benchmark timer (Paddle 2.2 to 3.x).
 
     -----------------------------------------------Model Summary-----------------------------------------------
     Name             Calls   CPU Total / Avg / Max / Min / Ratio(%)    GPU Total / Avg / Max / Min / Ratio(%)
     ProfileStep      4       1.25 / 0.31 / 0.35 / 0.28 / 100.00        0.00 / 0.00 / 0.00 / 0.00 / 0.00
 
-A record is a line. Several reports may stand in one log, between the program's own lines: a title that cannot follow
-the last one begins a new run. `section` is the title; rows that are indented are part of what stands above them, so
-they are of section `TITLE, parts` (`level` and `parent` in `args`). A line with times of the GPU that are not all 0.00
-has a second row, of section `TITLE, GPU` or `TITLE, GPU, parts`; where the CPU's are all `-`, it has that one alone.
+A record is a line. A log may have several reports between the program's own lines: a title that cannot follow the
+last one begins a new run. `section` is the title. Indented rows are parts of the row above them: they have section
+`TITLE, parts` (`level` and `parent` in `args`). A line with times of the GPU that are not all 0.00 has a second row, of
+section `TITLE, GPU` or `TITLE, GPU, parts`; if all times of the CPU are `-`, it has only that one.
 `percent` in `args` is the ratio as printed; `time_unit` the unit that the times are printed in, with two decimals;
 `thread` the block of the table.
 
 Overview times are unions by type of event, all others sums. Its rows of device types and runtime calls are `other`, as
 other tables list the same work by name. Device: value_avg in %. Memory: `bytes` is the increased size, counts and
-sizes stand in `args`, the peaks in section `header`. Perf Summary: avg_ns, min_ns, max_ns of the costs, value_* for
+sizes are in `args`, the peaks in section `header`. Perf Summary: avg_ns, min_ns, max_ns of the costs, value_* for
 ips; Paddle's averages there divide by the wrong number (a note says so). tracekit's own Profiler adds columns there:
 p50 (median_ns), std (std_ns), p95 and p99 (in `args`), and how many steps were measured (`calls` of a row of section
 `header`). `step_info` lines: section `Benchmark`.
-A `-`, and the `inf` that Paddle prints where it saw nothing, is null.
+A `-`, and the `inf` that Paddle prints without a value, is null.
 
 Cells are cut by the rules of dashes, since names hold single blanks; a name that is cut ends in `...`.
-Not supported: what the Flops Profiler prints between its two lines is ignored, with a note.
+Not supported: the output of the Flops Profiler, which is skipped with a note.
 Sources: summaries of 2.6.2 and 3.3.1 in all units and views, profiler_statistic.py (of 2.3 too), timer.py.
 """
 
@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.paddle._tables import MARK, Tables, knows
+from tracekit.readers.paddle._tables import MARK, Tables, is_report_line
 from tracekit.readers.printed.lines import first_lines
 from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
 from tracekit.readers.source import Source
@@ -37,12 +37,12 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a title of a summary, of the benchmark, or to one of its lines."""
+    """Return YES for a title of a summary or of the benchmark, or for a line of the benchmark."""
     if head.tables or not head.text:
         return Confidence.NO
     plain = Plain(MARK)
     for text in first_lines(head.data):
-        if knows(plain.of(text[:4096])[1]):
+        if is_report_line(plain.of(text[:4096])[1]):
             return Confidence.YES
     return Confidence.NO
 

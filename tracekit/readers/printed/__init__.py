@@ -1,1 +1,1 @@
-"""Tables that programs print: lines, log prefixes, copies that people pasted."""
+"""Tables that programs print: lines, log prefixes, pasted copies."""

@@ -1,6 +1,6 @@
 """Lines of a profile that a program printed between its own output, and the TOTALS made of them, row by row.
 
-What Theano, SINGA and Caffe print has no more than a few thousand rows, so a line is looked at one by one.
+The profiles of Theano, SINGA and Caffe have a few thousand rows at most, so lines are read one by one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _TAIL_BYTES = 256 << 10
 NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""
 ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
-"""The same, or what a division by zero gives."""
+"""The same, or the result of a division by zero."""
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*+[ -/]*+[@-~]")
-"""A control sequence of a terminal (ECMA-48, 5.4): it changes colours, erases or moves, in logs of coloured output."""
+"""A control sequence of a terminal (ECMA-48, 5.4), which changes colours, erases or moves."""
 
 
 def uncoloured(text: str) -> str:
@@ -39,7 +39,7 @@ def uncoloured(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line without its end. number: from 1. torn: the input ends in it, so it may be cut."""
+    """A line without its end. number: from 1. torn: the input ends within it, so it may be cut."""
 
     text: str
     number: int
@@ -52,7 +52,7 @@ class TextLine:
 
 
 def first_lines(data: bytes) -> list[str]:
-    """Return the lines of the beginning of a file as `text_lines` would give them, for sniffing.
+    """Return the first lines of a file as `text_lines` would yield them, for sniffing.
 
     >>> first_lines(b"a\\r\\x1b[1mb")
     ['a', 'b']
@@ -65,7 +65,7 @@ def first_lines(data: bytes) -> list[str]:
 
 
 def end_of(source: Source) -> Head | None:
-    """Return the end of a long text as a head, from its first whole line on; None where the head is all, or no text."""
+    """Return the end of a long text as a head, from its first whole line on; None for a short file or no text."""
     head = source.head()
     if not head.text or head.complete:
         return None
@@ -74,12 +74,12 @@ def end_of(source: Source) -> Head | None:
 
 
 def _is_notebook(data: bytes) -> bool:
-    """Return whether a file begins as one of Jupyter: an output has each line as a JSON text on a line of its own."""
+    """Return whether a file begins like a Jupyter notebook, which has each line of output as a JSON text."""
     return data[:1] == b"{" and any(key in data for key in (b'"cells"', b'"nbformat"', b'"worksheets"'))
 
 
 def _output(line: str) -> str:
-    """Return the text that a line of a notebook holds; of other lines the line without indentation."""
+    """Return the text in a line of a notebook; any other line is returned without indentation."""
     line = line.strip()
     words = line.removesuffix(",")
     if len(words) < 2 or words[0] != '"' or words[-1] != '"':
@@ -93,8 +93,8 @@ def _output(line: str) -> str:
 def text_lines(source: Source, ledger: Ledger) -> Iterator[TextLine]:
     """Yield the lines of an input, each counted as read.
 
-    Of a line with carriage returns the last part counts: a progress bar was written over, and what follows it is what
-    one sees. Colours are left out. Of a notebook of Jupyter the lines of its outputs are given as they were printed.
+    Only the last part of a line with carriage returns is kept: it is the visible one, written over a progress bar.
+    Colours are removed. A Jupyter notebook yields the lines of its outputs as they were printed.
     """
     in_notebook = _is_notebook(source.head().data)
     for block in source.line_blocks(ledger):
@@ -133,7 +133,7 @@ class TotalRows:
         self._order += 1
 
     def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as a batch when there are many, or all that are left."""
+        """Yield the rows as a batch when there are many, or the rest with `everything`."""
         if len(self._builder) >= (1 if everything else FLUSH_ROWS):
             batch = self._builder.take()
             self._ledger.totals_out += batch.num_rows
@@ -142,17 +142,17 @@ class TotalRows:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A time as it was printed: ns, and by how many ns the true one may differ because of the digits."""
+    """A time as it was printed. off: by how many ns the true time may differ because of the digits."""
 
     ns: Decimal
     off: Decimal
 
     def rounded(self) -> int:
-        """Return whole ns, a half to the even one."""
+        """Return whole ns, rounded half to even."""
         return int(self.ns.to_integral_value())
 
     def times(self, count: int) -> Printed:
-        """Return count such times. Raises: ValueError beyond 2^62 ns."""
+        """Return the time multiplied by a count. Raises: ValueError beyond 2^62 ns."""
         return _checked(Printed(self.ns * count, self.off * count))
 
     def apart(self, other: Printed) -> bool:
@@ -160,13 +160,13 @@ class Printed:
         return abs(self.ns - other.ns) > self.off + other.off
 
     def narrowed(self, other: Printed) -> Printed:
-        """Return the best time that both allow: the finer one, moved into the range of the coarser."""
+        """Return the best time for both: the finer one, moved into the range of the coarser one."""
         fine, coarse = (self, other) if self.off <= other.off else (other, self)
         return Printed(min(max(fine.ns, coarse.ns - coarse.off), coarse.ns + coarse.off), fine.off)
 
 
 _MOST_EXPONENT = 400
-"""Beyond those of doubles no number was printed."""
+"""Largest exponent of a printed number: those of doubles are smaller."""
 
 
 def printed(text: str, unit: str = "s") -> Printed:

@@ -1,9 +1,9 @@
-"""Lines of a printed report as its profiler wrote them, without what a terminal, a log or a quotation added.
+"""Lines of a printed report as its profiler wrote them, without the additions of a terminal, log or quotation.
 
 `text_lines` has removed colours already. Two more things are removed. The tag of `mpirun --tag-output`,
 `[1,0]<stdout>:`, has the rank, which separates the reports that several processes wrote into one log. The prefix of the
 title of a report (a time stamp of a logger, `> ` of a mail, `+` of a diff) is removed from each line that begins with
-the same, whatever its digits are.
+the same prefix; its digits may differ.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLOSES = re.compile(r"`{3,}.*|\"{3}|'{3}|(?:</?[A-Za-z]\w{0,15}>\s*)+", re.ASCI
 
 
 def closes(stripped: str) -> bool:
-    """Return whether a line ends a quotation, wherever the report in it is: a fence, quotes of Python, HTML tags.
+    """Return whether a line ends a quotation: a fence, quotes of Python or HTML tags.
 
     >>> closes("```"), closes("</code></pre>"), closes("<lambda>  3")
     (True, True, False)
@@ -63,19 +63,19 @@ class Plain:
 
 
 def _shape(prefix: str) -> re.Pattern[str] | None:
-    """Return what begins as a prefix does, whatever its digits are; None for blanks, which are the report's own."""
+    """Return a pattern for a prefix with any digits; None for blanks, which belong to the report."""
     core = prefix.rstrip()
     if not core or len(prefix) > _LONGEST_PREFIX:
         return None
     gap = len(prefix) - len(core)
     digits = (r"\d++" if place % 2 else re.escape(part) for place, part in enumerate(re.split(r"(\d+)", core)))
-    # `2. ` of a numbered heading is no part of `64.5%`; the sign of a quotation may have lost its blank.
+    # `2. ` of a numbered heading does not match `64.5%`. The sign of a quotation may have lost its blank.
     end = r"(?=\s|$)" if gap and core[-1] not in ">|" else r"(?!\.)" if core[-1].isdecimal() else ""
     return re.compile(f"{''.join(digits)}{end}\\s{{0,{gap}}}")
 
 
 class RankRows:
-    """The rows of one rank, among those of the file; None where no rank is known."""
+    """Adds the rows of one rank to those of the file. rank: None if it is not known."""
 
     def __init__(self, rows: TotalRows, rank: int | None) -> None:
         self._rows, self._rank = rows, rank
@@ -105,9 +105,9 @@ def read_reports(
     what: str,
     begin: Callable[[RankRows, Iterator[int]], Reading],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a text, each rank's by a reading of its own, which `begin` makes with the numbers of runs.
+    """Yield the rows of a text. Each rank has its own reading, which `begin` makes with the numbers of runs.
 
-    Raises: ParseError, at the end, when there was no report: what.
+    what: the report in words. Raises: ParseError, at the end, when there was no report.
     """
     rows, runs, plain = TotalRows(options.source, ledger), count(), Plain(mark)
     readings: dict[int | None, Reading] = {}

@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 _MOST = 400
-"""Characters in which a prefix is looked for."""
+"""A prefix is searched in this many characters."""
 _QUOTE = re.compile(r"(?:> ?)+")
 _JOB_AND_RANK = r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]"
 _STREAM = r"<std(?:out|err|diag)>"
@@ -28,17 +28,17 @@ LINE_TAG = re.compile(
 MPI (-l), ` 0: ` of srun (-l). Tags without a rank: the mark of a comment (a report kept in source code), `gpu_1  |` of
 docker compose, the time of kubectl logs, and the job and step before it in logs of GitHub's workflows."""
 _TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
-"""A copy may have lost what looks like an HTML tag."""
+"""A copy may have lost the part that looks like an HTML tag."""
 _GLOG = re.compile(
     r"(?:^|[\s>:|\]]|[IWEF])(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
-"""Anything may come before it: time stamps of other tools, a tag, output that lacks its line end. A copy may have lost
-the letter."""
+"""Anything may come before it: time stamps of other tools, a tag, output without a line end. A copy may have lost the
+letter."""
 _GLOG_END = re.compile(r":\d{1,7}\]", re.ASCII)
 
 
 class Logged(NamedTuple):
-    """A line's own words. file, thread: who logged it by glog's prefix, "" without one. rank: of mpirun's tag."""
+    """A line without its prefixes. file, thread: from glog's prefix, "" without one. rank: from mpirun's tag."""
 
     message: str
     file: str = ""

@@ -4,20 +4,20 @@
     OP_ID0. SetValue : 1.73722e-05 sec
     OP_ID1. cudnnConvForward : 0.000612724 sec
 
-A record is a line. Each `Time Profiling:` is a run; its section `header` says the verbosity. Verbosity 1 gives two rows
+A record is a line. Each `Time Profiling:` is a run; its section `header` has the verbosity. Verbosity 1 gives two rows
 of section `Propagation`, 2 a row for each operator of section `Operators`, in the order of the graph; `op_id` in `args`
 is the node's number. Verbosity 3 prints only operators whose name contains `Dist`: when all names do, it may be either.
-SINGA prints an empty line above `Time Profiling:`; `below_blank` in `args` of the header says that it is there.
+SINGA prints an empty line above `Time Profiling:`; `below_blank` in `args` of the header is true if it is there.
 All are seconds of an average iteration, in which a node runs once: `calls` is 1, `avg_ns` the time as printed,
-`total_ns` the same rounded to ns. A time that is no number (all iterations were skipped) has a null `total_ns`, and
+`total_ns` the same rounded to ns. A time that is not a number (all iterations were skipped) has a null `total_ns`, and
 `value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, also those that it
-skipped and did not time (5 unless told otherwise), so they are too small by that; the file does not say by how much: a
-note says so.
+skipped and did not time (5 by default), so their times are too small. The file does not show by how much: a note says
+so.
 
-What stands before a row, as a time stamp or the `>` of a quotation, is left out. Lines of several ranks:
-`[1,RANK]<stdout>:` of mpirun and `RANK:` of srun are read, and give `rank`. Blocks whose lines stand between each
-other are told apart by the rising numbers of the operators; a note says that it was a guess. Three lines of dots, as in
-the documentation, say that somebody left out what follows.
+Text before a row, such as a time stamp or the `>` of a quotation, is removed. The tags of ranks, `[1,RANK]<stdout>:` of
+mpirun and `RANK:` of srun, become `rank`. If the lines of several blocks are mixed, the rising numbers of the operators
+separate them; a note says that this is a guess. Three lines of dots, as in the documentation, mean that the rest of the
+list was cut.
 
 Sources: Graph::PrintTimeProfiling in src/core/scheduler/scheduler.cc of Apache SINGA 3.1; the output in its
 documentation (docs-site/docs/time-profiling.md). Not supported: the tables of `Graph::Debug`; there are no time stamps.
@@ -51,7 +51,7 @@ _MOST_RANKS = 1 << 16
 
 @dataclass(slots=True)
 class _Block:
-    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line stood above the heading."""
+    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line came before the heading."""
 
     number: int
     rank: int | None = None
@@ -71,20 +71,20 @@ class _Block:
 
 
 def _words(text: str) -> tuple[str, int | None]:
-    """Return a line with single blanks and without what other tools put before it, and the rank of their tag."""
+    """Return a line with single blanks and without the prefixes of other tools, and the rank of their tag."""
     text, rank = unquoted_line(" ".join(text.split()))
     row = _ROW.search(text)
     start = row.start() if row else len(text) - len(HEADING) if text.endswith(HEADING) else 0
     if start:
         if label := _SRUN.fullmatch(text[:start]):
             rank = int(label[1])
-        # What a progress bar left before the heading shows that no empty line stood above it.
+        # The rest of a progress bar before the heading shows that no empty line came before it.
         text = text[start:] if row or label or rank is not None else text
     return text, rank
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a line of the profile; MAYBE to the heading alone, as verbosity 0 leaves it."""
+    """Return YES for a line of the profile; MAYBE for the heading alone, as verbosity 0 prints it."""
     if head.tables or not head.text:
         return Confidence.NO
     heading = False
@@ -98,10 +98,10 @@ def sniff(head: Head) -> Confidence:
 
 
 @dataclass(slots=True)
-class _Writer:
-    """Who prints: a rank, or all whose lines have no tag. group: blocks whose headings stood side by side.
+class _Process:
+    """The blocks of a rank, or of all lines without a tag. group: the newest blocks, with consecutive headings.
 
-    before: the group that was there earlier; its lines may still come when those of several processes mix.
+    before: the previous group. Its lines may still come when the output of several processes is mixed.
     """
 
     group: list[_Block] = field(default_factory=list)
@@ -109,12 +109,14 @@ class _Writer:
 
 
 class _Reading:
+    """One reading of one file. found: the number of rows with a time."""
+
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self.ledger = ledger
         self.rows = TotalRows(options.source, ledger)
         self.blocks = 0
         self.found = 0
-        self._writers: dict[int | None, _Writer] = {}
+        self._processes: dict[int | None, _Process] = {}
         self._after_heading = False
         self._blank: set[int | None] = set()
 
@@ -137,28 +139,28 @@ class _Reading:
             if line.torn:
                 self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
             else:
-                why = "dropped: lines that begin as a row and do not end as one"
+                why = "dropped: lines that begin like a row and do not end like one"
                 self.ledger.drop("bad-row", where=line.where, text=why)
         elif text == "." and self.blocks:
             self.ledger.ignore("dots")
             if "list-cut" not in self.ledger.notes:
-                self.ledger.note("list-cut", "dots stand where operators were left out of the file", where=line.where)
+                self.ledger.note("list-cut", "dots in the file: operators after them are missing", where=line.where)
         else:
             self.ledger.ignore("other output")
         self._after_heading = heading
         self._blank.discard(rank)
 
     def _begin(self, rank: int | None) -> _Block:
-        if rank not in self._writers and len(self._writers) >= _MOST_RANKS:
+        if rank not in self._processes and len(self._processes) >= _MOST_RANKS:
             self._end_all()
-        writer = self._writers.setdefault(rank, _Writer())
+        process = self._processes.setdefault(rank, _Process())
         block = _Block(self.blocks, rank)
         self.blocks += 1
-        beside = self._after_heading and len(writer.group) < _MOST_BESIDE
-        if not (beside and writer.group and writer.group[-1].is_fresh()):
-            self._end(writer.before)
-            writer.group, writer.before = [], writer.group
-        writer.group.append(block)
+        joins_group = self._after_heading and len(process.group) < _MOST_BESIDE
+        if not (joins_group and process.group and process.group[-1].is_fresh()):
+            self._end(process.before)
+            process.group, process.before = [], process.group
+        process.group.append(block)
         return block
 
     def _end(self, blocks: list[_Block]) -> None:
@@ -176,13 +178,13 @@ class _Reading:
                 )
 
     def _end_all(self) -> None:
-        for writer in self._writers.values():
-            self._end(writer.before)
-            self._end(writer.group)
-        self._writers.clear()
+        for process in self._processes.values():
+            self._end(process.before)
+            self._end(process.group)
+        self._processes.clear()
 
     def finish(self) -> None:
-        """End what is open; the verbosity of a block is known when it is over."""
+        """End all blocks: the verbosity of a block is known at its end."""
         self._end_all()
 
     def _operator(self, found: re.Match[str], rank: int | None, line: TextLine) -> None:
@@ -201,20 +203,19 @@ class _Reading:
         self._row(block, "Operators", name, str(kind), found[3], line, {"op_id": number})
 
     def _block(self, rank: int | None, fits: Callable[[_Block], bool]) -> _Block:
-        """Return the block that a row belongs to: the first of the newest ones that it fits."""
-        writer = self._writers.get(rank)
-        if writer is None:
+        """Return the block that a row belongs to: the first that it fits, newest group first."""
+        process = self._processes.get(rank)
+        if process is None:
             return self._begin(rank)
-        newest = [block for block in writer.group if fits(block)]
-        if newest and len(writer.group) == 1:
+        newest = [block for block in process.group if fits(block)]
+        if newest and len(process.group) == 1:
             return newest[0]
         self.ledger.note(
             "interleaved-blocks",
-            "lines of several blocks stand between each other; the rising numbers of the operators tell them apart",
+            "lines of several blocks are mixed: the rising numbers of the operators were used to separate them",
         )
-        return next(iter([*newest, *(block for block in reversed(writer.before) if fits(block))]), None) or self._begin(
-            rank
-        )
+        candidates = [*newest, *(block for block in reversed(process.before) if fits(block))]
+        return candidates[0] if candidates else self._begin(rank)
 
     def _pass(self, found: re.Match[str], rank: int | None, line: TextLine) -> None:
         which = found[1]
@@ -234,7 +235,7 @@ class _Reading:
             if time.lstrip("+-").lower() not in ("nan", "inf"):
                 ledger.drop("bad-time", where=line.where, text="dropped: times beyond 146 years")
                 return
-            ledger.note("no-iteration", "times that are no numbers: all iterations were skipped", where=line.where)
+            ledger.note("no-iteration", "times that are not numbers: all iterations were skipped", where=line.where)
             self.rows.add(block.number, section, name, kind, args, rank=block.rank, calls=1, value_text=time)
         else:
             self.rows.add(

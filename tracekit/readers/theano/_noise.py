@@ -16,19 +16,19 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 
 
 class Noise:
-    """Names the class of a line that is no line of a profile; None for what a program may print."""
+    """Classifies lines outside of a profile: tips, tracebacks, warnings; None for any other output."""
 
     def __init__(self) -> None:
         self._traceback: int | None = None
         self._warned: int | None = None
         self._tips = False
 
-    def over(self, *, tips: bool) -> None:
-        """Note that a line of a profile was there. tips: the heading of the tips."""
+    def reset(self, *, tips: bool) -> None:
+        """Start again after a line of a profile. tips: it was the heading of the tips."""
         self._traceback = self._warned = None
         self._tips = tips
 
-    def of(self, text: str, words: str) -> str | None:
+    def classify(self, text: str, words: str) -> str | None:
         """Return the class of a line; `words` as in `_patterns.py`."""
         if self._tips and words.startswith((*patterns.TIP, *patterns.TIPS_TALK)):
             return "tips"
@@ -51,7 +51,7 @@ class Noise:
             self._warned = indent
             return "warnings"
         if self._warned is not None and indent > self._warned:
-            # Python prints the line of source that warned below its warning.
+            # Python prints the line of source below its warning.
             self._warned = None
             return "warnings"
         self._warned = None

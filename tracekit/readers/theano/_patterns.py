@@ -1,4 +1,4 @@
-"""What the lines of a Theano profile look like. `words` are a line's words with single blanks between them.
+"""Patterns for the lines of a Theano profile. `words` are the words of a line with single blanks between them.
 
 Sources: theano/compile/profiling.py of Theano 0.6 to 1.0.5, Theano-PyMC 1.1.2, Aesara 2 and PyTensor 2 to 3;
 print_profile() of theano/gof/opt.py; profile_printer() of theano/scan_module/scan_op.py.
@@ -23,7 +23,7 @@ _JOINED = r"(?: (?:Class|Ops|Apply))?"
 
 @dataclass(frozen=True, slots=True)
 class FactLine:
-    """A line of a block's head. name: ours, the same for all versions; what the line itself says is raw_name."""
+    """A line of a block's head. name: ours, the same for all versions; raw_name has the words of the line."""
 
     name: str
     pattern: re.Pattern[str]
@@ -58,7 +58,7 @@ FACTS: tuple[FactLine, ...] = (
     _fact("Total time spent in calling the VM", "Total time spent in calling the VM", f" {_TIME}{_PERCENT}"),
     _fact("Total overhead (computing slices..)", r"Total overhead \(computing slices ?\.\.\)", f" {_TIME}{_PERCENT}"),
 )
-"""Aesara's and PyTensor's words for the same are here too; which program it was is the first word of some lines."""
+"""The words of Aesara and PyTensor are here too; the first word of some lines names the program."""
 
 TOOL = re.compile(r"(?:Time since (theano|aesara|pytensor) import|(Theano|Aesara|PyTensor) (?:validate|Linker) time)\b")
 TOOLS = {"theano": "Theano", "aesara": "Aesara", "pytensor": "PyTensor"}
@@ -149,7 +149,7 @@ TIPS_TALK = ("(if you think of new ones", "Test them first")
 TIP = ("- ", "Sorry, no tip for today", "Install CuDNN to do ", "We don't know if amdlibm will accelerate")
 GLOBAL_STATS = re.compile(r"\(?['\"]?Global stats: |\(?['\"]?Time elasped since \w+ import = ")
 MARK = re.compile(rf"(?:{FUNCTION}\s*$|{SCAN}|<% time> <sum %>)")
-"""Where the report begins in a line that has the heading of a block or the header of a table."""
+"""The begin of the report in a line with the heading of a block or the header of a table."""
 PROFILE_MODE = re.compile(r"ProfileMode\.(?:print_(?:diff_)?summary|long_print)\(\)")
 """Theano's profiler before 0.6, of which there are many layouts."""
 MODULE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+", re.ASCII)
@@ -158,7 +158,7 @@ WARNING = re.compile(r"\b\w*Warning: |^warnings\.warn\(|^WARNING\b")
 
 
 def is_open(name: str) -> bool:
-    """Tell whether a name has brackets that are still to be closed, as where a constant has several lines.
+    """Return whether a name has open brackets, as in a constant of several lines.
 
     >>> is_open("Dot(TensorConstant{[[1. 0.]")
     True
@@ -167,7 +167,7 @@ def is_open(name: str) -> bool:
 
 
 def unquoted(text: str) -> str | None:
-    """Return the text of a Python string as it is printed; None for None."""
+    """Return the text of a printed Python string; None for None."""
     if text == "None":
         return None
     return re.sub(r"\\(.)", r"\1", text[1:-1])

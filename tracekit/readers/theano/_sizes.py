@@ -61,12 +61,12 @@ class Memory:
         if found["unknown"]:
             more["value_text"] = "Unknown"
         elif not found["bytes"]:
-            why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 has its placeholder in their place"
+            why = "sizes that the profiler did not print: Theano-PyMC 1.1.2 prints a placeholder instead"
             out.ledger.note("size-not-printed", why, where=line.where)
         out.hold(block=block, section=patterns.MEMORY, name=found["name"], kind=Kind.MEMORY, args=args, **more)
 
     def remainder(self, block: Block, found: re.Match[str]) -> bool:
-        """Take the line that says what the nodes left out have, and all."""
+        """Take the line with the bytes of the remaining nodes and of all nodes."""
         count = int(found["count"])
         args = {"remaining": count, "percent": found["percent"], "bytes_of_all": int(found["all"])}
         name = f"(remaining {count} Apply)"
@@ -74,25 +74,24 @@ class Memory:
 
 
 class Optimizer:
-    """Steps of the optimizer; those within a step are indented, and have a section of their own."""
+    """Steps of the optimizer. Steps within a step are indented and have their own section."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
         self._steps: list[tuple[int, str]] = []
-
         self._margin = 0
 
     def begin(self, heading: TextLine) -> None:
-        """Begin a section. A notebook may have moved all of it to the right, which its heading shows."""
+        """Begin a section. A notebook may have indented all of it, as its heading shows."""
         self._steps = []
         self._margin = _indent(heading.text)
 
     def is_inside(self, line: TextLine) -> bool:
-        """Tell whether a line stands further to the right than the heading."""
+        """Return whether a line is indented more than the heading."""
         return _indent(line.text) > self._margin
 
     def detail(self, block: Block, line: TextLine) -> bool:
-        """Keep a line between the steps with the step above it; False where there is no more room."""
+        """Keep a line between the steps with the step above it; False if there is no more room."""
         text = self._text(line)
         taken = self._out.below("details", text)
         if taken is None:
@@ -100,11 +99,11 @@ class Optimizer:
         return taken
 
     def ends_before_blank(self) -> None:
-        """Give up a blank line at the end: what follows begins with it."""
+        """Remove a blank line at the end: it belongs to the lines that follow."""
         self._out.take_back_blank("details")
 
     def line(self, block: Block, words: str, line: TextLine) -> bool:
-        """Take a line of the section; most of it are details."""
+        """Take a line of the section, except its details."""
         if _HEAD not in block.seen and (found := patterns.OPTIMIZER_HEAD.fullmatch(words)):
             return self._head(block, found, line)
         if not patterns.OPTIMIZER_START.match(words):
@@ -133,7 +132,7 @@ class Optimizer:
         return out.hold(block=block, section=section, name=name, kind=Kind.OTHER, args=args, total_ns=time.rounded())
 
     def _parent(self, name: str, line: TextLine) -> str:
-        """Return the steps that this one is within, "" for none, by its indentation."""
+        """Return the steps around this one, by its indentation; "" for none."""
         indent = _indent(line.text)
         if not indent:
             why = "the optimizer's profile lost its indentation: steps within steps are counted beside them"

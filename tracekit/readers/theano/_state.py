@@ -1,4 +1,4 @@
-"""Which block and which table a line of a Theano profile belongs to; the lines of a block's head."""
+"""The block and table of each line of a Theano profile; the lines of a block's head."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run
 
 MOST_FUNCTIONS = 1000
-"""Blocks that are named in the facts of the source."""
+"""Most blocks that are named in the facts of the source."""
 _TIMED = frozenset((patterns.CLASS, patterns.OPS, patterns.APPLY))
 _NAMED = _TIMED | {patterns.MEMORY}
 
 
 def _section_of(text: str, words: str) -> str | None:
-    """Return the table that a row belongs to, by its columns; None for a line that is no row."""
+    """Return the table that a row belongs to, by its columns; None for a line that is not a row."""
     if not patterns.ROW_START.match(words):
         return None
     if (found := patterns.GROUP_ROW.fullmatch(text)) and found["impl"]:
@@ -33,9 +33,9 @@ def _section_of(text: str, words: str) -> str | None:
 
 
 class State:
-    """What is known at a line of a process. blocks: how many there were; numbers: of their runs, for all processes.
+    """The state of the reader at a line of one process. blocks: their number. numbers: run numbers of all processes.
 
-    The takers return whether the line was their own.
+    The methods that take a line return whether it was one of theirs.
     """
 
     def __init__(self, rows: RankRows, numbers: Iterator[int], ledger: Ledger, run: Run) -> None:
@@ -64,26 +64,26 @@ class State:
             if not kept:
                 self.ledger.ignore("blank lines")
         elif self._heading(words, line) or self._table_line(words, line) or self._head(words, line):
-            self._noise.over(tips=words == patterns.TIPS)
+            self._noise.reset(tips=words == patterns.TIPS)
         elif line.torn and self._is_open():
             self.out.torn(line)
         else:
             self._rest(words, line)
 
     def _rest(self, words: str, line: TextLine) -> None:
-        """Take a line that no table and no head knows: a tip, details of the optimizer, or what a program printed."""
-        block, what = self._block, self._noise.of(line.text, words)
+        """Take a line outside of tables and heads: a tip, details of the optimizer, or other output."""
+        block, what = self._block, self._noise.classify(line.text, words)
         if what is None and block is not None and self._table in _NAMED and self.out.continues_name(line.text):
             return
         if what is None and self._table not in _TIMED and (section := _section_of(line.text.strip(), words)):
             self._open(section)
             self._times.begin(with_flops=False)
-            why = "rows of a table whose header is not in the file: what they are was told by their columns"
+            why = "rows of a table without a header in the file: the table was recognized by its columns"
             self.ledger.note("table-without-header", why, where=line.where)
             self._times.row(self._block or self._begin(), section, line)
             return
         if patterns.PROFILE_MODE.match(words):
-            why = "not read: output of ProfileMode, the profiler that Theano had before 0.6"
+            why = "the output of ProfileMode, the profiler of Theano before 0.6, was skipped"
             self.profile_mode = True
             self.ledger.note("profile-mode", why, where=line.where)
         if what == "tips" and block is not None and words.startswith(patterns.TIP):
@@ -95,7 +95,7 @@ class State:
             self.ledger.ignore(what or "other output")
 
     def _after_node(self, node: TextLine, line: TextLine) -> TextLine:
-        """Return a line with the node before it that was not closed, or alone where it is none of the node's own."""
+        """Return a line joined with the open node before it, or alone if it does not belong to the node."""
         words = line.text.strip()
         if not words or words.startswith(("Node ", "Time ", patterns.CLASS, patterns.FUNCTION, "<% time>")):
             self.out.bad(node)
@@ -104,12 +104,12 @@ class State:
         return replace(node, text=f"{node.text}\n{line.text.rstrip()}", torn=line.torn)
 
     def _is_open(self) -> bool:
-        """Tell whether lines of a profile are still to come; Theano 0.6 ends with Apply, later ones with the tips."""
+        """Return whether more lines of a profile are expected. Theano 0.6 ends with Apply, later ones with tips."""
         block = self._block
         return block is not None and not block.over and (bool(self._table) or patterns.APPLY not in block.seen)
 
     def finish(self) -> None:
-        """End what is open."""
+        """End the open node and table."""
         if self._node is not None:
             self.out.bad(self._node)
             self._node = None
@@ -204,7 +204,7 @@ class State:
 
     def _remainder(self, block: Block, words: str, line: TextLine) -> bool:
         if found := patterns.REMAINDER.fullmatch(words):
-            # Theano 0.6 and its heirs agree on the words; the table that is open decides all the same.
+            # All versions use the same words, but the open table decides.
             section = self._table if self._table in _TIMED else patterns.REMAINDER_OF[found["what"]]
             taken = self._times.remainder(block, section, found, line)
             self._table = "" if self._table in _TIMED else self._table

@@ -1,4 +1,4 @@
-"""Rows of Class, Ops and Apply, of what remains below them, and of the overhead of scans."""
+"""Rows of Class, Ops and Apply, of the remainder below them, and of the overhead of scans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TimeTables:
         """Take a row of a table."""
         out = self._out
         out.flush()
-        # Names keep their own blanks, so the line itself is looked at.
+        # Names keep their own blanks, so the line itself is matched.
         found = (patterns.APPLY_ROW if table == patterns.APPLY else patterns.GROUP_ROW).fullmatch(line.text.strip())
         if found is None or line.torn:
             return out.bad(line)
@@ -52,7 +52,7 @@ class TimeTables:
         except ValueError:
             return out.bad_time(line)
         if "rounded-times" not in out.ledger.notes:
-            why = "times of tables have three digits or a thousandth of a second: sums are as exact as that"
+            why = "times of tables have three digits or a thousandth of a second: sums are no more exact"
             out.ledger.note("rounded-times", why, where=line.where)
         if table == patterns.CLASS and (old := patterns.CLASS_NAME.fullmatch(name)):
             more["raw_name"], name = name, old[1]
@@ -84,7 +84,7 @@ class TimeTables:
         return taken is not None
 
     def remainder(self, block: Block, section: str, found: re.Match[str], line: TextLine) -> bool:
-        """Take the last line of a table, which says what was left out; of 0 it is no row of the table."""
+        """Take the last line of a table, with the rows that are not printed; for 0 rows it becomes a `header`."""
         count = int(found["count"])
         args: dict[str, object] = {"remaining": count, "percent": found["percent"], "s": found["time"]}
         if "%%" in found[0]:
@@ -105,7 +105,7 @@ class TimeTables:
         return self._out.row(block, section, name, Kind.OPERATOR, args, total_ns=time.rounded())
 
     def _whole(self) -> Printed | None:
-        """Return the time of all by the row with the largest share: the block of a scan does not print it."""
+        """Return the time of all rows, from the row with the largest share: the block of a scan does not print it."""
         if self._largest is None:
             return None
         share, time = self._largest[0].ns / 10**11, self._largest[1]
@@ -113,7 +113,7 @@ class TimeTables:
 
 
 def overhead(block: Block, words: str, line: TextLine, out: Out) -> bool:
-    """Take a row of `Scan overhead`, whose times have one decimal of a second; its total is a section of its own."""
+    """Take a row of `Scan overhead`, whose times have one decimal of a second. Its total has its own section."""
     if patterns.OVERHEAD_TALK.match(words):
         return out.words(block, "Scan overhead: remark", line.text.strip())
     found = patterns.OVERHEAD_ROW.fullmatch(words)
@@ -143,7 +143,7 @@ def _implementation(text: str | None) -> str | None:
 
 
 def _share_of(percent: Printed, whole: Printed) -> Printed:
-    """Return the time that a percentage is; percent: read as a time in s.
+    """Return the time of a percentage. percent: read as a time in s.
 
     Raises: ValueError beyond 2^62 ns.
     """

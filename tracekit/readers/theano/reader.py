@@ -13,9 +13,9 @@ them as `details` in `args`. The same times stand in several tables, so rows may
 run. `Sum of all(N) printed profiles` repeats the other blocks: its sections are named `Sum of all: Class` and so on,
 with `"sum": true` in `args` of its header; those of a scan, whose time its function has too, `Scan Op: Class`.
 
-Nothing that the profiler prints is lost, so that the view `theano` can print it again: `s` in `args` is a time as it
-was printed, in s; words without a number (tips, headings of memory and optimizer, the end of a table that left nothing
-out) are rows of `header`.
+Everything that the profiler prints is kept, so that the view `theano` can print it again: `s` in `args` is a time as it
+was printed, in s. Words without a number (tips, headings of memory and optimizer, the end of a complete table) are rows
+of `header`.
 
 The tables print the time of a node in ms and the time of a call with three digits; `total_ns` is the time that both
 allow (time per call x calls where that is finer), so a sum is as exact as those digits; a note says so. `avg_ns` is the
@@ -24,16 +24,16 @@ runtime)` is a row of the same section, `"remaining": 5` in `args`, whose time f
 finer. With it a table sums up to `Time in thunks`. Lines `input 0: dtype=...` belong to the row of Apply above them.
 Sizes are printed in KB of 1024 B.
 
-Blocks may stand between other output: warnings, tracebacks and whatever a program prints is counted by class. What
-other tools put before each line (a time stamp, `>`) is learned from the heading and left out; the tag of mpirun tells
-the blocks of several processes apart and gives `rank`. A name with a small constant has several lines, as a terminal
-makes of a long one: they are put together by their brackets. The rest of a scan's table, whose block prints no `Time in
-thunks`, has its time from the largest row and its share.
-Indentation (notebooks) and single blanks (copies from pages) do not hinder, nor a table's name at the end of the line
-before it; only the steps within a step of the optimizer cannot be told then, which is noted.
+Blocks may be mixed with other output: warnings, tracebacks and other lines are counted by class. The prefix of other
+tools (a time stamp, `>`) is learned from the heading and removed; the tag of mpirun separates the blocks of several
+processes and becomes `rank`. A name with a small constant has several lines, and a terminal may wrap a long name: the
+lines are joined by their brackets. The remainder of a scan's table, whose block prints no `Time in thunks`, gets its
+time from the largest row and its share.
+Indentation (notebooks), single blanks (copies from pages) and the name of a table at the end of the line before it are
+accepted. Only the steps within a step of the optimizer cannot be separated then; a note says so.
 
 Sources: the files named in `_patterns`; outputs of Theano 0.6 and 1.0.5, Theano-PyMC 1.1.2, PyTensor 3.0.7. Not
-supported: ProfileMode, which Theano had before 0.6 (it is named); times within one optimizer, which stay words
+supported: ProfileMode, of Theano before 0.6 (a note names it); times within one optimizer, which stay words
 (`details`).
 """
 
@@ -55,17 +55,16 @@ from tracekit.readers.theano import _patterns as patterns
 from tracekit.readers.theano._state import State
 from tracekit.trace import Ledger, Run, SourceFacts
 
-_OWN = re.compile(r"\b(?:theano|pytensor|aesara)\b", re.IGNORECASE)
+_PROGRAM = re.compile(r"\b(?:theano|pytensor|aesara)\b", re.IGNORECASE)
 
 
 _ALONE = ("Max peak memory with current setting", "<Sum apply outputs (bytes)> <Apply outputs shape>")
-"""Lines by which one knows a copy that has the profile of the memory alone."""
-
+"""Lines that identify a copy with the memory profile alone."""
 _OLD = "ProfileMode, the profiler before Theano 0.6, is not read: profile=True gives a profile that is"
 
 
 def sniff(head: Head) -> Confidence:
-    """Say YES to a block's head, the header or end of a table; MAYBE to warnings of Theano, which may come before."""
+    """Return YES for a block's head, or the header or end of a table; MAYBE for a warning of Theano."""
     if head.tables or not head.text:
         return Confidence.NO
     heading = warned = False
@@ -81,7 +80,7 @@ def sniff(head: Head) -> Confidence:
             return Confidence.YES
         if words.startswith(_ALONE) or patterns.REMAINDER.fullmatch(words) or patterns.PROFILE_MODE.match(words):
             return Confidence.YES
-        warned = warned or bool(patterns.WARNING.search(words) and _OWN.search(words))
+        warned = warned or bool(patterns.WARNING.search(words) and _PROGRAM.search(words))
     return Confidence.MAYBE if heading or warned else Confidence.NO
 
 
