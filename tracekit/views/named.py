@@ -52,15 +52,28 @@ def by_name(
         notes += tabulate.option_notes(options, table)
         return Section(view, title, (table,), notes=tuple(notes))
     return from_totals(
-        index, options, view=view, title=title, kinds=kinds, what=what, show_kind=show_kind,
+        index,
+        options,
+        view=view,
+        title=title,
+        kinds=kinds,
+        what=what,
+        show_kind=show_kind,
         notes=[*notes, *picked.notes(what)],
-    )  # fmt: skip
+    )
 
 
 def from_totals(
-    index: TraceIndex, options: ViewOptions, *, view: str, title: str, kinds: Collection[Kind], what: str,
-    show_kind: bool = False, notes: Sequence[str] = (),
-) -> Section:  # fmt: skip
+    index: TraceIndex,
+    options: ViewOptions,
+    *,
+    view: str,
+    title: str,
+    kinds: Collection[Kind],
+    what: str,
+    show_kind: bool = False,
+    notes: Sequence[str] = (),
+) -> Section:
     """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count."""
     of_totals = totals.summed(index, kinds, ("name", "kind") if show_kind else ("name",))
     if not len(of_totals):

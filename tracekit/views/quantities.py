@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
+from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock, by_input
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
@@ -119,8 +119,11 @@ def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], colum
     mine = work & where(index, **{key: row[key] for key in ("device", "rank", "pid") if key in row})
     if "source" in row:
         labels = source_labels(index)
-        of_row = [number for number in events.column("source").unique().to_pylist()
-                  if source_label(labels, number) == row["source"]]  # fmt: skip
+        of_row = [
+            number
+            for number in events.column("source").unique().to_pylist()
+            if source_label(labels, number) == row["source"]
+        ]
         mine &= np.isin(index.ints("source"), of_row)
     inputs = by_input(index)
     all_rows = np.arange(events.num_rows)

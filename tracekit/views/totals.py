@@ -28,9 +28,14 @@ _BYTES = ("bytes", "B")
 """What readers call the unit of value_min and value_max where these are sizes in bytes."""
 _RANGE_PARTS = ("domain", "thread", "range")
 _MERGING: tuple[tuple[str, Callable[[list[Any]], Any]], ...] = (
-    ("calls", sum), ("total_ns", sum), ("bytes", sum), ("min_ns", min), ("max_ns", max), ("value_min", min),
+    ("calls", sum),
+    ("total_ns", sum),
+    ("bytes", sum),
+    ("min_ns", min),
+    ("max_ns", max),
+    ("value_min", min),
     ("value_max", max),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,12 @@ class Item:
 
 
 RANKS: Final[Mapping[str, Callable[[Item], float]]] = {
-    "calls": lambda item: item.calls, "total": lambda item: item.total, "max": lambda item: item.max,
-    "min": lambda item: item.min, "ave": lambda item: item.total / item.calls,
-}  # fmt: skip
+    "calls": lambda item: item.calls,
+    "total": lambda item: item.total,
+    "max": lambda item: item.max,
+    "min": lambda item: item.min,
+    "ave": lambda item: item.total / item.calls,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,11 @@ def block_of(of: Ranges, rows: I64, name_of: Sequence[str], state: str) -> Block
     items = [
         Item(name, role_of(name), *figures)
         for name, *figures in zip(
-            numbers, *(a.tolist() for a in (stats.calls, stats.total, stats.min, stats.max, hosts.total, gpus.total)),
+            numbers,
+            *(a.tolist() for a in (stats.calls, stats.total, stats.min, stats.max, hosts.total, gpus.total)),
             strict=True,
         )
-    ]  # fmt: skip
+    ]
     return tree_of(items)
 
 

@@ -34,8 +34,12 @@ Row = dict[str, Any]
 
 EVENT_SECTION, COPY_SECTION, MEMORY_SECTION = "Event Summary", "GpuMemCpy Summary", "Memory Profiling Report"
 _PARTS_OF_TOTAL = (
-    "Total time", "Elapsed time of events", "Accumulated time of events", "Computation time", "Framework overhead",
-)  # fmt: skip
+    "Total time",
+    "Elapsed time of events",
+    "Accumulated time of events",
+    "Computation time",
+    "Framework overhead",
+)
 _MB = 1 << 20
 _FORMAT = "fluid-report"
 
@@ -120,10 +124,11 @@ def _tables(
     if not options.op_detail:
         rows = [row for row in rows if role_of(_name(row)) is Role.ORDINARY or COPY in row["name"]]
     facts = {
-        "Place": str(report.fact("Place").get("value_text") or "All"), "Sorted by": order,
+        "Place": str(report.fact("Place").get("value_text") or "All"),
+        "Sorted by": order,
         "Layout": NEW if layout.get("overhead_heading", True) else OLD,
         "Name width": str(layout.get("name_width") or _width(rows)),
-    }  # fmt: skip
+    }
     if report.merged:
         facts["Threads"] = "merged"
     title = "all threads merged" if report.merged else "by thread"

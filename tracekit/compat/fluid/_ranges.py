@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
+from tracekit.arrow import pc
 from tracekit.compat.fluid._names import BLOCK
 from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
 from tracekit.index.launches import launches_of
@@ -27,8 +27,15 @@ COLUMNS = frozenset(
 )
 TOOL = "fluid.profiler"
 NOT_RANGES = (
-    *DEVICE_WORK, *API_CALLS, Kind.MEMORY, Kind.COUNTER, Kind.MARK, Kind.FLOW, Kind.OVERHEAD, Kind.SYNC,
-)  # fmt: skip
+    *DEVICE_WORK,
+    *API_CALLS,
+    Kind.MEMORY,
+    Kind.COUNTER,
+    Kind.MARK,
+    Kind.FLOW,
+    Kind.OVERHEAD,
+    Kind.SYNC,
+)
 """Kinds that are no ranges of the program."""
 
 Mask = npt.NDArray[np.bool_]
@@ -85,9 +92,17 @@ def ranges_of(index: TraceIndex) -> Ranges:
     if negative := int((durations < 0).sum()):
         notes.append(f"counted as 0: {plural('duration', negative)} below zero")
     return Ranges(
-        rows[order], names, name[order], thread[order], labels, host[order], gpu[order], (tree.parent < 0)[order],
-        has_gpu, tuple(notes),
-    )  # fmt: skip
+        rows[order],
+        names,
+        name[order],
+        thread[order],
+        labels,
+        host[order],
+        gpu[order],
+        (tree.parent < 0)[order],
+        has_gpu,
+        tuple(notes),
+    )
 
 
 def _holds(events: pa.Table, text: str) -> Mask:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 
+from tracekit.arrow import pc
 from tracekit.compat.fluid._items import RANKS, STATES, Block, Overhead, Shown, block_of, overhead_of, shown, width_of
 from tracekit.compat.fluid._names import SPECIAL, numbered, threaded
 from tracekit.compat.fluid._ranges import TOOL, Ranges, ranges_of
@@ -27,9 +27,13 @@ from tracekit.views.base import ViewOptions
 OLD, NEW = "1.8", "2.x"
 """Layouts: before 2.0 the overhead had no heading, and there was no report of memory."""
 ORDERS: Final = {
-    "": "event first end time", "calls": "number of calls", "total": "total time", "max": "maximum time",
-    "min": "minimum time", "ave": "average time",
-}  # fmt: skip
+    "": "event first end time",
+    "calls": "number of calls",
+    "total": "total time",
+    "max": "maximum time",
+    "min": "minimum time",
+    "ave": "average time",
+}
 PLACES: Final = {"CPU": "CPU", "GPU": "CUDA", "All": "All"}
 HEADER, OVERHEAD, COPIES, EVENTS, MEMORY = "header", "overhead", "copies", "events", "memory"
 _ALLOCATED_AT = {"CPUPlace": "cpu", "CUDAPlace": "gpu", "CUDAPinnedPlace": "gpu_pinned", "XPUPlace": "xpu", None: "cpu"}
@@ -74,9 +78,16 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     for count, (found, merged) in enumerate(reports):
         title = "all threads merged" if merged else "by thread"
         tables += _report(
-            found, merged=merged, key=key, state=state, layout=layout, detail=detail, top=options.top,
-            suffix=f"_{count + 1}" if count else "", title=f"Profiling Report: {title}",
-        )  # fmt: skip
+            found,
+            merged=merged,
+            key=key,
+            state=state,
+            layout=layout,
+            detail=detail,
+            top=options.top,
+            suffix=f"_{count + 1}" if count else "",
+            title=f"Profiling Report: {title}",
+        )
     if layout == NEW:
         tables.append(memory_table(_allocations(index)))
     return tables, [*of.notes, *notes]
@@ -107,13 +118,23 @@ def _manner(index: TraceIndex, of: Ranges) -> tuple[str, str, list[str]]:
 
 
 def _report(
-    blocks: Sequence[Block], *, merged: bool, key: str, state: str, layout: str, detail: bool, top: int, suffix: str,
+    blocks: Sequence[Block],
+    *,
+    merged: bool,
+    key: str,
+    state: str,
+    layout: str,
+    detail: bool,
+    top: int,
+    suffix: str,
     title: str,
-) -> list[ReportTable]:  # fmt: skip
+) -> list[ReportTable]:
     facts = {
-        "Place": PLACES[state], "Sorted by": f"{ORDERS[key]} in descending order in the same thread", "Layout": layout,
+        "Place": PLACES[state],
+        "Sorted by": f"{ORDERS[key]} in descending order in the same thread",
+        "Layout": layout,
         "Name width": str(width_of(blocks, detail=detail)),
-    }  # fmt: skip
+    }
     if merged:
         facts["Threads"] = "merged"
     tables = [header_table(facts, suffix, title)]
@@ -130,9 +151,10 @@ def _report(
 def header_table(facts: Mapping[str, str], suffix: str, title: str) -> ReportTable:
     """Return what stands above a report: keys Place, Sorted by, Layout, Name width and, of all threads, Threads."""
     return ReportTable(
-        f"{HEADER}{suffix}", title,
+        f"{HEADER}{suffix}",
+        title,
         (Column("key", "Key", Unit.TEXT, list(facts)), Column("value", "Value", Unit.TEXT, list(facts.values()))),
-    )  # fmt: skip
+    )
 
 
 def overhead_tables(of: Overhead, suffix: str) -> list[ReportTable]:
@@ -141,8 +163,9 @@ def overhead_tables(of: Overhead, suffix: str) -> list[ReportTable]:
     if of.accumulated is not None:
         rows = [("Elapsed time of events", of.total, None), ("Accumulated time of events", of.accumulated, None)]
     rows += [
-        ("Computation time", of.compute, of.compute_ratio), ("Framework overhead", of.framework, of.framework_ratio),
-    ]  # fmt: skip
+        ("Computation time", of.compute, of.compute_ratio),
+        ("Framework overhead", of.framework, of.framework_ratio),
+    ]
     return [overhead_table(rows, suffix), copies_table(of.copies, suffix)]
 
 
@@ -153,7 +176,7 @@ def overhead_table(rows: Sequence[tuple[str, float, float | None]], suffix: str)
         Column("part", "Part", Unit.TEXT, parts),
         Column("total", "Total (ns)", Unit.NUMBER, [float(t) for t in totals]),
         Column("ratio", "Ratio", Unit.RATIO, ratios),
-    )  # fmt: skip
+    )
     return ReportTable(f"{OVERHEAD}{suffix}", "Overhead Summary", columns)
 
 
@@ -162,9 +185,11 @@ def copies_table(rows: Sequence[tuple[str, int, int, float | None]], suffix: str
     kept = [row for place, row in enumerate(rows) if not place or row[1]]
     names, calls, totals, ratios = zip(*kept, strict=True)
     columns = (
-        Column("name", "Name", Unit.TEXT, names), Column("calls", "Calls", Unit.COUNT, calls),
-        Column("total", "Total", Unit.NS, totals), Column("ratio", "Ratio", Unit.RATIO, ratios),
-    )  # fmt: skip
+        Column("name", "Name", Unit.TEXT, names),
+        Column("calls", "Calls", Unit.COUNT, calls),
+        Column("total", "Total", Unit.NS, totals),
+        Column("ratio", "Ratio", Unit.RATIO, ratios),
+    )
     return ReportTable(f"{COPIES}{suffix}", "GpuMemCpy Summary", columns)
 
 
@@ -203,11 +228,12 @@ def memory_table(rows: Sequence[MemoryRow]) -> ReportTable:
     """Return the table of (event, allocations, bytes of them, frees, bytes of them)."""
     names, allocs, sizes, frees, freed = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     columns = (
-        Column("name", "Event", Unit.TEXT, names), Column("allocs", "Alloc Calls", Unit.COUNT, allocs),
+        Column("name", "Event", Unit.TEXT, names),
+        Column("allocs", "Alloc Calls", Unit.COUNT, allocs),
         Column("alloc_size", "Alloc Size (bytes)", Unit.NUMBER, sizes),
         Column("frees", "Free Calls", Unit.COUNT, frees),
         Column("free_size", "Free Size (bytes)", Unit.NUMBER, freed),
-    )  # fmt: skip
+    )
     return ReportTable(MEMORY, "Memory Profiling Report", columns)
 
 
@@ -216,9 +242,10 @@ def _allocations(index: TraceIndex) -> list[MemoryRow]:
     events = index.events
     fluid = [n for n, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL]
     rows = np.flatnonzero(
-        kind_mask(events, [Kind.MEMORY]) & np.isin(events.column("source").to_numpy(), fluid)
+        kind_mask(events, [Kind.MEMORY])
+        & np.isin(events.column("source").to_numpy(), fluid)
         & events.column("bytes").is_valid().to_numpy()
-    )  # fmt: skip
+    )
     if not len(rows):
         return []
     pattern = r'"place":"(?P<place>[^"]*)"(?:.*"(?:alloc|free)_in":"(?P<event>[^"]*)")?'

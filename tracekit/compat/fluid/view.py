@@ -153,9 +153,7 @@ def _from_printed(
     index: TraceIndex, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions, left: int
 ) -> Section:
     rows = [row for _, row in found]
-    blocks: list[tuple[Cell, ...]] = [
-        (report.source, report.run, row["args"].get("thread")) for report, row in found
-    ]  # fmt: skip
+    blocks: list[tuple[Cell, ...]] = [(report.source, report.run, row["args"].get("thread")) for report, row in found]
     whole: dict[tuple[Cell, ...], int] = {}
     for row, block in zip(rows, blocks, strict=True):
         # A page on the web loses the blanks that a level is, but not the names of the parts.
@@ -178,10 +176,13 @@ def _from_printed(
         Column("min", "Min", Unit.NS, [row["min_ns"] for row in rows], 5),
         Column("max", "Max", Unit.NS, [row["max_ns"] for row in rows], 3),
         Column(
-            "ratio", "Ratio", Unit.RATIO,
-            [r["total_ns"] / whole[b] if whole.get(b) else None for r, b in zip(rows, blocks, strict=True)], 1,
+            "ratio",
+            "Ratio",
+            Unit.RATIO,
+            [r["total_ns"] / whole[b] if whole.get(b) else None for r, b in zip(rows, blocks, strict=True)],
+            1,
         ),
-    ]  # fmt: skip
+    ]
     columns = [c for c in columns if c.name != "gpu_time" or any(v is not None for v in c.values)]
     table = tabulate.finish("events", TITLE, columns, options, blocks=blocks)
     notes = ["from a printed report: six digits of each figure, and no percentiles"]

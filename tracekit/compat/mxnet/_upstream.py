@@ -129,10 +129,11 @@ def _table(category: str, lines: Sequence[Line], unit: str, top: int) -> ReportT
         columns += [
             Column(name, f"{title} Use ({unit})", Unit.NUMBER, [float(value) for value in values])
             for name, title, values in (
-                ("min", "Min", [line.low for line in kept]), ("max", "Max", [line.high for line in kept]),
+                ("min", "Min", [line.low for line in kept]),
+                ("max", "Max", [line.high for line in kept]),
                 ("avg", "Avg", [line.average for line in kept]),
             )
-        ]  # fmt: skip
+        ]
     else:
         columns += [
             Column("total", "Time", Unit.NS, [_ns(line.total) for line in kept]),

@@ -176,9 +176,12 @@ def _absent(text: object) -> float | None:
 def _rows(found: list[_Perf]) -> ReportTable:
     rows = [(number, *row) for number, perf in enumerate(found) for row in perf.rows]
     titles = (
-        ("summary", "Summary", Unit.ID), ("name", "Name", Unit.TEXT), ("avg", "Avg", Unit.NUMBER),
-        ("max", "Max", Unit.NUMBER), ("min", "Min", Unit.NUMBER),
-    )  # fmt: skip
+        ("summary", "Summary", Unit.ID),
+        ("name", "Name", Unit.TEXT),
+        ("avg", "Avg", Unit.NUMBER),
+        ("max", "Max", Unit.NUMBER),
+        ("min", "Min", Unit.NUMBER),
+    )
     columns = [Column(*title, list(cells)) for title, cells in zip(titles, zip(*rows, strict=True), strict=True)]
     return ReportTable("perf", _TITLE, tuple(columns))
 

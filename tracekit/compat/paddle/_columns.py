@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
+from tracekit.arrow import pc
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
@@ -19,15 +19,29 @@ from tracekit.trace import text_codes
 
 Mask = npt.NDArray[np.bool_]
 
-_HOST: Mapping[Kind, str] = MappingProxyType({
-    Kind.OPERATOR: "Operator", Kind.DATALOADER: "Dataloader", Kind.STEP: "ProfileStep",
-    Kind.USER_RANGE_NATIVE: "UserDefined", Kind.OPERATOR_INNER: "OperatorInner", Kind.FORWARD: "Forward",
-    Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization", Kind.COMMUNICATION: "Communication",
-    Kind.PYTHON_OP: "PythonOp", Kind.USER_RANGE: "PythonUserDefined", Kind.OTHER: "Other",
-})  # fmt: skip
-_DEVICE: Mapping[Kind, str] = MappingProxyType({
-    Kind.KERNEL: "Kernel", Kind.MEMCPY: "Memcpy", Kind.MEMSET: "Memset",
-})  # fmt: skip
+_HOST: Mapping[Kind, str] = MappingProxyType(
+    {
+        Kind.OPERATOR: "Operator",
+        Kind.DATALOADER: "Dataloader",
+        Kind.STEP: "ProfileStep",
+        Kind.USER_RANGE_NATIVE: "UserDefined",
+        Kind.OPERATOR_INNER: "OperatorInner",
+        Kind.FORWARD: "Forward",
+        Kind.BACKWARD: "Backward",
+        Kind.OPTIMIZER: "Optimization",
+        Kind.COMMUNICATION: "Communication",
+        Kind.PYTHON_OP: "PythonOp",
+        Kind.USER_RANGE: "PythonUserDefined",
+        Kind.OTHER: "Other",
+    }
+)
+_DEVICE: Mapping[Kind, str] = MappingProxyType(
+    {
+        Kind.KERNEL: "Kernel",
+        Kind.MEMCPY: "Memcpy",
+        Kind.MEMSET: "Memset",
+    }
+)
 _LAUNCHES: Mapping[str, int] = MappingProxyType({"DygraphKernelLaunch": 15, "StaticKernelLaunch": 16})
 """Types that our readers take for OperatorInner, and keep in `args` by name or by number."""
 _CALL: Final = "CudaRuntime"
@@ -39,9 +53,21 @@ CALL: Final = TYPES.index(_CALL)
 JSON: Final = "paddle-json"
 PADDLE_FORMATS: Final = ("paddle-pb", JSON)
 
-TREE_COLUMNS: Final = frozenset({
-    "ts_ns", "dur_ns", "event_id", "kind", "name", "raw_name", "source", "pid", "tid", "device", "correlation",
-})  # fmt: skip
+TREE_COLUMNS: Final = frozenset(
+    {
+        "ts_ns",
+        "dur_ns",
+        "event_id",
+        "kind",
+        "name",
+        "raw_name",
+        "source",
+        "pid",
+        "tid",
+        "device",
+        "correlation",
+    }
+)
 """What the trees need."""
 
 

@@ -44,9 +44,13 @@ _FORMULAS: Mapping[str, Callable[[Shapes], int]] = MappingProxyType(
     | dict.fromkeys(("elu", "leaky_relu", "prelu", "relu", "relu6", "silu", "pool"), _size)
     | {"gelu": lambda shapes: 5 * _size(shapes), "softmax": lambda shapes: 3 * _size(shapes)}
 )
-_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "conv2d": ("Bias", "Input", "Filter"), "layer_norm": ("X",), "matmul_v2": ("X", "Y"),
-})  # fmt: skip
+_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "conv2d": ("Bias", "Input", "Filter"),
+        "layer_norm": ("X",),
+        "matmul_v2": ("X", "Y"),
+    }
+)
 """Those whose count depends on attributes, where these inputs have shapes."""
 
 

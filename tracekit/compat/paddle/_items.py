@@ -110,16 +110,18 @@ def line_columns(lines: Sequence[Line], *sides: str) -> list[Column]:
 
 Sides = tuple[Times, Times]
 """CPU and GPU times of an item."""
-_KEYS: Mapping[str, tuple[Callable[[Sides], float], bool]] = MappingProxyType({
-    "CPUTotal": (lambda item: item[0].total, True),
-    "CPUAvg": (lambda item: item[0].avg, True),
-    "CPUMax": (lambda item: item[0].max, True),
-    "CPUMin": (lambda item: item[0].min, False),
-    "GPUTotal": (lambda item: item[1].total, True),
-    "GPUAvg": (lambda item: item[1].avg, True),
-    "GPUMax": (lambda item: item[1].max, True),
-    "GPUMin": (lambda item: item[1].min, False),
-})  # fmt: skip
+_KEYS: Mapping[str, tuple[Callable[[Sides], float], bool]] = MappingProxyType(
+    {
+        "CPUTotal": (lambda item: item[0].total, True),
+        "CPUAvg": (lambda item: item[0].avg, True),
+        "CPUMax": (lambda item: item[0].max, True),
+        "CPUMin": (lambda item: item[0].min, False),
+        "GPUTotal": (lambda item: item[1].total, True),
+        "GPUAvg": (lambda item: item[1].avg, True),
+        "GPUMax": (lambda item: item[1].max, True),
+        "GPUMin": (lambda item: item[1].min, False),
+    }
+)
 """Paddle's SortedKeys, and whether the largest stands first."""
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.analysis.intervals import I64
+from tracekit.arrow import pc
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, TREE_COLUMNS, Mask
 from tracekit.compat.paddle._items import group
 from tracekit.compat.paddle._tree import Forest, forest
@@ -156,11 +156,15 @@ def _rows(trees: Forest, records: _Records, wanted: Mask, reserved: bool) -> lis
 
 def _table(rows: list[tuple[Cell, ...]]) -> ReportTable:
     titles = (
-        ("place", "Place", Unit.TEXT), ("name", "Name", Unit.TEXT), ("type", "Type", Unit.TEXT),
-        ("allocations", "Allocation Count", Unit.COUNT), ("frees", "Free Count", Unit.COUNT),
-        ("allocated", "Allocation Size", Unit.BYTES), ("freed", "Free Size", Unit.BYTES),
+        ("place", "Place", Unit.TEXT),
+        ("name", "Name", Unit.TEXT),
+        ("type", "Type", Unit.TEXT),
+        ("allocations", "Allocation Count", Unit.COUNT),
+        ("frees", "Free Count", Unit.COUNT),
+        ("allocated", "Allocation Size", Unit.BYTES),
+        ("freed", "Free Size", Unit.BYTES),
         ("increased", "Increased Size", Unit.BYTES),
-    )  # fmt: skip
+    )
     cells = list(zip(*rows, strict=True)) or [()] * len(titles)
     columns = [Column(*title, list(values)) for title, values in zip(titles, cells, strict=True)]
     return ReportTable("memory", _TITLE, tuple(columns))

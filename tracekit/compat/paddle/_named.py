@@ -206,9 +206,7 @@ class _Details:
         lines = []
         for inner, name in self._inner[item]:
             own_cpu, own_gpu = self._cpu[inner], self._gpu[inner]
-            lines.append(
-                Line(name, own_cpu.calls, own_cpu.over(cpu.total), own_gpu.over(gpu.total), 1, thread)
-            )  # fmt: skip
+            lines.append(Line(name, own_cpu.calls, own_cpu.over(cpu.total), own_gpu.over(gpu.total), 1, thread))
             for spent, text in self._below_inner[inner]:
                 lines.append(Line(text, spent.calls, None, spent.over(own_gpu.total), 2, thread))
         for spent, text in self._below_item[item]:

@@ -204,9 +204,15 @@ def attach(columns: Columns, hosts: Hosts, rows: I64, lane: I64) -> Attached:
         places = _order.Places(own, columns.source[hosts.rows[own]], columns.event_id[hosts.rows[own]])
         told = rows[written]
         owner[written] = _order.as_written(
-            thread[written], start[written], end[written], columns.source[told], columns.event_id[told], owner[written],
-            nodes, places,
-        )  # fmt: skip
+            thread[written],
+            start[written],
+            end[written],
+            columns.source[told],
+            columns.event_id[told],
+            owner[written],
+            nodes,
+            places,
+        )
     seen = np.append(hosts.seen, -1)[owner]  # a root is visited before all nodes of its thread
     return Attached(rows, thread, owner).taken(np.lexsort((columns.event_id[rows], ~end, start, seen, thread)))
 
@@ -224,8 +230,9 @@ def _work(columns: Columns, calls: Attached, kind: I64) -> tuple[Attached, int]:
     found = link(
         np.stack((columns.source[launches], process[launches], number[launches]), axis=1),
         np.stack((columns.source[rows], process[rows], number[rows]), axis=1),
-        launch_known=known[launches], device_known=known[rows],
-    )  # fmt: skip
+        launch_known=known[launches],
+        device_known=known[rows],
+    )
     call = np.append(backwards, -1)[found.launch]
     # In Paddle's files device work follows its call, whatever other calls have its id.
     in_order = columns.in_order_of_file()

@@ -260,9 +260,7 @@ def _memory(section: Section, unit: str) -> list[str]:  # noqa: ARG001 - as all 
             most = peak[name.lower()]
             table.lines.append(f"Peak {name} Memory: {'-' if most is None else most}")
         table.lines.append(table.rule)
-        table.row(
-            "Name", "Type", "Allocation Count", "Free Count", "Allocation Size", "Free Size", "Increased Size"
-        )  # fmt: skip
+        table.row("Name", "Type", "Allocation Count", "Free Count", "Allocation Size", "Free Size", "Increased Size")
         table.lines.append(table.rule)
         for row in _rows(items):
             if row["place"] == peak["place"]:
@@ -292,11 +290,20 @@ def _pipes(*cells: str) -> str:
     return "| " + " | ".join(cell.center(15) for cell in cells) + " |"
 
 
-_TABLES: Mapping[str, Callable[[Section, str], list[str]]] = MappingProxyType({
-    "device": _device, "overview": _overview, "model": _model, "distributed": _distributed, "operator": _operator,
-    "kernel": _kernel, "memory_manipulation": _moves, "user_defined": _user_defined, "memory": _memory,
-    "benchmark": _benchmark,
-})  # fmt: skip
+_TABLES: Mapping[str, Callable[[Section, str], list[str]]] = MappingProxyType(
+    {
+        "device": _device,
+        "overview": _overview,
+        "model": _model,
+        "distributed": _distributed,
+        "operator": _operator,
+        "kernel": _kernel,
+        "memory_manipulation": _moves,
+        "user_defined": _user_defined,
+        "memory": _memory,
+        "benchmark": _benchmark,
+    }
+)
 """In the order in which Paddle prints them."""
 
 

@@ -89,7 +89,7 @@ def _roots(picked: Picked) -> Picked:
 def _part(picked: Picked, which: npt.NDArray[np.int64]) -> Picked:
     return Picked(
         picked.index, picked.rows[which], picked.starts[which], picked.durations[which], picked.untimed, picked.negative
-    )  # fmt: skip
+    )
 
 
 def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: int | None) -> Picked:
@@ -119,9 +119,17 @@ def _graph(index: TraceIndex, picked: Picked, source: int, rank: int | None) -> 
             np.add.at(times, at[at >= 0], found.durations[at >= 0])
             phases[str(kind)] = times
     return Graph(
-        source, rank, iterations, names, [str(ops.labels[0][o]) for o in op], node, place, picked.durations, phases,
+        source,
+        rank,
+        iterations,
+        names,
+        [str(ops.labels[0][o]) for o in op],
+        node,
+        place,
+        picked.durations,
+        phases,
         outside,
-    )  # fmt: skip
+    )
 
 
 def _iterations(index: TraceIndex, picked: Picked, steps: Picked) -> tuple[Iterations, I64]:

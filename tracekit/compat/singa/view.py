@@ -194,7 +194,7 @@ def _spread(of: Any, number: int) -> dict[str, Cell]:
 
 def _phases(
     graph: Graph, skip: int, measured: int, totals: I64, nodes: I64, durations: I64, iteration: I64
-) -> list[_Line]:  # fmt: skip
+) -> list[_Line]:
     """Return forward, backward, optimizer where the trace has them, and the whole iteration."""
     if not measured:
         return []
@@ -215,9 +215,7 @@ def _phases(
         of = grouped(np.zeros(times.size, np.int64), 1, times)
         name = "Iteration" if kind == "iteration" else f"{kind.capitalize()} Propagation"
         name = "Optimizer" if kind == "optimizer" else name
-        made.append(
-            _Line(name, None, kind, int(times.size), int(of.total[0]) / int(times.size), spread=_spread(of, 0))
-        )  # fmt: skip
+        made.append(_Line(name, None, kind, int(times.size), int(of.total[0]) / int(times.size), spread=_spread(of, 0)))
     return made
 
 
@@ -262,7 +260,7 @@ def _table(name: str, title: str, profiles: Sequence[_Profile], options: ViewOpt
 
 def _ordered(
     name: str, title: str, columns: list[Column], blocks: list[tuple[Cell, ...]], options: ViewOptions
-) -> ReportTable:  # fmt: skip
+) -> ReportTable:
     """Return the table in the order of the graph, or by the key of --sort; cut to --top rows of each profile."""
     if options.sorted_by.removeprefix("-") in [c.name for c in columns]:
         return tabulate.finish(name, title, columns, options, blocks=blocks)
@@ -285,9 +283,10 @@ def _as_singa(profile: _Profile, options: ViewOptions) -> ReportTable:
         lines = profile.phases
     else:
         lines = [
-            n for n in profile.operators
+            n
+            for n in profile.operators
             if (verbosity == 2 or "Dist" in n.name) and (n.text or n.avg is None or n.avg > 0)
-        ]  # fmt: skip
+        ]
     lines = lines[: options.top or None]
     seconds: list[Cell] = [None if line.avg is None else line.avg / 1e9 for line in lines]
     columns = (

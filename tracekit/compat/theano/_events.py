@@ -99,9 +99,18 @@ def _work(index: TraceIndex, picked: Picked) -> tuple[_Work, int]:
     apply, ids = _apply(picked, lanes.codes, ops.codes)
     labels = _lane_labels(index, list(zip(*lanes.labels, strict=True)))
     made = _Work(
-        rows, picked.starts, tree.self_ns, lanes.codes, labels, kinds.codes, kinds.labels[0], ops.codes,
-        list(zip(*ops.labels, strict=True)), apply, ids,
-    )  # fmt: skip
+        rows,
+        picked.starts,
+        tree.self_ns,
+        lanes.codes,
+        labels,
+        kinds.codes,
+        kinds.labels[0],
+        ops.codes,
+        list(zip(*ops.labels, strict=True)),
+        apply,
+        ids,
+    )
     return made, int(np.count_nonzero(tree.crosses >= 0))
 
 
@@ -157,9 +166,14 @@ def _changes(*columns: I64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _block(
-    index: TraceIndex, work: _Work, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], label: str, kind: str, n_ops: int,
+    index: TraceIndex,
+    work: _Work,
+    mask: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    label: str,
+    kind: str,
+    n_ops: int,
     n_apply: int,
-) -> Block:  # fmt: skip
+) -> Block:
     chosen = np.flatnonzero(mask)
     own = work.own[chosen]
     seen = np.flatnonzero(np.bincount(work.apply[chosen], minlength=work.ids.size))
@@ -192,13 +206,19 @@ def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) 
         time = int(last[0]) - int(first[0])  # may be more than int64 holds
     share = {"percent": 100 * thunks / time} if time else {}
     unknown = (
-        "Time in Function.fn.__call__", "Total compile time", "Optimizer time", "Validate time", "Linker time",
-        "Import time", "Node make_thunk time",
-    )  # fmt: skip
+        "Time in Function.fn.__call__",
+        "Total compile time",
+        "Optimizer time",
+        "Validate time",
+        "Linker time",
+        "Import time",
+        "Node make_thunk time",
+    )
     raw = {
-        "Optimizer time": "Theano Optimizer time", "Validate time": "Theano validate time",
+        "Optimizer time": "Theano Optimizer time",
+        "Validate time": "Theano validate time",
         "Linker time": "Theano Linker time (includes C, CUDA code generation/compiling)",
-    }  # fmt: skip
+    }
     gone = {name: row("header", name, raw_name=raw.get(name)) for name in unknown}
     return [
         row("header", "Message", value_text=label),
@@ -243,9 +263,7 @@ def _table(
     return _shares(section, made, thunks, len(order), _sum(of.total[order[most:]]))
 
 
-def _apply_rows(
-    work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I64, names: list[str]
-) -> list[Row]:  # fmt: skip
+def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I64, names: list[str]) -> list[Row]:
     """Return the nodes that took longest; only those get percentiles, as there may be millions."""
     nodes = work.apply[chosen]
     totals = np.zeros(work.ids.size, np.int64)
@@ -270,10 +288,14 @@ def _apply_rows(
 
 def _row(section: str, name: str, of: Grouped, group: int, args: Row) -> Row:
     spread = {
-        "min": int(of.min[group]), "p50": int(of.percentile(50)[group]), "p95": int(of.percentile(95)[group]),
-        "p99": int(of.percentile(99)[group]), "max": int(of.max[group]), "std": int(of.pstd[group]),
+        "min": int(of.min[group]),
+        "p50": int(of.percentile(50)[group]),
+        "p95": int(of.percentile(95)[group]),
+        "p99": int(of.percentile(99)[group]),
+        "max": int(of.max[group]),
+        "std": int(of.pstd[group]),
         "avg": int(of.mean[group]),
-    }  # fmt: skip
+    }
     calls, time = int(of.calls[group]), int(of.total[group])
     return row(section, name, args, calls=calls, total_ns=time, avg_ns=time / calls, spread=spread)
 
@@ -285,8 +307,9 @@ def _shares(section: str, rows: list[Row], thunks: int, count: int, rest_ns: int
         so_far += found["total_ns"]
         if thunks:
             found["args"] |= {
-                "percent": 100 * found["total_ns"] / thunks, "cumulative_percent": 100 * so_far / thunks,
-            }  # fmt: skip
+                "percent": 100 * found["total_ns"] / thunks,
+                "cumulative_percent": 100 * so_far / thunks,
+            }
     left = count - len(rows)
     args: Row = {"remaining": left, "percent": 100 * rest_ns / thunks if thunks else 0.0, "of": section}
     return [*rows, row(section, f"(remaining {left} {WHAT[section]})", args, total_ns=rest_ns)]

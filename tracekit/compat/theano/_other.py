@@ -22,7 +22,7 @@ def printed_tables(blocks: Sequence[Block], least_bytes: int | None) -> list[Rep
         ("memory", "Nodes with the largest outputs", ("Memory Profile",), _outputs),
         ("scan", "Overhead of scans", ("Scan overhead", "Scan overhead: total"), _scans),
         ("optimizer", "Steps of the optimizer", ("Optimizer Profile",), _steps),
-    ):  # fmt: skip
+    ):
         lines: list[tuple[Block, Row]] = []
         for block in blocks:
             rows = [r for r in block.rows if r["section"] in sections]

@@ -71,9 +71,7 @@ def printed_blocks(index: TraceIndex) -> list[Block]:
         return []
     blocks: dict[tuple[int, int], Block] = {}
     for found in table.sort_by([("source", "ascending"), ("order", "ascending")]).to_pylist():
-        block = blocks.setdefault(
-            (found["source"], found["run"]), Block(found["source"], found["run"], found["rank"])
-        )  # fmt: skip
+        block = blocks.setdefault((found["source"], found["run"]), Block(found["source"], found["run"], found["rank"]))
         block.rows.append(_plain(found, block))
     ours = {b.source for b in blocks.values() if any(_is_ours(r) for r in b.rows)}
     made = [b for b in blocks.values() if b.source in ours]

@@ -14,11 +14,18 @@ from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
 
 _PARTS = {
-    "Time in all calls of grad()": "globals", "Time since import": "globals", "Tip": "tips",
-    "Global stats": "global_stats", "Scan overhead: remark": "scan_overhead", "Memory Profile": "memory",
-    "All Apply nodes have smaller outputs": "memory", "Optimizer Profile": "optimizer",
-    "Optimizer Profile: text": "optimizer", "Time of the optimizer's steps": "optimizer", "Scan Op": "scan",
-}  # fmt: skip
+    "Time in all calls of grad()": "globals",
+    "Time since import": "globals",
+    "Tip": "tips",
+    "Global stats": "global_stats",
+    "Scan overhead: remark": "scan_overhead",
+    "Memory Profile": "memory",
+    "All Apply nodes have smaller outputs": "memory",
+    "Optimizer Profile": "optimizer",
+    "Optimizer Profile: text": "optimizer",
+    "Time of the optimizer's steps": "optimizer",
+    "Scan Op": "scan",
+}
 _SECTIONS = {"Node make_thunk": "function", "Scan overhead": "scan_overhead", "Scan overhead: total": "scan_overhead"}
 _FORMS = ("e", ".3f", "", "d")
 
@@ -164,7 +171,7 @@ def _memory(rows: list[Row], least: int | None) -> list[Column]:
         _count("remaining", "Remaining", [remaining(r) for r in rows]),
         _number("percent", "%", _arg(rows, "percent")),
         Column("bytes_of_all", "Of all", Unit.BYTES, _int(rows, "bytes_of_all")),
-    ]  # fmt: skip
+    ]
 
 
 def only_large(rows: list[Row], least: int) -> list[Row]:
@@ -225,6 +232,12 @@ def _texts(rows: list[Row]) -> list[Column]:
 
 
 _OTHERS: dict[str, Callable[[list[Row]], list[Column]]] = {
-    "function": _facts, "scan": _facts, "globals": _facts, "scan_overhead": _scan_overhead, "optimizer": _optimizer,
-    "tips": _texts, "global_stats": _texts, "remarks": _texts,
-}  # fmt: skip
+    "function": _facts,
+    "scan": _facts,
+    "globals": _facts,
+    "scan_overhead": _scan_overhead,
+    "optimizer": _optimizer,
+    "tips": _texts,
+    "global_stats": _texts,
+    "remarks": _texts,
+}

@@ -19,14 +19,29 @@ from tracekit.report import Report, ReportTable
 Row = dict[str, Any]
 
 _INDENTS = {
-    "Optimizer time": 4, "Linker time": 4, "Number of Apply nodes": 4, "Validate time": 7, "C-cache preloading": 7,
-    "Import time": 7, "Node make_thunk time": 7, "Node make_thunk": 11, "Time in all calls of grad()": 0,
+    "Optimizer time": 4,
+    "Linker time": 4,
+    "Number of Apply nodes": 4,
+    "Validate time": 7,
+    "C-cache preloading": 7,
+    "Import time": 7,
+    "Node make_thunk time": 7,
+    "Node make_thunk": 11,
+    "Time in all calls of grad()": 0,
     "Time since import": 0,
-}  # fmt: skip
+}
 _NO_COLON = frozenset(
-    {"C-cache preloading", "Import time", "Node make_thunk time", "Time in all calls of grad()", "Time since import",
-     "Time in calls of the op", "Total time spent in calling the VM", "Total overhead (computing slices..)"}
-)  # fmt: skip
+    {
+        "C-cache preloading",
+        "Import time",
+        "Node make_thunk time",
+        "Time in all calls of grad()",
+        "Time since import",
+        "Time in calls of the op",
+        "Total time spent in calling the VM",
+        "Total overhead (computing slices..)",
+    }
+)
 _HEADER = "<% time> <sum %> <apply time> <time per call>"
 _TIPS = (
     "Here are tips to potentially make your code run faster",
@@ -283,9 +298,18 @@ def _remarks(table: ReportTable) -> Iterator[str]:
 
 
 _PARTS: dict[str, Callable[[ReportTable], Iterator[str]]] = {
-    "function": _function, "scan": _scan, "globals": _globals, "class": _class, "ops": _ops, "apply": _apply,
-    "memory": _memory, "scan_overhead": _scan_overhead, "optimizer": _optimizer, "tips": _tips,
-    "global_stats": _global_stats, "remarks": _remarks,
-}  # fmt: skip
+    "function": _function,
+    "scan": _scan,
+    "globals": _globals,
+    "class": _class,
+    "ops": _ops,
+    "apply": _apply,
+    "memory": _memory,
+    "scan_overhead": _scan_overhead,
+    "optimizer": _optimizer,
+    "tips": _tips,
+    "global_stats": _global_stats,
+    "remarks": _remarks,
+}
 
 LAYOUT = Renderer("theano", (), render)

@@ -33,12 +33,33 @@ from tracekit.views.totals import TOTALS_NOTE
 _TITLE = "Functions, classes, ops and nodes (Theano)"
 _SHOWN = 20
 _NAMES = (
-    "name", "function", "kind", "calls", "total", "avg", "min", "max", "p50", "p95", "p99", "std", "ratio", "sum_ratio",
-    "nodes", "id", "thread", "remaining",
-)  # fmt: skip
+    "name",
+    "function",
+    "kind",
+    "calls",
+    "total",
+    "avg",
+    "min",
+    "max",
+    "p50",
+    "p95",
+    "p99",
+    "std",
+    "ratio",
+    "sum_ratio",
+    "nodes",
+    "id",
+    "thread",
+    "remaining",
+)
 _SPREAD = (
-    ("min", "Min", 5), ("max", "Max", 3), ("p50", "P50", 4), ("p95", "P95", 6), ("p99", "P99", 4), ("std", "Std", 6),
-)  # fmt: skip
+    ("min", "Min", 5),
+    ("max", "Max", 3),
+    ("p50", "P50", 4),
+    ("p95", "P95", 6),
+    ("p99", "P99", 4),
+    ("std", "Std", 6),
+)
 
 
 N_OPS = OptionSpec("n_ops", int, None, "The number of rows of the tables of classes and ops; Theano shows 20.", least=0)
@@ -61,7 +82,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     most = _limits(options)
     made, notes = event_blocks(
         index, thread_sep=options.thread_sep, n_ops=_or(most[OPS], _SHOWN), n_apply=_or(most[APPLY], _SHOWN)
-    )  # fmt: skip
+    )
     blocks += made
     if not blocks:
         other = summed_block(index, most[OPS])
@@ -156,9 +177,11 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
     lines: list[tuple[Block, Row, int, int]] = []
     for block in blocks:
         rows = [r for r in block.rows if r["section"] == section or r["args"].get("of") == section]
-        shown, rest = cut(section, _sorted([r for r in rows if remaining(r) is None], options) + [
-            r for r in rows if remaining(r) is not None
-        ], most)  # fmt: skip
+        shown, rest = cut(
+            section,
+            _sorted([r for r in rows if remaining(r) is None], options) + [r for r in rows if remaining(r) is not None],
+            most,
+        )
         whole = total(shown) + (rest["total_ns"] or 0 if rest else 0)
         so_far = 0
         for found in shown:

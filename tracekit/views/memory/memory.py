@@ -17,10 +17,10 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
+from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.lanes import device_label, owner_labels
@@ -36,9 +36,13 @@ _TITLE = "Memory"
 _COLUMNS = _host.COLUMNS | {"name", "args", "bytes", "device", "rank", "value"}
 _COUNTER = r"(?i)memory|alloc|reserved"
 _RUNNING = (
-    ("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("allocated", "current_allocated"),
-    ("allocated", "peak_allocated"), ("reserved", "current_reserved"), ("reserved", "peak_reserved"),
-)  # fmt: skip
+    ("allocated", "Total Allocated"),
+    ("reserved", "Total Reserved"),
+    ("allocated", "current_allocated"),
+    ("allocated", "peak_allocated"),
+    ("reserved", "current_reserved"),
+    ("reserved", "peak_reserved"),
+)
 """Running values in `args`: of which type each is."""
 TYPES = ("allocated", "reserved")
 NO_RANGE = "(in no range)"
@@ -103,9 +107,15 @@ def _rows(index: TraceIndex) -> _Rows:
     args = events.column("args").take(pa.array(rows))
     place, labels = _place(index, rows, args)
     return _Rows(
-        rows, index.starts[rows], events.column("bytes").fill_null(0).to_numpy()[rows],
-        reserved[codes[rows]].astype(np.int64), place, labels, args, int(np.count_nonzero(mask & ~sized)),
-    )  # fmt: skip
+        rows,
+        index.starts[rows],
+        events.column("bytes").fill_null(0).to_numpy()[rows],
+        reserved[codes[rows]].astype(np.int64),
+        place,
+        labels,
+        args,
+        int(np.count_nonzero(mask & ~sized)),
+    )
 
 
 def _place(index: TraceIndex, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[str]]:

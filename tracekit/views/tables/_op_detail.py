@@ -93,9 +93,13 @@ def _heads(host: Host, charged: Charged) -> I64:
 def _ranges(charged: Charged, places: I64, group: I64, above: I64) -> _Things:
     host = charged.host
     return _Things(
-        group, above, host.rows[places], host.ends[places] - host.starts[places], host.tree.self_ns[places],
+        group,
+        above,
+        host.rows[places],
+        host.ends[places] - host.starts[places],
+        host.tree.self_ns[places],
         charged.total[places],
-    )  # fmt: skip
+    )
 
 
 def _table(charged: Charged, things: _Things) -> _Table:

@@ -132,9 +132,12 @@ def with_loose(table: ReportTable, charged: Charged) -> ReportTable:
         return table
     whole = int(charged.host.work_ns.sum())
     cells: dict[str, Cell] = {
-        "name": UNATTRIBUTED, "level": 0, "device_total": charged.loose_ns, "device_self": charged.loose_ns,
+        "name": UNATTRIBUTED,
+        "level": 0,
+        "device_total": charged.loose_ns,
+        "device_self": charged.loose_ns,
         "device_ratio": charged.loose_ns / whole if whole else None,
-    }  # fmt: skip
+    }
     columns = [replace(c, values=[*c.values, cells.get(c.name)]) for c in table.columns]
     return replace(table, columns=tuple(columns))
 
@@ -152,9 +155,16 @@ def charge(host: Host, picked: Picked, groups: grouping.Groups) -> Charged:
     np.add.at(own, to[to >= 0], host.work_ns[to >= 0])
     loose = to < 0
     return Charged(
-        host, picked, groups, places, wanted, host.with_children(launched), own,
-        int(host.work_ns[loose].sum()), int(np.count_nonzero(loose)),
-    )  # fmt: skip
+        host,
+        picked,
+        groups,
+        places,
+        wanted,
+        host.with_children(launched),
+        own,
+        int(host.work_ns[loose].sum()),
+        int(np.count_nonzero(loose)),
+    )
 
 
 def _host_title(column: Column) -> Column:

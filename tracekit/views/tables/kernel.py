@@ -21,9 +21,7 @@ _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name"})
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of kernels. Raises: UsageError for an unknown key of --sort."""
-    return by_name(
-        index, options, view="kernel", title="Kernels", kinds=_KINDS, what="kernel", columns=_COLUMNS
-    )  # fmt: skip
+    return by_name(index, options, view="kernel", title="Kernels", kinds=_KINDS, what="kernel", columns=_COLUMNS)
 
 
 _SHOWS = (

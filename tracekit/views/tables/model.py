@@ -35,8 +35,11 @@ from tracekit.views.quantities import STATISTICS, quantity, ratio, span
 from tracekit.views.totals import both_note
 
 PHASES = {
-    Kind.DATALOADER: "Dataloader", Kind.FORWARD: "Forward", Kind.BACKWARD: "Backward", Kind.OPTIMIZER: "Optimization",
-}  # fmt: skip
+    Kind.DATALOADER: "Dataloader",
+    Kind.FORWARD: "Forward",
+    Kind.BACKWARD: "Backward",
+    Kind.OPTIMIZER: "Optimization",
+}
 STEP, OTHERS = "ProfileStep", "Others"
 _TITLE = "Model"
 _KINDS = frozenset({Kind.STEP, *PHASES})

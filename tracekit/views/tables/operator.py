@@ -16,8 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.sources import facts_by_source

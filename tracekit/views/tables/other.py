@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -78,9 +78,13 @@ def _from_totals(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
 
 
 def _counted(
-    names: list[Cell], kinds: list[Cell], blocks: list[Column], calls: list[Cell], more: list[Column],
+    names: list[Cell],
+    kinds: list[Cell],
+    blocks: list[Column],
+    calls: list[Cell],
+    more: list[Column],
     options: ViewOptions,
-) -> ReportTable:  # fmt: skip
+) -> ReportTable:
     columns = [
         Column("name", "Name", Unit.TEXT, names, 0),
         Column("kind", "Kind", Unit.TEXT, kinds, 0),

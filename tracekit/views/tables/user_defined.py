@@ -31,9 +31,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     picked = index.pick(_KINDS)
     if not picked.rows.size:
         return from_totals(
-            index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="user range", show_kind=True,
+            index,
+            options,
+            view=VIEW.name,
+            title=_TITLE,
+            kinds=_KINDS,
+            what="user range",
+            show_kind=True,
             notes=(*[_NESTING] * bool(count_totals(index, _KINDS)), *picked.notes("user range")),
-        )  # fmt: skip
+        )
     threads = thread_keys(picked) if options.thread_sep else []
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), *threads)
     charged = _ranges.charge(host.host(index), picked, groups)
