@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
 from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock, by_input
@@ -21,7 +21,6 @@ from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.views.base import Define, Quantity, ViewOptions
 
-Mask = npt.NDArray[np.bool_]
 STATISTICS = ("avg", "min", "max", "std", "p50", "p95", "p99")
 
 
@@ -33,7 +32,7 @@ def quantity(index: TraceIndex, mask: Mask, measure: str, words: str, *, lanes: 
     dur = index.events.column("dur_ns")
     rows = np.flatnonzero(mask & dur.is_valid().to_numpy())
     starts: I64 = index.starts[rows]
-    ends = starts + np.maximum(dur.fill_null(0).to_numpy()[rows], 0)
+    ends = starts + np.maximum(arrow.ints(dur)[rows], 0)
     clocks = by_clock(index).codes[rows]
     of_lane = clocks if lanes is None else lanes[rows]
     return Quantity(words, measure, rows, starts, ends, of_lane, clocks)
@@ -121,7 +120,7 @@ def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], colum
         labels = source_labels(index)
         of_row = [
             number
-            for number in events.column("source").unique().to_pylist()
+            for number in np.unique(index.ints("source")).tolist()
             if source_label(labels, number) == row["source"]
         ]
         mine &= np.isin(index.ints("source"), of_row)

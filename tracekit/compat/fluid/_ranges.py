@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.analysis.intervals import I64
+from tracekit import arrow
 from tracekit.analysis.nesting import nest
+from tracekit.arrays import I64, Mask
 from tracekit.arrow import pc
 from tracekit.compat.fluid._names import BLOCK
 from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
@@ -37,8 +36,6 @@ NOT_RANGES = (
     Kind.SYNC,
 )
 """Kinds that are no ranges of the program."""
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +75,7 @@ def ranges_of(index: TraceIndex) -> Ranges:
     is_block &= kind_mask(events, [Kind.USER_RANGE_NATIVE]) & is_range
     rows = np.flatnonzero(is_range & ~is_cut & ~is_block)
     starts = events.column("ts_ns").to_numpy()[rows]
-    durations = dur.fill_null(0).to_numpy()[rows]
+    durations = arrow.ints(dur)[rows]
     host = np.maximum(durations, 0)
     thread, labels = _threads(index, rows, starts)
     tree = nest(thread, starts, starts + host)
@@ -106,8 +103,7 @@ def ranges_of(index: TraceIndex) -> Ranges:
 
 
 def _holds(events: pa.Table, text: str) -> Mask:
-    found: Mask = pc.match_substring(events.column("args"), text).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    return arrow.bools(pc.match_substring(events.column("args"), text))
 
 
 def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, tuple[Cell, ...]]]:
@@ -116,11 +112,11 @@ def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, 
     A range that overlaps others of its thread has its thread in `args`.
     """
     events = index.events
-    tids = events.column("tid").take(pa.array(rows))
+    tids = arrow.take(events.column("tid"), rows)
     if tids.null_count:
-        found = pc.extract_regex(events.column("args").take(pa.array(rows)), r'"tid":(?P<tid>[0-9]{1,18})[,}]')
+        found = pc.extract_regex(arrow.take(events.column("args"), rows), r'"tid":(?P<tid>[0-9]{1,18})[,}]')
         tids = pc.coalesce(tids, pc.cast(pc.struct_field(found, "tid"), pa.int64()))
-    key = key_of(pa.table({"tid": tids}), "tid", np.arange(len(rows)))
+    key = key_of(pa.table([tids], names=["tid"]), "tid", np.arange(len(rows)))
     groups = group_by(key_of(events, "source", rows), key_of(events, "pid", rows), key)
     labels = list(zip(*groups.labels, strict=True))
     fluid = {number for number, facts in facts_by_source(index).items() if facts.facts.get("tool") == TOOL}
@@ -160,7 +156,7 @@ def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
     spent = np.zeros(len(of.rows), np.int64)
     if not len(work):
         return spent, [], False
-    ran = np.maximum(events.column("dur_ns").fill_null(0).to_numpy()[work], 0)
+    ran = np.maximum(arrow.ints(events.column("dur_ns"))[work], 0)
     if float(ran.sum(dtype=np.float64)) >= INT64_MAX:
         raise too_long()
     launch = launches_of(index, work).launch
@@ -174,7 +170,7 @@ def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
 def _within(spent: I64, events: pa.Table, of: _Found, launch: I64, ran: I64) -> None:
     """Add to each range the work of the launches that begin in it, on its thread."""
     at = events.column("ts_ns").to_numpy()[launch]
-    columns = {name: events.column(name).take(pa.array(launch)).to_pylist() for name in ("source", "pid", "tid")}
+    columns = {name: arrow.take(events.column(name), launch).to_pylist() for name in ("source", "pid", "tid")}
     numbers: dict[tuple[Cell, ...], int] = {}
     for number, label in of.labels.items():
         # Calls may stand in a file of their own beside that of the ranges: then process and thread say whose they are.
@@ -226,14 +222,14 @@ def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> i
     return len(work) - len(found)
 
 
-def _details(events: pa.Table, work: I64) -> list[Any]:
+def _details(events: pa.Table, work: I64) -> list[object]:
     """Return the operator that each row's args name, None where there is none."""
-    key = key_of(pa.table({"args": events.column("args").take(pa.array(work))}), "args", np.arange(len(work)))
+    key = key_of(pa.table([arrow.take(events.column("args"), work)], names=["args"]), "args", np.arange(len(work)))
     found = [_detail(text) for text in key.labels]
     return [found[code] for code in key.codes.tolist()]
 
 
-def _detail(text: Cell) -> Any:
+def _detail(text: Cell) -> object:
     if not isinstance(text, str) or '"operator"' not in text:
         return None
     try:

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from tracekit import arrow
 from tracekit.arrow import pc
 from tracekit.compat.fluid._items import RANKS, STATES, Block, Overhead, Shown, block_of, overhead_of, shown, width_of
 from tracekit.compat.fluid._names import SPECIAL, numbered, threaded
@@ -252,7 +253,7 @@ def _allocations(index: TraceIndex) -> list[MemoryRow]:
     parsed = pc.extract_regex(events.column("args").take(rows), pattern)
     places, names = (pc.struct_field(parsed, field).to_pylist() for field in ("place", "event"))
     devices = events.column("device").take(rows).to_pylist()
-    sizes = events.column("bytes").take(rows).to_pylist()
+    sizes = arrow.ints(events.column("bytes"))[rows].tolist()
     found: dict[tuple[int, int, str], list[int]] = {}
     for place, device, name, size in zip(places, devices, names, sizes, strict=True):
         order = _PLACE_ORDER.index(place) if place in _PLACE_ORDER else len(_PLACE_ORDER)

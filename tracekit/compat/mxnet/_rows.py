@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.arrow import pc
 from tracekit.index.grouping import Groups, Key, group_by, key_of, kind_mask, plural
@@ -68,11 +69,11 @@ def rows_of(index: TraceIndex) -> Rows:
     category = _categories(events)
     args = events.column("args")
     timed = events.column("dur_ns").is_valid().to_numpy()
-    tasks = pc.match_substring(args, '"id":').fill_null(False).to_numpy(zero_copy_only=False)
+    tasks = arrow.bools(pc.match_substring(args, '"id":'))
     twice = tasks & is_mxnet & timed & np.isin(category.codes, _codes_of(category, _TWICE))
     duration_rows = np.flatnonzero(timed & ~twice & ~kind_mask(events, [Kind.MEMORY, Kind.COUNTER, Kind.FLOW]))
-    ns = np.maximum(events.column("dur_ns").fill_null(0).to_numpy()[duration_rows], 0)
-    values = events.column("value").fill_null(np.nan).to_numpy()
+    ns = np.maximum(arrow.ints(events.column("dur_ns"))[duration_rows], 0)
+    values = arrow.floats(events.column("value"))
     is_counter = kind_mask(events, [Kind.COUNTER]) & np.isfinite(values)
     is_memory = is_counter & np.isin(category.codes, _codes_of(category, MEMORY))
     marks = np.flatnonzero(kind_mask(events, [Kind.MARK]) & is_mxnet)
@@ -81,7 +82,7 @@ def rows_of(index: TraceIndex) -> Rows:
         notes.append(f"counted once: {plural('operator', count)} that the trace holds as tasks, too")
     if count := int((kind_mask(events, [Kind.COUNTER]) & ~np.isfinite(values)).sum()):
         notes.append(f"not counted: {plural('sample', count)} of counters that are no numbers")
-    if count := int((events.column("dur_ns").fill_null(0).to_numpy()[duration_rows] < 0).sum()):
+    if count := int((arrow.ints(events.column("dur_ns"))[duration_rows] < 0).sum()):
         notes.append(f"counted as 0: {plural('duration', count)} below zero")
     durations = Durations(_grouped(events, category, duration_rows), ns)
     counters, memory = (
@@ -104,7 +105,7 @@ def _categories(events: pa.Table) -> Key:
     found = pc.struct_field(pc.extract_regex(events.column("args"), r'^\{"cat":"(?P<cat>(?:[^"\\]|\\.)*)"'), "cat")
     kinds = pc.cast(events.column("kind"), pa.string())
     every = np.arange(events.num_rows)
-    key = key_of(pa.table({"cat": pc.coalesce(found, kinds)}), "cat", every)
+    key = key_of(pa.table([pc.coalesce(found, kinds)], names=["cat"]), "cat", every)
     return Key(key.codes, [label if label is None else _unescaped(str(label)) for label in key.labels])
 
 
@@ -122,7 +123,7 @@ def _grouped(events: pa.Table, category: Key, rows: I64) -> Groups:
 
 
 def _samples(events: pa.Table, category: Key, rows: I64) -> Samples:
-    values = events.column("value").fill_null(0.0).to_numpy()[rows]
+    values = arrow.floats(events.column("value"), 0.0)[rows]
     return Samples(_grouped(events, category, rows), values)
 
 
@@ -132,7 +133,7 @@ def _in_use(events: pa.Table) -> Samples:
     device = key_of(events, "device", rows)
     source = key_of(events, "source", rows)
     groups = group_by(source, device)
-    sizes = events.column("bytes").fill_null(0).to_numpy()[rows].astype(np.float64)
+    sizes = arrow.ints(events.column("bytes"))[rows].astype(np.float64)
     values = np.zeros(len(rows))
     labels: list[Cell] = []
     several = len(set(groups.labels[0])) > 1

@@ -7,17 +7,15 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.analysis.intervals import I64
-from tracekit.arrow import pc
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column, pc
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import Kind
 from tracekit.trace import text_codes
-
-Mask = npt.NDArray[np.bool_]
 
 _HOST: Mapping[Kind, str] = MappingProxyType(
     {
@@ -76,10 +74,9 @@ def code_of(*types: str) -> Mask:
     return np.array([name in types for name in TYPES], np.bool_)
 
 
-def matching(texts: pa.Array, pattern: str) -> Mask:
+def matching(texts: Column, pattern: str) -> Mask:
     """Return which texts have the pattern in them; a null has none."""
-    found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False) == np.True_
-    return found
+    return arrow.bools(pc.match_substring_regex(texts, pattern))
 
 
 class Columns:
@@ -91,16 +88,16 @@ class Columns:
         self.start: I64 = events.column("ts_ns").to_numpy()
         dur = events.column("dur_ns")
         self.timed: Mask = dur.is_valid().to_numpy()
-        self.end: I64 = self.start + np.maximum(dur.fill_null(0).to_numpy(), 0)
+        self.end: I64 = self.start + np.maximum(arrow.ints(dur), 0)
         self.event_id: I64 = events.column("event_id").to_numpy()
-        self.source: I64 = events.column("source").to_numpy().astype(np.int64)
+        self.source: I64 = arrow.ints(events.column("source"))
         self._facts = facts_by_source(index)
 
     def numbers(self, column: str) -> tuple[I64, Mask]:
         """Return a column's values, 0 for null, and where it has one."""
         values = self.index.events.column(column)
         known: Mask = values.is_valid().to_numpy()
-        return values.fill_null(0).to_numpy().astype(np.int64), known
+        return arrow.ints(values), known
 
     def of_format(self, *formats: str) -> Mask:
         """Return which rows come from files of these formats."""
@@ -136,10 +133,10 @@ class Columns:
         of_raw = np.array([number.setdefault(text or "", len(number)) for text in (*raws, "")], np.int64)
         return np.where(raw >= 0, of_raw[raw], of_plain[plain]), list(number)
 
-    def args(self, rows: I64) -> pa.Array:
+    def args(self, rows: I64) -> Column:
         """Return the column `args` of these rows."""
         return pa.concat_arrays(
-            self.index.events.column("args").take(pa.array(rows)).chunks or [pa.array([], pa.string())]
+            arrow.take(self.index.events.column("args"), rows).chunks or [pa.array([], pa.string())]
         )
 
     def kinds(self, *, launches: bool) -> I64:

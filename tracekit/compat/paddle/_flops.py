@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 import orjson
-import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, matching
 from tracekit.compat.paddle._items import Group
@@ -66,7 +66,7 @@ def flops(trees: Forest, ops: I64, items: Group) -> tuple[list[int | None], list
     args = columns.args(hosts.rows[ops])
     shaped = matching(args, '"input_shapes":\\{"')
     counted: dict[tuple[str, str], int] = {}
-    for node, text in zip(ops[shaped].tolist(), args.filter(pa.array(shaped)).to_pylist(), strict=True):
+    for node, text in zip(ops[shaped].tolist(), arrow.texts(args.filter(arrow.array(shaped))), strict=True):
         name = trees.names[hosts.name[node]]
         count = counted.setdefault((name, text), _count(name, text))
         own[node], unknown[node] = max(count, 0), int(count == _UNKNOWN)

@@ -13,9 +13,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.intervals import I64
+from tracekit import arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Column as Texts
 from tracekit.arrow import pc
-from tracekit.compat.paddle._columns import PADDLE_FORMATS, TREE_COLUMNS, Mask
+from tracekit.compat.paddle._columns import PADDLE_FORMATS, TREE_COLUMNS
 from tracekit.compat.paddle._items import group
 from tracekit.compat.paddle._tree import Forest, forest
 from tracekit.index.trace_index import TraceIndex
@@ -107,7 +109,7 @@ def _records(trees: Forest) -> _Records:
     return _Records(row, hosts.name[counts_for], kind[row], size[row])
 
 
-def _extracted(trees: Forest, pattern: str) -> pa.Array:
+def _extracted(trees: Forest, pattern: str) -> Texts:
     return pc.struct_field(pc.extract_regex(trees.columns.args(trees.memory.rows), pattern), 0)
 
 
@@ -119,8 +121,8 @@ def _places(trees: Forest) -> tuple[I64, list[str]]:
     of_device = [f"Place(gpu:{n})" if k else "Place(cpu)" for n, k in zip(ordinal[rows], known[rows], strict=True)]
     told = trees.columns.of_format(*PADDLE_FORMATS)[rows]
     fallback = pa.array(["" if t else text for t, text in zip(told.tolist(), of_device, strict=True)], pa.string())
-    coded = pc.coalesce(found, fallback).dictionary_encode()
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+    coded = arrow.encoded(pc.coalesce(found, fallback))
+    return arrow.ints(coded.indices), arrow.texts(coded.dictionary)
 
 
 def _peaks(trees: Forest, records: _Records, at: Mask) -> tuple[Cell, Cell]:

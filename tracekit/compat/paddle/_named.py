@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
+from tracekit.arrays import I64, Mask
 from tracekit.compat.paddle import _order
-from tracekit.compat.paddle._columns import TREE_COLUMNS, TYPES, Mask
+from tracekit.compat.paddle._columns import TREE_COLUMNS, TYPES
 from tracekit.compat.paddle._flops import flops
 from tracekit.compat.paddle._items import Group, Line, Sides, Times, group, line_columns, ranked, sort_key, times
 from tracekit.compat.paddle._tree import Forest, forest

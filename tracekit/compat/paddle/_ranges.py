@@ -12,9 +12,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tracekit import arrow
 from tracekit.analysis.intervals import Ranges, intersection, length, merge, union, union_length, union_length_by
+from tracekit.arrays import Mask
 from tracekit.compat.paddle import _order
-from tracekit.compat.paddle._columns import CALL, TREE_COLUMNS, TYPES, Mask
+from tracekit.compat.paddle._columns import CALL, TREE_COLUMNS, TYPES
 from tracekit.compat.paddle._items import group
 from tracekit.compat.paddle._named import PHASES, phase_items
 from tracekit.compat.paddle._tree import Forest, forest
@@ -90,7 +92,7 @@ def _counted(trees: Forest, name: str) -> float | None:
     begins = np.array([columns.start[columns.source == number].min() for number in numbers.tolist()])[which]
     before = np.concatenate((begins[:1], np.where(source[1:] == source[:-1], at[:-1], begins[1:])))
     weight = (at - before).astype(np.float64)
-    shares = value.fill_null(0).to_numpy()[rows]
+    shares = arrow.floats(value, 0.0)[rows]
     mean = float(np.average(shares, weights=weight if weight.sum() > 0 else None))
     return mean if np.isfinite(mean) else None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
 from tracekit.index.grouping import group_by
@@ -96,7 +97,7 @@ def _of_process(index: TraceIndex, kinds: Collection[Kind], source: int, rank: i
     picked = index.pick(kinds)
     mine = index.ints("source")[picked.rows] == source
     if rank is not None:
-        mine &= index.events.column("rank").fill_null(-1).to_numpy()[picked.rows] == rank
+        mine &= arrow.ints(index.events.column("rank"), -1)[picked.rows] == rank
     return _part(picked, np.flatnonzero(mine))
 
 
@@ -155,8 +156,7 @@ def _iterations(index: TraceIndex, picked: Picked, steps: Picked) -> tuple[Itera
 
 
 def _steps_of(index: TraceIndex, picked: Picked) -> I64:
-    found: I64 = index.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
-    return found
+    return arrow.ints(index.events.column("step"), -1)[picked.rows]
 
 
 def _place(index: TraceIndex, picked: Picked, iterations: Iterations, steps: Picked) -> I64:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import Grouped
@@ -131,7 +132,7 @@ def _lane_labels(index: TraceIndex, lanes: list[tuple[Cell, ...]]) -> list[str]:
 
 def _apply(picked: Picked, lane: I64, op: I64) -> tuple[I64, I64]:
     """Return the apply node of each row, and the id of each node."""
-    step = picked.index.events.column("step").fill_null(-1).to_numpy()[picked.rows].astype(np.int64)
+    step = arrow.ints(picked.index.events.column("step"), -1)[picked.rows]
     order = np.lexsort((picked.starts, step, op, lane))
     new_op = _changes(lane[order], op[order])
     new_step = new_op | _changes(step[order])

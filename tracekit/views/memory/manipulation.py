@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracekit import arrow
 from tracekit.index import grouping
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
@@ -58,7 +59,7 @@ def _sizes(picked: Picked, groups: grouping.Groups) -> tuple[list[Cell], list[Ce
     column = picked.index.events.column("bytes")
     known = column.is_valid().to_numpy()[picked.rows]
     codes = groups.codes[known]
-    sizes = column.fill_null(0).to_numpy()[picked.rows][known]
+    sizes = arrow.ints(column)[picked.rows][known]
     having, total = grouping.sums(codes, groups.count, sizes, "sizes")
     _, spent = grouping.sums(codes, groups.count, picked.durations[known], "durations")
     size: list[Cell] = [t if n else None for n, t in zip(having, total, strict=True)]

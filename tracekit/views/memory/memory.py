@@ -18,9 +18,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
-from tracekit.arrow import pc
+from tracekit.arrow import Chunked, pc
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index.lanes import device_label, owner_labels
@@ -58,7 +59,7 @@ class _Rows:
     kind: I64
     place: I64
     labels: list[str]
-    args: pa.ChunkedArray
+    args: Chunked
     unsized: int
 
 
@@ -104,12 +105,12 @@ def _rows(index: TraceIndex) -> _Rows:
     rows = np.flatnonzero(mask & sized)
     codes, names = index.texts("name")
     reserved = np.array([name.lower().startswith("reserved") for name in names] + [False], np.bool_)
-    args = events.column("args").take(pa.array(rows))
+    args = arrow.take(events.column("args"), rows)
     place, labels = _place(index, rows, args)
     return _Rows(
         rows,
         index.starts[rows],
-        events.column("bytes").fill_null(0).to_numpy()[rows],
+        arrow.ints(events.column("bytes"))[rows],
         reserved[codes[rows]].astype(np.int64),
         place,
         labels,
@@ -118,21 +119,18 @@ def _rows(index: TraceIndex) -> _Rows:
     )
 
 
-def _place(index: TraceIndex, rows: I64, args: pa.ChunkedArray) -> tuple[I64, list[str]]:
+def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]:
     """Return the place of each row and what places are called."""
     if not rows.size:
         return np.zeros(0, np.int64), []
-    said = _extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').dictionary_encode()
-    texts = said.combine_chunks() if isinstance(said, pa.ChunkedArray) else said
-    own = grouping.Key(
-        texts.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1, [None, *texts.dictionary.to_pylist()]
-    )
+    places = arrow.encoded(_extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').combine_chunks())
+    own = grouping.Key(arrow.ints(places.indices, -1) + 1, [None, *arrow.texts(places.dictionary)])
     keys = [index.key(column, rows) for column in ("source", "rank", "device")]
     groups = grouping.group_by(*keys, own)
-    sources, ranks, devices, places = groups.labels
+    sources, ranks, devices, words = groups.labels
     owners = owner_labels(index, [(s if isinstance(s, int) else 0, r) for s, r in zip(sources, ranks, strict=True)])
     labels = []
-    for source, rank, device, place in zip(sources, ranks, devices, places, strict=True):
+    for source, rank, device, place in zip(sources, ranks, devices, words, strict=True):
         where = str(place) if place else "host" if device is None else device_label(device)
         if place and device is not None:
             where = f"{place} {device}"
@@ -140,7 +138,7 @@ def _place(index: TraceIndex, rows: I64, args: pa.ChunkedArray) -> tuple[I64, li
     return groups.codes, labels
 
 
-def _extracted(args: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+def _extracted(args: Chunked, pattern: str) -> Chunked:
     """Return what the group `found` of a pattern matches in each text, null for none."""
     found = pc.struct_field(pc.extract_regex(args, pattern), "found")
     return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
@@ -229,10 +227,10 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
     codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
     said = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
     if said.null_count < len(said):
-        texts = said.dictionary_encode().combine_chunks()
-        own = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        stated = arrow.encoded(said.combine_chunks())
+        own = arrow.ints(stated.indices, -1)
         codes = np.where(own >= 0, len(labels) + own, codes)
-        labels += texts.dictionary.to_pylist()
+        labels += arrow.texts(stated.dictionary)
     if not codes.any():
         return None
     groups = grouping.group_by(
@@ -262,7 +260,7 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
         return None
     keys = [index.key(column, rows) for column in ("name", "source", "rank", "device")]
     groups = grouping.group_by(*keys)
-    values = events.column("value").fill_null(0).to_numpy()[rows]
+    values = arrow.floats(events.column("value"), 0.0)[rows]
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     of = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]

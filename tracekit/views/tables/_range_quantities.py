@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
+from tracekit.arrays import I64, Mask
 from tracekit.index import host as _host
 from tracekit.index.clocks import by_clock
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
 from tracekit.views.base import Define, Quantity, ViewOptions
-from tracekit.views.quantities import Mask, named, ratio, where
+from tracekit.views.quantities import named, ratio, where
 
 
 def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, keys: Collection[str]) -> Define:

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from tracekit import arrow
 from tracekit.arrow import pc
 from tracekit.index import grouping
 from tracekit.index import host as _host
@@ -84,13 +85,13 @@ def _flops(charged: _ranges.Charged) -> list[Column]:
     args = charged.picked.index.events.column("args")
     if args.null_count == len(args):
         return []
-    said = pc.fill_null(pc.match_substring(args, "flops", ignore_case=True), False).to_numpy()[rows]
-    at = np.flatnonzero(said)
+    mentioned = arrow.bools(pc.match_substring(args, "flops", ignore_case=True))[rows]
+    at = np.flatnonzero(mentioned)
     if not at.size:
         return []
-    found = pc.struct_field(pc.extract_regex(args.take(pa.array(rows[at])), _FLOPS), "flops")
-    known = pc.fill_null(pc.greater(pc.utf8_length(found), 0), False).to_numpy()
-    values = pc.cast(found.filter(pa.array(known)), pa.int64()).to_numpy()
+    found = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
+    known = arrow.bools(pc.greater(pc.utf8_length(found), 0))
+    values = pc.cast(found.filter(arrow.array(known)), pa.int64()).to_numpy()
     having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
     cells: list[Cell] = [total if n else None for n, total in zip(having, sums, strict=True)]
     return [Column("flops", "FLOPs", Unit.COUNT, cells, 3)] if any(having) else []

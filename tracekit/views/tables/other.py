@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrow import pc
+from tracekit.arrow import Chunked, pc
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -46,7 +46,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return replace(section, tables=(*section.tables, counted), notes=tuple(notes))
 
 
-def _calls(index: TraceIndex) -> pa.ChunkedArray:
+def _calls(index: TraceIndex) -> Chunked:
     """Return the rows of TOTALS that are calls or overhead: no remainder of a reader, no part counted elsewhere."""
     is_other = pc.equal(pc.cast(index.totals.column("kind"), pa.string()), str(Kind.OTHER))
     is_part = pc.ends_with(pc.cast(index.totals.column("section"), pa.string()), ", parts")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tracekit import arrow
 from tracekit.analysis.intervals import I64, union_length_by
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
@@ -39,7 +40,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     start = index.starts
     dur = index.events.column("dur_ns")
     timed = dur.is_valid().to_numpy()
-    length = dur.fill_null(0).to_numpy()
+    length = arrow.ints(dur)
     negative = int(np.count_nonzero(length < 0))
     length = np.maximum(length, 0)
 
