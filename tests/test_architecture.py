@@ -47,7 +47,8 @@ MAY: dict[str, set[str]] = {
         "selection", "trace", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
-        "recorder", "pipeline", "inputs", "trace", "report", "render.base", "views.base", "units", "options", "errors",
+        *SHARED, "recorder", "pipeline", "inputs", "trace", "report", "render.base", "views.base", "units", "options",
+        "errors",
     },
     "explain": {*SHARED, "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
     "archive": {*SHARED, "pipeline", "inputs", "selection", "trace", "errors"},

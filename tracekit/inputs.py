@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tracekit import arrow, schema, steps
 from tracekit import options as declared
 from tracekit import run as runs
-from tracekit import schema, steps
 from tracekit.errors import (
     AllInputsError,
     Failure,
@@ -218,7 +217,7 @@ class Inputs:
             first_ns = None
             if first is not None:
                 if not schema.is_totals(first):
-                    first_ns = pc.min(first.column("ts_ns")).as_py()
+                    first_ns = (arrow.bounds(first.column("ts_ns")) or (None,))[0]
                 opened = replace(opened, batches=chain([first], opened.batches))
             yield _Begun(opened, first_ns, unmarked)
 
@@ -315,9 +314,9 @@ class Inputs:
                     done = sum(s.share_read() for s in self._sources.values())
                     self._options.progress(min(done / len(self._items), 1.0))
                 if self._options.selection.times_ns and not schema.is_totals(batch):
-                    starts = pc.min_max(batch.column("ts_ns")).as_py()
-                    lowest = starts["min"] if lowest is None else min(lowest, starts["min"])
-                    highest = max(highest, starts["max"])
+                    low, high = arrow.bounds(batch.column("ts_ns")) or (0, 0)
+                    lowest = low if lowest is None else min(lowest, low)
+                    highest = max(highest, high)
                 kept = self._options.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept

@@ -50,8 +50,7 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
             else:
                 events.append(batch if columns is None else batch.select(keep))
         failures = joined.bad()
-    empty = pa.schema([schema.EVENTS.field(n) for n in keep], schema.EVENTS.metadata)
-    rows = concat(events, empty)
+    rows = concat(events, pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata))
     events.clear()
     trace = Trace(rows, concat(totals, schema.TOTALS), stream.run, stream.ledgers, failures)
     del rows

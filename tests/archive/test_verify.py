@@ -226,5 +226,5 @@ def test_a_folder_that_may_not_be_read_hides_no_runs_silently(root: Path, monkey
 
 def test_a_bad_day_is_named_by_the_option_that_gave_it(root: Path) -> None:
     for option in ("since", "until"):
-        with pytest.raises(UsageError, match=f"--{option} yesterday: not a date"):
+        with pytest.raises(UsageError, match=f"{option} yesterday: not a date"):
             archive.entries(root, **{option: "yesterday"})  # type: ignore[arg-type]

@@ -115,9 +115,11 @@ def _joined(trace: Trace) -> Trace:
     import numpy as np
     import pyarrow as pa
 
+    from tracekit import arrow
+
     names = {ledger.source: Path(ledger.path).name for ledger in trace.ledgers}
     source = trace.events.column("source").to_numpy().copy()
-    pid = trace.events.column("pid").fill_null(-1).to_numpy()
+    pid = arrow.ints(trace.events.column("pid"), -1)
     pids = {int(number): set(pid[source == number].tolist()) for number in np.unique(source).tolist()}
     devices = dict(trace.run.devices)
     for gpu in [number for number in pids if names.get(number, "").endswith(GPU_SUFFIX)]:

@@ -49,7 +49,7 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
     if isinstance(values, (str, int, float)):
         return constant(values, kind, count)
     if isinstance(values, (list, tuple)):
-        values = arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind)
+        return _column(arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind), kind, count)
     if isinstance(values, np.ndarray):
         return arrow.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
     column: Column = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
