@@ -36,7 +36,6 @@ NOT_YET: tuple[str, ...] = (
     "tracekit/compat/paddle",
     "tracekit/compat/singa",
     "tracekit/compat/theano",
-    "tracekit/index",
     "tracekit/readers/fluid",
     "tracekit/readers/paddle",
     "tracekit/readers/printed",

@@ -1,7 +1,8 @@
-"""Which rows stand on one clock: times of rows on different clocks may not be held against each other.
+"""Groups of rows that share a clock. Times on different clocks cannot be compared.
 
-Inputs that all know the wall clock are brought onto one when they are read; else each stands at its own zero, and so do
-several runs in one file (nvprof counts from the start of its process), which the reader lists in `facts["runs"]`.
+Inputs that all know the wall clock are put onto one clock when they are read. Otherwise each input starts at zero. So
+does each of several runs in one file (nvprof counts from the start of its process): the reader lists these runs in
+`facts["runs"]`.
 """
 
 from __future__ import annotations

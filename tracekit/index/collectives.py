@@ -1,15 +1,14 @@
-"""Communication in a trace: which kernels and which host ranges communicate, and what each collective was.
+"""Communication in a trace: the kernels and host ranges that communicate, and the collective of each.
 
-Kernels are judged by their class (`analysis.kernel_class`, which users extend). Host ranges: kind communication, and
-operators and user ranges whose name is a library's (nccl..., c10d::) or that of a collective. "broadcast" alone is no
-such word: aten::broadcast_tensors sends nothing.
+A kernel communicates if its class does (`analysis.kernel_class`, which users extend). A host range communicates if its
+kind is communication, or if it is an operator or user range named after a library (nccl..., c10d::) or a collective.
+"broadcast" alone does not count: aten::broadcast_tensors sends nothing.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import orjson
@@ -34,20 +33,37 @@ _KERNEL_NAME = re.compile(
     r"(AllReduce|AllGather|ReduceScatter|AllToAll|Broadcast|Reduce|SendRecv|Send|Recv|Gather|Scatter)"
 )
 _TORCH_WORDS = {
-    "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter", "alltoall": "all_to_all",
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
     "sendrecv": "send_recv",
-}  # fmt: skip
+}
 _ITEM_BYTES = {
-    "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int": 4, "long": 8, "short": 2, "byte": 1, "char": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "complexfloat": 8,
-    "complexdouble": 16, "unsigned char": 1,
-}  # fmt: skip
+    "float": 4,
+    "double": 8,
+    "half": 2,
+    "bfloat16": 2,
+    "int": 4,
+    "long": 8,
+    "short": 2,
+    "byte": 1,
+    "char": 1,
+    "bool": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "complexfloat": 8,
+    "complexdouble": 16,
+    "unsigned char": 1,
+}
 """Bytes of an element of the types that Kineto names in "dtype" (c10::ScalarType)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What a row says of itself: its operation, the group of processes, and the bytes that one rank put in."""
+    """The operation of a row, its group of processes, and the bytes that one rank put in."""
 
     name: str | None
     group: str | None
@@ -72,7 +88,7 @@ def kernels(index: TraceIndex) -> tuple[I64, I64]:
 
 
 def described(index: TraceIndex, rows: I64) -> list[Collective]:
-    """Return what each of these rows is, from its args, else from its name."""
+    """Return the collective of each of these rows, read from its args, else from its name."""
     codes, names = index.texts("name")
     sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
     args = index.events.column("args").take(rows).to_pylist()
@@ -99,7 +115,7 @@ def plain(name: str) -> str:
     return _TORCH_WORDS.get(word, name.lower())
 
 
-def _members(text: str | None) -> dict[str, Any]:
+def _members(text: str | None) -> dict[str, object]:
     if not text or ("roup" not in text and "ytes" not in text and "ollective" not in text):
         return {}
     try:
@@ -109,8 +125,8 @@ def _members(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _described(args: dict[str, Any], name: str | None, size: float | None) -> Collective:
-    said = args.get("Collective name")
+def _described(args: dict[str, object], name: str | None, size: float | None) -> Collective:
+    operation = args.get("Collective name")
     group = args.get("Process Group Name", args.get("group"))
     words = args.get("Process Group Description")
     if isinstance(words, str) and words not in ("", "undefined", group):
@@ -119,16 +135,16 @@ def _described(args: dict[str, Any], name: str | None, size: float | None) -> Co
     if count is None:
         count = _bytes(args)
     return Collective(
-        plain(said) if isinstance(said, str) and said else name,
+        plain(operation) if isinstance(operation, str) and operation else name,
         None if group in (None, "") else str(group)[:200],
         count,
     )
 
 
-def _bytes(args: dict[str, Any]) -> int | None:
-    said = args.get("bytes")
-    if isinstance(said, int) and 0 <= said <= grouping.INT64_MAX:
-        return said
+def _bytes(args: dict[str, object]) -> int | None:
+    size = args.get("bytes")
+    if isinstance(size, int) and 0 <= size <= grouping.INT64_MAX:
+        return size
     items, kind = args.get("In msg nelems"), args.get("dtype")
     each = _ITEM_BYTES.get(kind.lower()) if isinstance(kind, str) else None
     return items * each if isinstance(items, int) and 0 <= items < 1 << 56 and each else None

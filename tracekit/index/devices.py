@@ -1,7 +1,7 @@
-"""The devices of a trace, with their work in order and the span that they are held against.
+"""The devices of a trace, with their work in order and the span that their shares refer to.
 
 A device is (input, rank, device), and the process too where a file holds several runs on clocks of their own. Its span
-is that of its input (of its run): first start to last end of all rows, host rows included, as in the view `device`.
+is that of its input or run: first start to last end of all rows, host rows included, as in the view `device`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Devices:
     notes: tuple[str, ...]
 
     def identity(self, chosen: list[Device]) -> list[Column]:
-        """Return the columns that say which device a row of a table is about, a row for each of `chosen`."""
+        """Return the columns that name the device of each row of a table; there is a row for each of `chosen`."""
         labels = source_labels(self.index)
         columns = [Column("name", "Device", Unit.TEXT, [d.name for d in chosen], 0)]
         if len({d.source for d in self.devices}) > 1:

@@ -1,4 +1,4 @@
-"""Gaps of devices and streams, and the cause of each; the rules stand in the view `idle`."""
+"""Gaps of devices and streams, and the cause of each. The docstring of the view `idle` lists the rules."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
 
 
 def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mask) -> Mask:
-    """Return for each queued gap whether the work after it stood behind a wait for another stream."""
+    """Return for each queued gap whether the work after it was queued behind a wait for another stream."""
     index, found = devices.index, np.zeros(after.size, np.bool_)
     some = np.flatnonzero(queued)
     calls = np.flatnonzero(index.kind_mask(API_CALLS | {Kind.SYNC}))
@@ -167,12 +167,12 @@ def _behind_a_wait(devices: Devices, launched: Launched, after: I64, queued: Mas
     # No wait at all lies before any launch, also where the stream's work has none before it.
     found[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
-    told = np.setdiff1d(calls, host)
-    told = told[index.has("stream")[told]]
-    if told.size:
-        keys = keys_of(index, np.concatenate((told, rows[work])), ("source", "pid", "device", "stream"))
+    recorded = np.setdiff1d(calls, host)
+    recorded = recorded[index.has("stream")[recorded]]
+    if recorded.size:
+        keys = keys_of(index, np.concatenate((recorded, rows[work])), ("source", "pid", "device", "stream"))
         began = np.where(same, devices.starts[earlier], _LOWEST)
-        last = _last_at(keys, ts[told], devices.starts[work])
+        last = _last_at(keys, ts[recorded], devices.starts[work])
         found[some] |= (last > _LOWEST) & (last >= began)
     return found
 

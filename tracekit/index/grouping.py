@@ -1,4 +1,4 @@
-"""Rows of some kinds, and keys to group them by: what the index and the tables of statistics share.
+"""Rows of some kinds, and keys to group them by, for the index and the tables of statistics.
 
 Only rows with a duration take part in statistics; a note says how many have none. A duration below zero counts as
 zero, and a note says how many there are (upstream lets them subtract time).
@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit.analysis.intervals import I64
+from tracekit import arrow
 from tracekit.analysis.statistics import Grouped, grouped
+from tracekit.arrays import I64, Mask
 from tracekit.errors import TracekitError
 from tracekit.report import Cell
 from tracekit.trace import text_codes
@@ -43,16 +43,17 @@ class Groups:
 
 
 def plural(what: str, count: int) -> str:
-    """Return so many of them in words: "1 kernel", "2,000 kernels"."""
+    """Return a count with its noun: "1 kernel", "2,000 kernels"."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def kind_mask(table: pa.Table, kinds: Collection[str]) -> npt.NDArray[np.bool_]:
+def kind_mask(table: pa.Table, kinds: Collection[str]) -> Mask:
     """Return shape (n,): whether a row is of one of the kinds; a null kind is of none."""
     parts = [np.zeros(0, np.bool_)]
     for chunk in table.column("kind").chunks:
-        wanted = np.array([text in kinds for text in chunk.dictionary.to_pylist()] + [False], np.bool_)
-        parts.append(wanted[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+        encoded = arrow.encoded(chunk)
+        wanted = np.array([text in kinds for text in arrow.texts(encoded.dictionary)] + [False], np.bool_)
+        parts.append(wanted[arrow.codes(encoded)])
     return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
@@ -103,10 +104,10 @@ def statistics(groups: Groups, values: I64) -> Grouped:
 def sums(codes: I64, count: int, values: I64, what: str) -> tuple[list[int], list[int]]:
     """Return calls and total of the values of each group. Raises: TracekitError where a total exceeds int64."""
     try:
-        of = grouped(codes, count, values, ())
+        result = grouped(codes, count, values, ())
     except OverflowError as err:
         raise TracekitError(f"the {what} add up to more than int64 holds", hint=_LEAVE_OUT) from err
-    return of.calls.tolist(), of.total.tolist()
+    return result.calls.tolist(), result.total.tolist()
 
 
 def too_long() -> TracekitError:

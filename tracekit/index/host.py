@@ -1,13 +1,13 @@
-"""What ran on the host as a tree of ranges, and the device work charged to the range that launched it.
+"""Host ranges as a tree, and the device work charged to the range that launched it.
 
-The tree of a thread is that of `analysis.nesting`: a range belongs to the innermost one that holds it whole. Calls of
-the runtime and driver, and waits, are leaves of it: what they take is no self time of the operator around them (as in
-PyTorch's key_averages and Paddle's summary). Python frames of PyTorch's stacks are left out, since they lie across the
-ranges of the user.
+The tree of a thread is that of `analysis.nesting`: a range belongs to the innermost one that contains it entirely.
+Calls of the runtime and driver, and waits, are leaves: their time is no self time of the operator around them (as in
+PyTorch's key_averages and Paddle's summary). Python frames of PyTorch's stacks are left out: they overlap user ranges
+in part.
 
-Device work is charged to the innermost range in which its launch call BEGAN, wherever and whenever it ran; launches and
-work are joined by (source, pid, correlation). Work whose launch is not in the trace, or began in no range, is kept
-apart: it belongs into a row "(unattributed)".
+Device work is charged to the innermost range in which its launch call BEGAN, wherever and whenever it ran. Launches and
+work are joined by (source, pid, correlation). Work whose launch is not in the trace, or began in no range, belongs into
+a row "(unattributed)".
 """
 
 from __future__ import annotations
@@ -27,10 +27,19 @@ from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 
 RANGES = frozenset(
     {
-        Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.STEP,
-        Kind.DATALOADER, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER, Kind.COMMUNICATION,
+        Kind.OPERATOR,
+        Kind.OPERATOR_INNER,
+        Kind.PYTHON_OP,
+        Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE,
+        Kind.STEP,
+        Kind.DATALOADER,
+        Kind.FORWARD,
+        Kind.BACKWARD,
+        Kind.OPTIMIZER,
+        Kind.COMMUNICATION,
     }
-)  # fmt: skip
+)
 CALLS = API_CALLS | {Kind.SYNC}
 KINDS = RANGES | CALLS | DEVICE_WORK
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "tid", "correlation"})
@@ -66,7 +75,7 @@ class Host:
 
     @property
     def crossing(self) -> int:
-        """How many ranges overlap another of their thread in part."""
+        """The number of ranges that overlap another of their thread in part."""
         return int(np.count_nonzero((self.tree.crosses >= 0) & ~self.is_call))
 
     def places(self) -> I64:
@@ -106,7 +115,7 @@ class Host:
         return np.split(by_depth, np.cumsum(np.bincount(self.tree.depth))[:-1])
 
     def notes(self) -> list[str]:
-        """Return what to know of the tree and of the charges."""
+        """Return the notes on the tree and on the charges."""
         out = []
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
@@ -138,14 +147,12 @@ def ends_of(starts: I64, durations: I64) -> I64:
 @join
 def host(index: TraceIndex) -> Host:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
-    events = index.events
     ranges = index.kind_mask(RANGES) & ~_frames(index)
     calls = index.kind_mask(CALLS)
-    dur = events.column("dur_ns")
-    timed = dur.is_valid().to_numpy()
+    timed = index.has("dur_ns")
     on_thread = timed & index.has("tid")
     rows = np.flatnonzero((ranges | calls) & on_thread)
-    every_start, every_length = index.starts, dur.fill_null(0).to_numpy()
+    every_start, every_length = index.starts, index.ints("dur_ns")
     starts, durations = every_start[rows], every_length[rows]
     negative = int(np.count_nonzero(durations < 0))
     ends = ends_of(starts, np.maximum(durations, 0))
@@ -169,7 +176,7 @@ def lanes_of(index: TraceIndex, rows: I64) -> I64:
 
 
 def _frames(index: TraceIndex) -> Mask:
-    """Return which rows are frames of Python's stack."""
+    """Return for each row whether it is a frame of Python's stack."""
     numbers = [number for number, facts in facts_by_source(index).items() if facts.format in STACKS]
     if not numbers:
         return np.zeros(index.events.num_rows, np.bool_)

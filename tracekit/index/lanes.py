@@ -1,6 +1,6 @@
-"""Lanes of a timeline: which rows stand on one line, what the line is called, and in which order lines stand.
+"""Lanes of a timeline: the rows of each lane, its label, and the order of the lanes.
 
-A lane is a stream of a device, or a thread of the host. Lanes of one process stand together, devices first.
+A lane is a stream of a device, or a thread of the host. Lanes of one process follow each other, devices first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = frozenset({"kind", "source", "rank", "pid", "tid", "device", "context"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a lane is; None: the file does not say. `device`, `context`, `stream` are None on the host."""
+    """The ids of a lane; None: the file does not name it. `device`, `context`, `stream` are None on the host."""
 
     source: int
     rank: Cell
@@ -35,9 +35,9 @@ class Place:
     tid: Cell
 
     def order(self) -> tuple[object, ...]:
-        """Return the key under which lanes stand: process by process, devices before the host, by number.
+        """Return the sort key of the lane: process by process, devices before the host, by number.
 
-        Device work of which the file names no process comes before all processes.
+        Device work without a process comes before all processes.
         """
         shared = self.on_device and self.pid is None
         own = (self.device, self.context, self.stream, self.tid)
@@ -64,20 +64,26 @@ def _last(cell: Cell) -> tuple[bool, Cell]:
 def find(index: TraceIndex, rows: I64) -> Lanes:
     """Return the lanes of these rows of EVENTS.
 
-    A row is on a device if it is a kernel, copy or memset, or names a device; a device row's thread and a host row's
-    stream are not looked at.
+    A row is on a device if it is a kernel, copy or memset, or names a device. The thread of a device row and the stream
+    of a host row are ignored.
     """
     on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
 
-    def key(column: str, of: bool | None = None) -> grouping.Key:
+    def key(column: str, side: bool | None = None) -> grouping.Key:
         found = index.key(column, rows)
-        return found if of is None else grouping.Key(np.where(on_device == of, found.codes, 0), found.labels)
+        return found if side is None else grouping.Key(np.where(on_device == side, found.codes, 0), found.labels)
 
-    side = grouping.Key(on_device.astype(np.int64), [False, True])
+    sides = grouping.Key(on_device.astype(np.int64), [False, True])
     groups = grouping.group_by(
-        key("source"), key("rank"), key("pid"), side,
-        key("device"), key("context", True), key("stream", True), key("tid", False),
-    )  # fmt: skip
+        key("source"),
+        key("rank"),
+        key("pid"),
+        sides,
+        key("device"),
+        key("context", True),
+        key("stream", True),
+        key("tid", False),
+    )
     places = [
         Place(int(source or 0), rank, pid, bool(device_side), device, context, stream, tid)
         for source, rank, pid, device_side, device, context, stream, tid in zip(*groups.labels, strict=True)
@@ -90,7 +96,7 @@ def find(index: TraceIndex, rows: I64) -> Lanes:
 
 
 def keep(lanes: Lanes, kept: I64) -> tuple[Lanes, I64]:
-    """Return the lanes of ascending numbers `kept` alone, and which rows (positions in codes) stand on them."""
+    """Return only the lanes with the ascending numbers `kept`, and the positions in `codes` of their rows."""
     number = np.full(len(lanes), -1, np.int64)
     number[kept] = np.arange(kept.size)
     codes = number[lanes.codes]
@@ -145,7 +151,7 @@ def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
 
 
 def _group_labels(index: TraceIndex, places: list[Place]) -> list[str]:
-    """Return for each lane what its process is called; the words that all lanes share are left out."""
+    """Return the label of each lane's process, without the words that all lanes share."""
     owners = owner_labels(index, [(p.source, p.rank) for p in places])
     pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)
     with_host = {(p.source, p.rank, p.pid) for p in places if not p.on_device}
@@ -170,7 +176,7 @@ def owner_labels(index: TraceIndex, owners: Iterable[tuple[int, Cell]]) -> dict[
     out = {}
     for source, rank in found:
         parts = []
-        # Where each input is one rank of its own, the rank says it all.
+        # Where each input is one rank of its own, the rank is enough.
         if len(sources) > 1 and (None in ranks or len(ranks) < len(found) or len(sources) < len(found)):
             parts.append(source_label(names, source))
         if len(ranks) > 1:

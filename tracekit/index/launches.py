@@ -1,8 +1,9 @@
-"""Which call of the runtime or driver launched which device work: the join that breakdown, idle and launch share.
+"""The call of the runtime or driver that launched each piece of device work, for breakdown, idle and launch.
 
-By (source, process, correlation), for ids repeat across files, ranks and processes. The context is no part of the key,
-since calls do not name one in any format. Of several calls with one id (a driver call within a runtime call) the first
-counts. One call may launch many (a CUDA graph); work whose call is not in the trace is an orphan, counted and told.
+Rows are joined by (source, process, correlation), since ids repeat across files, ranks and processes. The context is no
+part of the key, since calls do not name one in any format. Where several calls have one id (a driver call within a
+runtime call), the first counts. One call may launch many (a CUDA graph). Work whose call is not in the trace is an
+orphan; a note counts the orphans.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "correlation"})
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """launch: shape (m,), for each device row asked for the row of EVENTS of its call; -1 for an orphan.
+    """Launch calls of m device rows. launch: shape (m,), the row of EVENTS of each one's call; -1 for an orphan.
 
     first: shape (m,): whether it is the first work of its call (by start); false for orphans. calls: API calls in the
     trace. graphs: calls that launched more than one. duplicates: calls with the id of an earlier one.
@@ -67,12 +68,12 @@ def _joined(index: TraceIndex, rows: I64) -> Launched:
     calls = np.flatnonzero(index.kind_mask(API_CALLS))
     known = index.has("correlation")
     columns = (index.ints("source"), index.ints("pid"), index.has("pid"), index.ints("correlation"))
-    of_calls, of_work = (np.column_stack([column[at] for column in columns]) for at in (calls, rows))
-    found = link(of_calls, of_work, launch_known=known[calls], device_known=known[rows])
+    call_keys, work_keys = (np.column_stack([column[at] for column in columns]) for at in (calls, rows))
+    found = link(call_keys, work_keys, launch_known=known[calls], device_known=known[rows])
     launch = np.append(calls, -1)[found.launch] if calls.size else np.full(rows.size, -1, np.int64)
     linked = np.flatnonzero(launch >= 0)
     first = np.zeros(rows.size, np.bool_)
-    # Rows stand in order of start: the first that names a call is its first work.
+    # Rows are in order of start: the first that names a call is its first work.
     first[linked[np.unique(launch[linked], return_index=True)[1]]] = True
     graphs = int(np.count_nonzero(found.work > 1))
     return Launched(launch, first, int(calls.size), graphs, found.orphans, found.duplicates)

@@ -1,10 +1,12 @@
-"""Collectives over ranks: which rows of different ranks are one and the same collective.
+"""Collectives over ranks: the rows of different ranks that are one and the same collective.
 
-Rows are kernels that communicate; of a rank that has none, host rows of kind communication (but not nccl:...: such a
-range ends when the collective is queued). Sends and receives are no meetings. A collective is known by its process
-group and its number in it (TraceLens): Kineto's "Seq", else its place in order of start; where no group is named, by
-its operation and its place among those of that name, stream by stream. Rows that claim to be one collective and name
-different operations are left out and counted: one of the traces begins or ends elsewhere.
+Rows are kernels that communicate. A rank without any has host rows of kind communication instead (but not nccl:...:
+such a range ends when the collective is queued). Sends and receives are no meetings.
+
+A collective is identified by its process group and its number in it (TraceLens): Kineto's "Seq", else its place in
+order of start. Without a group it is identified by its operation and its place among those of that name, stream by
+stream. Rows with the identity of one collective but different operations are left out and counted: one of the traces
+begins or ends elsewhere.
 """
 
 from __future__ import annotations
@@ -13,27 +15,25 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import orjson
 
-from tracekit.analysis.intervals import I64
+from tracekit import args, arrow
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Chunked
 from tracekit.index import collectives, grouping
 from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import Kind
 
-Mask = npt.NDArray[np.bool_]
-
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "name", "device", "stream", "bytes", "args"}
 
-_RANKS = r'"Process Group Ranks"\s*:\s*"?(?P<x>\[[0-9, ]*\])'
-_SEQ = r'"Seq"\s*:\s*(?P<x>[0-9]{1,15})\s*[,}]'
+_RANKS = re.compile(r"\[[0-9, ]*\]")
+"""A list of ranks that is complete: Kineto shortens long ones with an ellipsis."""
 _PAIRS = re.compile(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)
 _QUEUED = re.compile(r"(?:nccl|rccl|xccl|hccl):")
 _TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
-"""Operations that no rank leaves before the last one has come: a broadcast's root may."""
+"""Operations that no rank leaves before the last one has entered: a broadcast's root may."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +41,9 @@ class Meetings:
     """Rows that met rows of other owners, in order of (meeting, owner); shape (n,).
 
     rows: of EVENTS; meeting: 0 .. count - 1, in order of their first start; owner. kind: of each meeting, shape
-    (count,), counts into `names`: (operation, group, number of owners). together: its ends tell clocks.
-    place: of each meeting, its number in its group or among its name. alone: rows that met no other; misfits: rows
-    that claimed to be one collective with a different operation.
+    (count,), an index into `names`: (operation, group, number of owners). together: for each meeting, whether its ends
+    can align clocks. place: for each meeting, its number in its group or among those of its name. alone: rows that met
+    no other; misfits: rows with the identity of one collective but different operations.
     """
 
     rows: I64
@@ -61,12 +61,12 @@ class Meetings:
 
     @property
     def count(self) -> int:
-        """Return how many meetings there are."""
+        """Return the number of meetings."""
         return int(self.kind.size)
 
 
 def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
-    """Return the rows that may be collectives, and how many host rows only queued one."""
+    """Return the rows that may be collectives, and the number of host rows that only queued one."""
     made_up = np.isin(index.ints("source"), synthetic_sources(index))
     on_device = collectives.kernels(index)[0]
     kind = index.kind_mask({Kind.COMMUNICATION}) & index.has("dur_ns")
@@ -84,27 +84,31 @@ def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
 
 @join
 def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
-    """Return the collectives in which rows of two owners or more met."""
+    """Return the collectives that rows of at least two owners took part in."""
     rows, queued = communication(index, owners)
     found = collectives.described(index, rows)
     pair = np.array([one.name is not None and _PAIRS.search(one.name) is not None for one in found], np.bool_)
     rows, found = rows[~pair], [one for one, skip in zip(found, pair.tolist(), strict=True) if not skip]
     operation, group = collectives.group_cells(found)
-    args = index.events.column("args").take(rows)
-    members = _key(_extracted(args, _RANKS))
-    seq = pc.fill_null(pc.cast(_extracted(args, _SEQ), pa.int64()), -1).to_numpy()
+    members, seq = _ranks_and_numbers(arrow.take(index.events.column("args"), rows))
     starts = index.starts[rows]
     ends = starts + index.lengths[rows]
     owner = owners.codes[rows]
 
-    # What one collective is called: group and members, or else operation and the stream's place among the owner's.
+    # The identity of a collective: group and members, or else operation and the stream's place among the owner's.
     grouped = group.codes > 0
     lane = _lane_places(index, rows, owner)
     zero = np.zeros(rows.size, np.int64)
-    key = grouping.group_by(
-        group, members, grouping.Key(np.where(grouped, 0, operation.codes), operation.labels),
-        grouping.Key(np.where(grouped, zero, lane), range(int(lane.max(initial=0)) + 1)),
-    ) if rows.size else grouping.Groups(zero, 0, ())  # fmt: skip
+    key = (
+        grouping.group_by(
+            group,
+            members,
+            grouping.Key(np.where(grouped, 0, operation.codes), operation.labels),
+            grouping.Key(np.where(grouped, zero, lane), range(int(lane.max(initial=0)) + 1)),
+        )
+        if rows.size
+        else grouping.Groups(zero, 0, ())
+    )
     place = _places(owner, key.codes, starts, _usable(key, owner, seq, grouped))
     width = int(place.max(initial=0)) + 1
     meeting = np.unique(key.codes * width + place, return_inverse=True)[1].astype(np.int64)
@@ -135,11 +139,19 @@ def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     kind = np.array([code[each] for each in kinds], np.int64)
     together = np.array([_TOGETHER.search(name) is not None for name, _, _ in names], np.bool_)
     return Meetings(
-        rows[at], number[meeting[at]], owner[at], starts[at], ends[at], kind, names,
-        together[kind] if kind.size else np.zeros(0, np.bool_), place[at[one]],
+        rows[at],
+        number[meeting[at]],
+        owner[at],
+        starts[at],
+        ends[at],
+        kind,
+        names,
+        together[kind] if kind.size else np.zeros(0, np.bool_),
+        place[at[one]],
         int(np.count_nonzero((size == 1)[meeting])),
-        int(np.count_nonzero(((size > 1) & (low != high))[meeting])), queued,
-    )  # fmt: skip
+        int(np.count_nonzero(((size > 1) & (low != high))[meeting])),
+        queued,
+    )
 
 
 def only(met: Meetings, keep: Mask) -> Meetings:
@@ -147,24 +159,40 @@ def only(met: Meetings, keep: Mask) -> Meetings:
     mine = keep[met.meeting]
     number = np.cumsum(keep) - 1
     return Meetings(
-        met.rows[mine], number[met.meeting[mine]], met.owner[mine], met.starts[mine], met.ends[mine], met.kind[keep],
-        met.names, met.together[keep], met.place[keep], met.alone, met.misfits, met.queued,
-    )  # fmt: skip
+        met.rows[mine],
+        number[met.meeting[mine]],
+        met.owner[mine],
+        met.starts[mine],
+        met.ends[mine],
+        met.kind[keep],
+        met.names,
+        met.together[keep],
+        met.place[keep],
+        met.alone,
+        met.misfits,
+        met.queued,
+    )
 
 
 def _text(cell: object) -> str | None:
     return None if cell is None else str(cell)
 
 
-def _extracted(args: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
-    return pc.struct_field(pc.extract_regex(args, pattern), "x")
-
-
-def _key(column: pa.ChunkedArray) -> grouping.Key:
-    texts = column.to_pylist()
+def _ranks_and_numbers(column: Chunked) -> tuple[grouping.Key, I64]:
+    """Return the ranks in the group of each row, and its number in the group, -1 where the row has none."""
+    encoded = column.dictionary_encode()
+    codes, members = args.values(encoded, "Process Group Ranks")
+    texts = [_ranks(member) for member in members]
     labels = sorted({text for text in texts if text is not None})
-    number = {text: i for i, text in enumerate(labels, 1)}
-    return grouping.Key(np.array([number.get(text, 0) for text in texts], np.int64), [None, *labels])
+    place = {text: i for i, text in enumerate(labels, 1)}
+    key = np.array([*(0 if text is None else place[text] for text in texts), 0], np.int64)[codes]
+    numbers, known = args.integers(encoded, "Seq")
+    return grouping.Key(key, [None, *labels]), np.where(known & (numbers >= 0), numbers, -1)
+
+
+def _ranks(member: object) -> str | None:
+    text = orjson.dumps(member).decode() if isinstance(member, list) else member
+    return text if isinstance(text, str) and _RANKS.fullmatch(text) else None
 
 
 def _lane_places(index: TraceIndex, rows: I64, owner: I64) -> I64:
@@ -173,12 +201,13 @@ def _lane_places(index: TraceIndex, rows: I64, owner: I64) -> I64:
         return np.zeros(0, np.int64)
     groups = grouping.group_by(
         grouping.Key(owner, range(int(owner.max()) + 1)),
-        index.key("device", rows), index.key("stream", rows),
-    )  # fmt: skip
+        index.key("device", rows),
+        index.key("stream", rows),
+    )
     lanes, first = np.unique(groups.codes, return_index=True)
-    of = owner[first]
-    order = np.lexsort((first, of))
-    begins = np.append(True, of[order][1:] != of[order][:-1])
+    lane_owner = owner[first]
+    order = np.lexsort((first, lane_owner))
+    begins = np.append(True, lane_owner[order][1:] != lane_owner[order][:-1])
     place = np.empty(lanes.size, np.int64)
     place[order] = np.arange(lanes.size) - np.maximum.accumulate(np.where(begins, np.arange(lanes.size), 0))
     return place[groups.codes]

@@ -1,4 +1,4 @@
-"""Whose rows are whose: the rank, process or input that rows of EVENTS belong to, each with its own steps and devices.
+"""Owners: the rank, process or input that rows of EVENTS belong to, each with its own steps and devices.
 
 An owner is an input, and in it a rank where rows name ranks; where they name none, a process where several processes
 worked on devices, took steps or communicated. A row without a rank belongs to the only rank of its input.
@@ -22,12 +22,12 @@ from tracekit.units import Unit
 
 COLUMNS = frozenset({"kind", "source", "rank", "pid"})
 Mask = npt.NDArray[np.bool_]
-_TELLING = DEVICE_WORK | {Kind.STEP, Kind.COMMUNICATION}
+_DECIDING = DEVICE_WORK | {Kind.STEP, Kind.COMMUNICATION}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Owners:
-    """codes: shape (n,), the owner of each row of EVENTS. labels: what each is called, all different.
+    """The owners. codes: shape (n,), the owner of each row of EVENTS. labels: a name for each, all different.
 
     ranks: of each owner, None where unknown. clocks: owners of the same number share a clock.
     """
@@ -47,7 +47,7 @@ class Owners:
         title = "Rank" if None not in self.ranks else "Input"
         return [Column("owner", title, Unit.TEXT, [self.labels[o] for o in owners], priority)]
 
-    def said(self, owner: int) -> str:
+    def prefix(self, owner: int) -> str:
         """Return the beginning of a sentence about an owner: "rank 3: "; "" where there is one alone."""
         return f"{self.labels[owner]}: " if len(self) > 1 else ""
 
@@ -94,10 +94,10 @@ def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
 
 def _split_by_process(index: TraceIndex, place: grouping.Key, rank: grouping.Key, pid: grouping.Key) -> Mask:
     """Return for each row whether its process is an owner of its own."""
-    telling = np.flatnonzero(index.kind_mask(_TELLING) & (rank.codes == 0))
+    deciding = np.flatnonzero(index.kind_mask(_DECIDING) & (rank.codes == 0))
     count = len(place.labels)
     width = len(pid.labels)
-    seen = np.unique(place.codes[telling] * width + pid.codes[telling])
+    seen = np.unique(place.codes[deciding] * width + pid.codes[deciding])
     processes = np.bincount(seen[seen % width > 0] // width, minlength=count)
     unnamed = np.bincount(seen[seen % width == 0] // width, minlength=count)
     several = (processes > 1) & (unnamed == 0)

@@ -1,4 +1,4 @@
-"""Inputs in the words of people: labels, made-up times, clocks."""
+"""Labels of the inputs, and whether their times are made up or share a clock."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def synthetic_sources(index: TraceIndex) -> list[int]:
 
 
 def several_clocks(index: TraceIndex) -> bool:
-    """Return whether the inputs share no clock: then each stands at its own zero."""
+    """Return whether the inputs share no clock: then each starts at its own zero."""
     return index.run.origin_ns is None and len(index.run.sources) > 1
 
 
 def spans(codes: I64, n_groups: int, starts: I64, ends: I64) -> tuple[I64, I64]:
     """Return first start and last end of each group, shape (n_groups,); 0 and 0 for a group without rows."""
     first, last = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
-    if n_groups <= 8:  # sorting costs more than a few looks at each row
+    if n_groups <= 8:  # sorting costs more than a few passes over the rows
         for group in np.flatnonzero(np.bincount(codes, minlength=n_groups)).tolist():
             mine = codes == group
             first[group], last[group] = starts[mine].min(), ends[mine].max()

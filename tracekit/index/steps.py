@@ -1,4 +1,4 @@
-"""Steps of training as views need them: which rows they are, whose, and how busy the devices were inside each."""
+"""Steps of training: their rows, their owners, and how busy the devices were inside each."""
 
 from __future__ import annotations
 
@@ -44,13 +44,18 @@ def find(index: TraceIndex, owners: _owners.Owners) -> Steps:
     outer = np.flatnonzero(nest(lanes, picked.starts, ends).depth == 0) if picked.rows.size else picked.rows
     order = outer[np.lexsort((picked.rows[outer], picked.starts[outer], owner[outer]))]
     return Steps(
-        owners, picked.rows[order], owner[order], picked.starts[order], picked.durations[order],
-        picked.rows.size - order.size, picked.notes("step"),
-    )  # fmt: skip
+        owners,
+        picked.rows[order],
+        owner[order],
+        picked.starts[order],
+        picked.durations[order],
+        picked.rows.size - order.size,
+        picked.notes("step"),
+    )
 
 
 def covered(ranges: Ranges, at: I64) -> I64:
-    """Return how many ns of merged ranges lie before each of the times, shape (n,)."""
+    """Return the ns of merged ranges before each of the times, shape (n,)."""
     first, last = ranges
     if not first.size:
         return np.zeros(at.size, np.int64)

@@ -42,8 +42,11 @@ from tracekit.views.quantities import ratio
 _TITLE = "Breakdown of device time"
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | step_windows.COLUMNS
 _PARTS = (
-    ("compute", "Compute"), ("exposed_comm", "Exposed comm"), ("exposed_copies", "Exposed copies"), ("idle", "Idle"),
-)  # fmt: skip
+    ("compute", "Compute"),
+    ("exposed_comm", "Exposed comm"),
+    ("exposed_copies", "Exposed copies"),
+    ("idle", "Idle"),
+)
 _BARS = 8
 
 
@@ -107,8 +110,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tables = (table, *([steps] if steps else []))
     said = [
         "parts add up to the span: first start to last end of the input, host rows included",
-        *devices.notes, *notes, *totals.both_note(index, DEVICE_WORK, "device"),
-    ]  # fmt: skip
+        *devices.notes,
+        *notes,
+        *totals.both_note(index, DEVICE_WORK, "device"),
+    ]
     if not any(p.communication.any() for p in parts):
         said.append("no collective took time: communication is 0")
     said += tabulate.option_notes(options, table)

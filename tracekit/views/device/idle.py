@@ -45,10 +45,15 @@ MOST_GAPS = 200
 
 _USER = frozenset(
     {
-        Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.STEP, Kind.DATALOADER, Kind.FORWARD, Kind.BACKWARD,
+        Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE,
+        Kind.STEP,
+        Kind.DATALOADER,
+        Kind.FORWARD,
+        Kind.BACKWARD,
         Kind.OPTIMIZER,
     }
-)  # fmt: skip
+)
 _HOST = _USER | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION}
 
 _TITLE = "Idle time of devices"
@@ -67,9 +72,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     launched = launches.launches_of(index, devices.rows)
     found = find_gaps(index, by_stream=options.thread_sep)
     said = [
-        *devices.notes, *launched.notes(), *totals.both_note(index, DEVICE_WORK, "device"),
+        *devices.notes,
+        *launched.notes(),
+        *totals.both_note(index, DEVICE_WORK, "device"),
         *tabulate.option_notes(options),
-    ]  # fmt: skip
+    ]
     if not found.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *said))
     host = _running(index, found, _HOST)
@@ -99,9 +106,7 @@ def _running(index: TraceIndex, found: Gaps, kinds: frozenset[Kind]) -> I64:
 
 
 def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportTable:
-    groups = grouping.group_by(
-        grouping.Key(found.lane, range(len(found.owners))), grouping.Key(found.cause, CAUSES)
-    )  # fmt: skip
+    groups = grouping.group_by(grouping.Key(found.lane, range(len(found.owners))), grouping.Key(found.cause, CAUSES))
     of = grouping.statistics(groups, found.ends - found.starts)
     lanes = [lane for lane in groups.labels[0] if isinstance(lane, int)]
     blocks: list[tuple[Cell, ...]] = [(lane,) for lane in lanes]

@@ -38,11 +38,16 @@ def pageable_copies(facts: Facts) -> Found:
             continue
         found.append(
             Finding(
-                "pageable copies", facts.label(owner),
+                "pageable copies",
+                facts.label(owner),
                 f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'} from or to pageable memory "
                 f"{'takes' if mine.size == 1 else 'take'} {span(int(facts.lengths[mine].sum()))}"
                 f"{_bytes(facts, mine)}: the driver stages them, and the host waits.",
-                tuple(_copy_cells(facts, mine)), facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
+                tuple(_copy_cells(facts, mine)),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                sure(bound, "medium"),
                 "the file names the memory; the ceiling is for copies and their calls that take no time, and pinned "
                 "copies still take some" + how(bound),
                 "Pin the host memory (pin_memory=True of the loader, cudaHostAlloc) and copy asynchronously "
@@ -50,7 +55,7 @@ def pageable_copies(facts: Facts) -> Found:
                 "tracekit summary NEW --view memory_manipulation: the names say Pinned; --view breakdown: "
                 "exposed_copies falls.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 
@@ -74,16 +79,21 @@ def tiny_copies(facts: Facts) -> Found:
         host = f", and their calls {span(int(facts.lengths[calls].sum()))} of the host" if calls.size else ""
         found.append(
             Finding(
-                "tiny copies", facts.label(owner),
+                "tiny copies",
+                facts.label(owner),
                 f"{mine.size:,} copies of less than {int(facts.thresholds['tiny_copy_bytes']):,} bytes take "
                 f"{span(int(facts.lengths[mine].sum()))} of the device{host}.",
-                tuple(_copy_cells(facts, mine)), facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
+                tuple(_copy_cells(facts, mine)),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                sure(bound, "medium"),
                 "the ceiling is for these copies and their calls that take no time; a call that waits for earlier "
                 "work would wait elsewhere" + how(bound),
                 "Put small values together before copying, keep scalars on the device, and make constants there once.",
                 "tracekit summary NEW --view memory_manipulation: fewer calls.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 
@@ -109,7 +119,8 @@ def exposed_copies(facts: Facts) -> Found:
         cells = ("exposed_copies", "exposed_copies_share")
         found.append(
             Finding(
-                "exposed copies", facts.label(owner),
+                "exposed copies",
+                facts.label(owner),
                 f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device copies and computes nothing, in "
                 f"{mine.size:,} {'copy' if mine.size == 1 else 'copies'}{_bytes(facts, mine)}; "
                 f"{named(name)} takes {span(most)} in all.",
@@ -117,14 +128,17 @@ def exposed_copies(facts: Facts) -> Found:
                     *facts.cells("breakdown", bare.device.name, cells, **row_of(bare.device)),
                     *_copy_cells(facts, mine),
                 ),
-                facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                sure(bound, "medium"),
                 "the ceiling is for copies that take no time, and not more than the time in which they are all that "
                 "the device does" + how(bound),
                 "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
                 "keep on the device what is used again, and copy less: a lower precision, only what changed.",
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 

@@ -63,11 +63,15 @@ def little_parallelism(facts: Facts) -> Found:
         count = int(np.nanmax(have))
         found.append(
             Finding(
-                "little parallelism", facts.label(owner),
+                "little parallelism",
+                facts.label(owner),
                 f"{mine.size:,} of {every.size:,} kernels have fewer blocks than the device has multiprocessors "
                 f"({count}): they run {span(int(facts.lengths[mine].sum()))} and leave most of it unused. "
                 f"{named(name)} is {span(most)} of that.",
-                tuple(_kernel_cells(facts, name)), facts.ids(mine), bound.ns, bound.share,
+                tuple(_kernel_cells(facts, name)),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
                 sure(bound, "medium"),
                 "the ceiling takes each of these kernels as spread over all multiprocessors; other streams may use "
                 "what one leaves" + how(bound),
@@ -76,7 +80,7 @@ def little_parallelism(facts: Facts) -> Found:
                 "tracekit summary NEW --view kernel: time of these names falls; tracekit query on grid_x, grid_y, "
                 "grid_z.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 
@@ -113,17 +117,22 @@ def expensive_arithmetic(facts: Facts) -> Found:
             calls = f"{rows.size:,} {'call' if rows.size == 1 else 'calls'}"
             found.append(
                 Finding(
-                    "expensive kernel", facts.label(owner),
+                    "expensive kernel",
+                    facts.label(owner),
                     f"One kernel, {named(name)}, takes {span(int(facts.lengths[rows].sum()))} in {calls}: without it "
                     f"{facts.where(owner)} would be up to {percent(bound.share)} shorter.",
-                    tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
+                    tuple(_kernel_cells(facts, name)),
+                    facts.ids(rows),
+                    bound.ns,
+                    bound.share,
+                    "low",
                     "the time is certain; whether the kernel is far from what the device can do, a trace does not tell"
                     + how(bound),
                     "Look at this one first: a better algorithm or library call, a lower precision, fusion with its "
                     "neighbours, smaller shapes. A kernel profiler (ncu) tells whether memory or arithmetic limits it.",
                     f"tracekit summary NEW --view kernel: total of {named(name)} falls.",
                 )
-            )  # fmt: skip
+            )
         found += _fp32(facts, owner, mine)
     return Found(tuple(found))
 
@@ -171,10 +180,15 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
     name, _ = facts.most_common(rows, facts.lengths[rows])
     return [
         Finding(
-            "fp32 arithmetic", facts.label(owner),
+            "fp32 arithmetic",
+            facts.label(owner),
             f"Matrix products and convolutions in fp32 on the plain cores take {percent(taken / whole)} of the kernel "
             f"time ({span(taken)} in {rows.size:,} kernels, {named(name)} first).",
-            tuple(_kernel_cells(facts, name)), facts.ids(rows), bound.ns, bound.share, "low",
+            tuple(_kernel_cells(facts, name)),
+            facts.ids(rows),
+            bound.ns,
+            bound.share,
+            "low",
             "told from the names of kernels alone; whether the device has tensor cores for it, and whether the "
             "program can do with less precision, is not in the trace. The ceiling is for kernels that take no time"
             + how(bound),
@@ -182,7 +196,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             "NVIDIA_TF32_OVERRIDE=1), and compare the losses.",
             "tracekit summary NEW --view kernel: the names change to tensor-core kernels, and their total falls.",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
@@ -217,23 +231,29 @@ def exposed_communication(facts: Facts) -> Found:
             continue
         found.append(
             Finding(
-                "exposed communication", facts.label(owner),
+                "exposed communication",
+                facts.label(owner),
                 f"For {percent(bare.share)} of its span ({span(bare.ns)}) the device communicates and computes "
                 f"nothing, in {mine.size:,} collectives.",
                 tuple(
                     facts.cells(
-                        "breakdown", bare.device.name, ("exposed_comm", "exposed_comm_share", "overlap_share"),
+                        "breakdown",
+                        bare.device.name,
+                        ("exposed_comm", "exposed_comm_share", "overlap_share"),
                         **row_of(bare.device),
                     )
                 ),
-                facts.ids(mine), bound.ns, bound.share, sure(bound, "medium"),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                sure(bound, "medium"),
                 "a collective also waits for the last rank to come: how much of it is waiting, only the traces of all "
                 "ranks tell (view ranks)" + how(bound),
                 "Start collectives earlier and in buckets so that backward hides them, send less (lower precision, "
                 "fewer parameters, gradient accumulation), and look for the rank that comes last.",
                 "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 

@@ -200,9 +200,12 @@ class Facts:
         if ranges.size and host:
             lanes = _gaps.keys_of(self.index, np.concatenate((ranges, each.rows[:host])), _gaps.THREAD)
             held = innermost(
-                lanes[: ranges.size], self.starts[ranges], self.starts[ranges] + self.lengths[ranges],
-                lanes[ranges.size :], each.graph.nodes.starts[:host],
-            )  # fmt: skip
+                lanes[: ranges.size],
+                self.starts[ranges],
+                self.starts[ranges] + self.lengths[ranges],
+                lanes[ranges.size :],
+                each.graph.nodes.starts[:host],
+            )
             found[:host] = held >= 0
         return found
 

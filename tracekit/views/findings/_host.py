@@ -57,22 +57,25 @@ def data_loading(facts: Facts) -> Found:
             because = f"the device was idle in {percent(idle)} of that time"
         found.append(
             Finding(
-                "data loading", facts.label(owner),
+                "data loading",
+                facts.label(owner),
                 f"{'Heavily input-bound' if heavy else 'Input-bound'}: data loading takes {percent(share)} of {of} "
                 f"({span(taken)} of {span(whole)}, {ranges.size:,} loads), on the thread that takes the steps.",
                 tuple(
-                    facts.cells(
-                        "model", "Dataloader", ("total", "ratio"), name="Dataloader", **_owned(facts, owner)
-                    )
+                    facts.cells("model", "Dataloader", ("total", "ratio"), name="Dataloader", **_owned(facts, owner))
                     + facts.cells("model", "ProfileStep", ("total",), name="ProfileStep", **_owned(facts, owner))
                 ),
-                facts.ids(ranges), bound.ns, bound.share, confidence, because,
+                facts.ids(ranges),
+                bound.ns,
+                bound.share,
+                confidence,
+                because,
                 "Load in the background: more workers of the data loader (num_workers=4 and up), prefetching, pinned "
                 "memory; then make the loading itself cheaper (decoding, augmentation, small files).",
                 "tracekit summary NEW --view model: the ratio of Dataloader falls below "
                 f"{percent(facts.thresholds['data_loading_share'])}.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found), "" if tried else "the data loader's ranges are on no thread that steps or launches")
 
 
@@ -131,7 +134,8 @@ def needless_sync(facts: Facts) -> Found:
         where, _ = _under(facts, calls)
         found.append(
             Finding(
-                "needless synchronization", facts.label(owner),
+                "needless synchronization",
+                facts.label(owner),
                 f"The host waits for the device in {calls.size:,} {'call' if calls.size == 1 else 'calls'} "
                 f"({span(int(took.sum()))} in them, {named(name)} most), and the device is then without work."
                 + (f" Most of it under {named(where)}." if where else ""),
@@ -139,7 +143,10 @@ def needless_sync(facts: Facts) -> Found:
                     facts.cells("api", name, ("calls", "total"), name=name)
                     + facts.cells("idle", "synchronization", ("total",), cause="synchronization")
                 ),
-                facts.ids(own), bound.ns, bound.share, "medium",
+                facts.ids(own),
+                bound.ns,
+                bound.share,
+                "medium",
                 "the trace tells that the calls wait, not whether the program needs their result at once",
                 "Find what reads a value back (.item(), .numpy(), print of a loss, a copy to the host, a shape that "
                 "depends on data) and do it rarely, or asynchronously from pinned memory; drop explicit synchronize "
@@ -147,7 +154,7 @@ def needless_sync(facts: Facts) -> Found:
                 f"tracekit summary NEW --view api, and --view idle: total of {named(name)} and of the cause "
                 "synchronization fall.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found), "" if facts.graphs else _NO_PATH)
 
 
@@ -161,9 +168,12 @@ def _under(facts: Facts, calls: I64) -> tuple[str, int]:
         return "", 0
     lanes = _gaps.keys_of(facts.index, np.concatenate((ranges, calls)), _gaps.THREAD)
     at = innermost(
-        lanes[: ranges.size], facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges],
-        lanes[ranges.size :], facts.starts[calls],
-    )  # fmt: skip
+        lanes[: ranges.size],
+        facts.starts[ranges],
+        facts.starts[ranges] + facts.lengths[ranges],
+        lanes[ranges.size :],
+        facts.starts[calls],
+    )
     return facts.most_common(ranges[at[at >= 0]], facts.lengths[calls[at >= 0]])
 
 
@@ -191,7 +201,8 @@ def launch_bound(facts: Facts) -> Found:
         calls, place = facts.calls_of(kernels), row_of(device)
         found.append(
             Finding(
-                "launch-bound", facts.label(owner),
+                "launch-bound",
+                facts.label(owner),
                 f"The device is idle for {percent(idle / whole)} of {facts.where(owner)} because the host launches too "
                 f"late: {percent(float(short))} of {kernels.size:,} kernels take less than the {span(apart)} from one "
                 "launch to the next.",
@@ -200,14 +211,17 @@ def launch_bound(facts: Facts) -> Found:
                     + facts.cells("idle", "launch latency", ("total", "ratio"), cause="launch latency", **place)
                     + facts.cells("launch", device.name, ("launches_per_s", "short_share"), **place)
                 ),
-                facts.ids(calls), bound.ns, bound.share, "medium",
+                facts.ids(calls),
+                bound.ns,
+                bound.share,
+                "medium",
                 "the ceiling is for operators and launch calls that take no time at all; profilers slow them down "
                 "as well",
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
                 "tracekit summary NEW --view idle: host late and launch latency fall; --view launch: fewer launches.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))
 
 
@@ -261,7 +275,8 @@ def warm_up(facts: Facts) -> Found:
         many = judged.warm_up > 1
         found.append(
             Finding(
-                "warm-up", facts.label(owner),
+                "warm-up",
+                facts.label(owner),
                 f"The first {f'{judged.warm_up:,} steps take' if many else 'step takes'} {span(excess)} more than "
                 f"{'they' if many else 'it'} would at the median of the later steps ({span(judged.median)}): a "
                 "one-time cost.",
@@ -269,14 +284,17 @@ def warm_up(facts: Facts) -> Found:
                     facts.cells("steps", "warm-up", ("steps", "total"), which="warm-up", **_owned(facts, owner))
                     + facts.cells("steps", "after warm-up", ("p50",), which="after warm-up", **_owned(facts, owner))
                 ),
-                facts.ids(facts.steps.rows[at[: judged.warm_up]]), excess, share, "high",
+                facts.ids(facts.steps.rows[at[: judged.warm_up]]),
+                excess,
+                share,
+                "high",
                 "steps follow each other on one thread, so the excess is all that can be won; it is paid once a run, "
                 "and it weighs on every mean of this trace",
                 "Leave the first steps out of what is measured (wait and warmup of the profiler's schedule). If the "
                 "runs are short: keep compiled kernels and tuned algorithms between runs, and fill the loader early.",
                 "tracekit summary NEW --view steps: no row warm-up.",
             )
-        )  # fmt: skip
+        )
     why = "" if tried else "fewer than 5 steps are in the trace" if facts.steps.rows.size else "no steps in the trace"
     return Found(tuple(found), why)
 
@@ -307,11 +325,15 @@ def start_up(facts: Facts) -> Found:
         name, most = facts.most_common(mine, facts.lengths[mine])
         found.append(
             Finding(
-                "start-up", facts.label(owner),
+                "start-up",
+                facts.label(owner),
                 f"{span(int(facts.lengths[mine].sum()))} pass in {mine.size:,} {'call' if mine.size == 1 else 'calls'} "
                 f"before the device has its first work, {span(most)} of them in {named(name)}: a one-time cost.",
                 tuple(facts.cells("api", name, ("calls", "total"), name=name)),
-                facts.ids(mine), bound.ns, bound.share, "high",
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                "high",
                 "the device has no work yet; the first calls of a process create its context and load its kernels, "
                 "whatever their names",
                 "Leave it out of what is measured: start the profiler later, or run longer. If the runs are short: "
@@ -319,7 +341,7 @@ def start_up(facts: Facts) -> Found:
                 "build for the device, so that nothing is compiled at the start.",
                 f"tracekit summary NEW --view api: total of {named(name)} falls.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found), "" if facts.graphs else _NO_PATH)
 
 

@@ -47,16 +47,20 @@ def straggler(facts: Facts) -> Found:
         )
         found.append(
             Finding(
-                "straggler", facts.label(one.owner),
+                "straggler",
+                facts.label(one.owner),
                 f"{label} comes last in {one.last:,} of {one.trials:,} collectives ({percent(one.last / one.trials)}), "
                 f"by {span(one.median)} in the median and {span(one.late)} in all: the others wait.",
                 tuple(facts.cells("ranks", label, ("last", "last_share", "late_p50", "late"), owner=label)),
-                facts.ids(own), best, share, "high" if on_path else "medium",
+                facts.ids(own),
+                best,
+                share,
+                "high" if on_path else "medium",
                 "a binomial test over all collectives whose last rank is certain within the clocks' uncertainty; "
                 + (how if on_path else f"{how}; no host calls are in the trace"),
                 "Look at what this rank does before the collective: more or longer data, a slower device or host, "
                 "other work on its machine.",
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
             )
-        )  # fmt: skip
+        )
     return Found(tuple(found))

@@ -58,15 +58,21 @@ _TITLE = "Findings"
 _VIEWS = {
     view.name: view
     for view in (
-        api.VIEW, breakdown.VIEW, idle.VIEW, kernel.VIEW, launch.VIEW, manipulation.VIEW, model.VIEW, ranks.VIEW,
+        api.VIEW,
+        breakdown.VIEW,
+        idle.VIEW,
+        kernel.VIEW,
+        launch.VIEW,
+        manipulation.VIEW,
+        model.VIEW,
+        ranks.VIEW,
         steps.VIEW,
     )
-}  # fmt: skip
+}
 """Views whose cells are evidence."""
 _COLUMNS = frozenset(
-    {"grid_x", "grid_y", "grid_z", "bytes", "args", "event_id"}
-    | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS
-).union(*(view.columns for view in _VIEWS.values()))  # fmt: skip
+    {"grid_x", "grid_y", "grid_z", "bytes", "args", "event_id"} | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS
+).union(*(view.columns for view in _VIEWS.values()))
 
 
 _TOO_LITTLE = Found(why_not="too little device work to judge, and no host threads with operators, calls or steps")

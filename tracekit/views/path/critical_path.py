@@ -40,13 +40,20 @@ MOST_NAMES = 200
 
 _TITLE = "Critical path"
 PARTS = {
-    Part.HOST: "host", Part.LAUNCH: "launch", Part.KERNEL: "kernel", Part.COPY: "copy", Part.SYNC: "sync wait",
+    Part.HOST: "host",
+    Part.LAUNCH: "launch",
+    Part.KERNEL: "kernel",
+    Part.COPY: "copy",
+    Part.SYNC: "sync wait",
     Part.IDLE: "idle",
-}  # fmt: skip
+}
 LAGS = {
-    Lag.BEFORE: "(before the first known work)", Lag.LAUNCH: "(from launch call to start)",
-    Lag.THREAD: "(thread in no range)", Lag.STREAM: "(pause on a stream)", Lag.WAIT: "(after the end of a wait)",
-}  # fmt: skip
+    Lag.BEFORE: "(before the first known work)",
+    Lag.LAUNCH: "(from launch call to start)",
+    Lag.THREAD: "(thread in no range)",
+    Lag.STREAM: "(pause on a stream)",
+    Lag.WAIT: "(after the end of a wait)",
+}
 _COLUMNS = _path_graph.COLUMNS | {"step"}
 _MODEL = (
     "won: the most that the span would be shorter if all pieces of that name took no time, what else would then be on "
@@ -158,11 +165,16 @@ def _names(each: _Found, kept: int) -> list[tuple[Cell, ...]]:
         gain = won.get(k)
         rows.append(
             (
-                text, PARTS[Part(int(keys[k]) % width)], int(times[k]), _share(int(times[k]), graph.span),
-                int(pieces[k]), int(totals[k]) if name >= 0 else None, gain,
+                text,
+                PARTS[Part(int(keys[k]) % width)],
+                int(times[k]),
+                _share(int(times[k]), graph.span),
+                int(pieces[k]),
+                int(totals[k]) if name >= 0 else None,
+                gain,
                 None if gain is None else graph.span - gain,
             )
-        )  # fmt: skip
+        )
     if others.size:
         time = int(times[others].sum())
         words = f"({others.size:,} more {'name' if others.size == 1 else 'names'})"
@@ -239,7 +251,7 @@ def _before(path: Path, at: I64) -> I64:
 def _notes(owners: _owners.Owners, found: list[_Found]) -> list[str]:
     notes = []
     for each in found:
-        who = owners.said(each.of.owner)
+        who = owners.prefix(each.of.owner)
         window = "the steps and what was launched in them" if each.of.steps else "the whole run"
         notes.append(f"{who}span {format_span(each.of.graph.span)}: {window}")
         if not each.of.device:

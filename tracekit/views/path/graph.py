@@ -31,10 +31,16 @@ from tracekit.views.path._waits import IN_STEP, UNNAMED, Mask, Rows
 COLUMNS = _steps.COLUMNS | {"name", "device", "context", "stream", "correlation", "args"}
 RANGES = frozenset(
     {
-        Kind.STEP, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP, Kind.DATALOADER, Kind.FORWARD,
-        Kind.BACKWARD, Kind.OPTIMIZER,
+        Kind.STEP,
+        Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE,
+        Kind.PYTHON_OP,
+        Kind.DATALOADER,
+        Kind.FORWARD,
+        Kind.BACKWARD,
+        Kind.OPTIMIZER,
     }
-)  # fmt: skip
+)
 ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | API_CALLS
 
 
@@ -105,15 +111,23 @@ def _rows(index: TraceIndex) -> Rows:
     device = timed & (index.kind_mask(DEVICE_WORK) | (placed & index.kind_mask({Kind.COMMUNICATION})))
     threaded = index.has("tid")
     return Rows(
-        index, start, start + index.lengths, number, [*names, UNNAMED, IN_STEP],
+        index,
+        start,
+        start + index.lengths,
+        number,
+        [*names, UNNAMED, IN_STEP],
         timed & threaded & ~placed & index.kind_mask(RANGES),
         timed & threaded & ~placed & steps,
         timed & ~placed & ~device & index.kind_mask(ACTIVE),
         timed & index.kind_mask(API_CALLS),
-        device, timed & index.kind_mask({Kind.SYNC}),
-        index.key("tid"), index.key("pid"), ~threaded,
-        index.ints("correlation"), index.has("correlation"),
-    )  # fmt: skip
+        device,
+        timed & index.kind_mask({Kind.SYNC}),
+        index.key("tid"),
+        index.key("pid"),
+        ~threaded,
+        index.ints("correlation"),
+        index.has("correlation"),
+    )
 
 
 def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
@@ -132,28 +146,45 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     parts[launches] = int(Part.LAUNCH)
     parts[waiting.whole | waiting.one] = int(Part.SYNC)
     on_host = Host(
-        threads.astype(np.int64), rows.start[host], rows.end[host], rows.name[host], parts, rows.active[host],
+        threads.astype(np.int64),
+        rows.start[host],
+        rows.end[host],
+        rows.name[host],
+        parts,
+        rows.active[host],
         lanes // width,
-    )  # fmt: skip
+    )
     streams = _streams(rows, device)
     kernel = np.isin(device, np.flatnonzero(rows.index.kind_mask({Kind.MEMCPY, Kind.MEMSET})))
     on_device = Device(
-        streams.codes, rows.start[device], rows.end[device], rows.name[device],
-        np.where(kernel, int(Part.COPY), int(Part.KERNEL)), launch,
-    )  # fmt: skip
+        streams.codes,
+        rows.start[device],
+        rows.end[device],
+        rows.name[device],
+        np.where(kernel, int(Part.COPY), int(Part.KERNEL)),
+        launch,
+    )
     waits = _waits.find(rows, np.flatnonzero(own & rows.sync), host, on_host, on_device, waiting, streams)
     main = _main(rows, host, on_host, launches)
-    graph = build(on_host, on_device, waits, main=main, begin=window[0] if window else None,
-                  end=window[1] if window else None)  # fmt: skip
+    graph = build(
+        on_host, on_device, waits, main=main, begin=window[0] if window else None, end=window[1] if window else None
+    )
     nodes = graph.nodes
     of = np.empty(nodes.row.size, np.int64)
     of[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
     of[nodes.devices_from :] = device[nodes.row[nodes.devices_from :]]
     drawn = nodes.row[nodes.devices_from :]
     return OwnGraph(
-        owner, graph, rows.names, of, host[waits.calls], window is not None, drawn.size,
-        int(np.count_nonzero(launch[drawn] < 0)), bool(rows.no_thread[host].any()),
-    )  # fmt: skip
+        owner,
+        graph,
+        rows.names,
+        of,
+        host[waits.calls],
+        window is not None,
+        drawn.size,
+        int(np.count_nonzero(launch[drawn] < 0)),
+        bool(rows.no_thread[host].any()),
+    )
 
 
 def _streams(rows: Rows, device: I64) -> grouping.Groups:
@@ -162,9 +193,11 @@ def _streams(rows: Rows, device: I64) -> grouping.Groups:
     if not device.size:
         return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))
     return grouping.group_by(
-        index.key("device", device), index.key("stream", device),
-        index.key("context", device), pid,
-    )  # fmt: skip
+        index.key("device", device),
+        index.key("stream", device),
+        index.key("context", device),
+        pid,
+    )
 
 
 def _main(rows: Rows, host: I64, on_host: Host, launches: Mask) -> int:
@@ -172,8 +205,10 @@ def _main(rows: Rows, host: I64, on_host: Host, launches: Mask) -> int:
     size = max(on_host.processes.size, 1)
     length = on_host.ends - on_host.starts
     for weight in (
-        np.where(rows.steps[host], length, 0), launches.astype(np.int64), np.where(on_host.active, length, 0),
-    ):  # fmt: skip
+        np.where(rows.steps[host], length, 0),
+        launches.astype(np.int64),
+        np.where(on_host.active, length, 0),
+    ):
         found = np.bincount(on_host.threads, weight, minlength=size)
         if found.any():
             return int(found.argmax())

@@ -31,10 +31,16 @@ from tracekit.views.totals import both_note
 _TITLE = "Communication"
 _KINDS = frozenset(
     {
-        Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COMMUNICATION, Kind.OPERATOR, Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP,
+        Kind.KERNEL,
+        Kind.MEMCPY,
+        Kind.MEMSET,
+        Kind.COMMUNICATION,
+        Kind.OPERATOR,
+        Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE,
+        Kind.PYTHON_OP,
     }
-)  # fmt: skip
+)
 _COLUMNS = _devices.COLUMNS | _owners.COLUMNS | {"name", "args", "bytes"}
 _PARTS = ("communication", "computation", "overlap", "exposed")
 _NOTE = (

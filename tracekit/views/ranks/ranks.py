@@ -62,13 +62,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if met.count:
         skews = skews_of(met, clocks)
         tables = [
-            _by_rank(owners, met, skews, options), _by_name(met, skews, options),
-            _largest(owners, met, skews, options), _of_clocks(owners, met, clocks, options), *tables,
-        ]  # fmt: skip
+            _by_rank(owners, met, skews, options),
+            _by_name(met, skews, options),
+            _largest(owners, met, skews, options),
+            _of_clocks(owners, met, clocks, options),
+            *tables,
+        ]
         notes += _clock_notes(owners, met, clocks)
         notes += _straggler_notes(owners, met, skews)
     else:
-        notes.append("no collective was found in two ranks: there is no skew to tell")
+        notes.append("needs collectives on two or more ranks: there is no skew to tell")
     notes += _left_out(met)
     if synthetic_sources(index):
         notes.append("inputs that hold durations without starts tell no skew")
@@ -129,11 +132,15 @@ def _largest(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewO
         Column("start", "Start", Unit.NS, (skews.first[shown] - begin).tolist(), 3),
         Column("skew", "Skew", Unit.NS, skews.skew[shown].tolist(), 0),
         Column("transfer", "Transfer", Unit.NS, skews.transfer[shown].tolist(), 1),
-        Column("latest", "Came last", Unit.TEXT, [
-            owners.labels[skews.latest[m]] if skews.sure[m] else "(too close to tell)" for m in shown
-        ], 0),
+        Column(
+            "latest",
+            "Came last",
+            Unit.TEXT,
+            [owners.labels[skews.latest[m]] if skews.sure[m] else "(too close to tell)" for m in shown],
+            0,
+        ),
         Column("late", "By", Unit.NS, skews.late[shown].tolist(), 1),
-    ]  # fmt: skip
+    ]
     made = tabulate.finish("skews", "The largest skews", columns, options, own_order="skew")
     return ReportTable(made.name, made.title, made.columns, met.count - len(made))
 
@@ -144,12 +151,18 @@ def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: V
     columns = [
         Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0),
         Column("offset", "Clock ahead by", Unit.NS, [int(clocks.offset[o]) if known[o] else None for o in here], 0),
-        Column("drift_ppm", "Drift (ppm)", Unit.NUMBER,
-               [round(float(clocks.drift[o]) * 1e6, 4) if known[o] else None for o in here], 1),
-        Column("uncertainty", "Uncertainty", Unit.NS,
-               [int(clocks.uncertainty[o]) if known[o] else None for o in here], 0),
+        Column(
+            "drift_ppm",
+            "Drift (ppm)",
+            Unit.NUMBER,
+            [round(float(clocks.drift[o]) * 1e6, 4) if known[o] else None for o in here],
+            1,
+        ),
+        Column(
+            "uncertainty", "Uncertainty", Unit.NS, [int(clocks.uncertainty[o]) if known[o] else None for o in here], 0
+        ),
         Column("collectives", "Collectives", Unit.COUNT, clocks.meetings[here].tolist(), 2),
-    ]  # fmt: skip
+    ]
     blocks: list[tuple[Cell, ...]] = [(o,) for o in here]
     title = f"Clocks, against {owners.labels[clocks.reference]}"
     return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)

@@ -82,9 +82,15 @@ def skews_of(met: Meetings, clocks: Clocks) -> Skews:
     judged = _each(met, clocks.known[met.owner], np.logical_and)
     late = starts[last] - starts[before_last]
     return Skews(
-        starts[first], starts[last] - starts[first], np.maximum(end - starts[last], 0), met.owner[last], late,
-        judged & (late > unsure[last] + unsure[before_last]), judged, starts[last][met.meeting] - starts,
-    )  # fmt: skip
+        starts[first],
+        starts[last] - starts[first],
+        np.maximum(end - starts[last], 0),
+        met.owner[last],
+        late,
+        judged & (late > unsure[last] + unsure[before_last]),
+        judged,
+        starts[last][met.meeting] - starts,
+    )
 
 
 def stragglers(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[Straggler]:
@@ -114,8 +120,11 @@ def _tail(least: int, trials: int, share: float) -> float:
     if share >= 1:
         return 1.0
     logs = [
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(share) + (trials - k) * math.log1p(-share)
+        math.lgamma(trials + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(trials - k + 1)
+        + k * math.log(share)
+        + (trials - k) * math.log1p(-share)
         for k in range(least, trials + 1)
-    ]  # fmt: skip
+    ]
     return min(1.0, sum(map(math.exp, logs)))

@@ -138,9 +138,11 @@ def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
 def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
     count = perf.batch.size
     if perf.skipped:
-        return f"{owners.said(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are left out"
+        return (
+            f"{owners.prefix(perf.owner)}over {grouping.plural('step', count)}; the first {perf.skipped} are left out"
+        )
     few = "the only step" if count == 1 else f"all {count} steps"
-    return f"{owners.said(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
+    return f"{owners.prefix(perf.owner)}over {few}, the first ones too, for there are no more than {SKIPPED}"
 
 
 def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
@@ -174,9 +176,15 @@ def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> 
 def _speeds(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> ReportTable:
     rows = [_speed(perf) for perf in found]
     titles = (
-        ("calls", "Calls", 1), ("avg", "Avg", 0), ("min", "Min", 2), ("max", "Max", 2), ("p50", "P50", 3),
-        ("p95", "P95", 3), ("p99", "P99", 3), ("std", "Std", 4),
-    )  # fmt: skip
+        ("calls", "Calls", 1),
+        ("avg", "Avg", 0),
+        ("min", "Min", 2),
+        ("max", "Max", 2),
+        ("p50", "P50", 3),
+        ("p95", "P95", 3),
+        ("p99", "P99", 3),
+        ("std", "Std", 4),
+    )
     columns = [
         Column("name", "Name", Unit.TEXT, ["ips"] * len(rows), 0),
         *owners.column([perf.owner for perf in found]),

@@ -215,7 +215,7 @@ def _series(index: TraceIndex, steps: Steps, owner: int, of: Judged, said: list[
 
 def _judgement(index: TraceIndex, steps: Steps, owner: int, of: Judged) -> list[str]:
     at = np.flatnonzero(steps.owner == owner)
-    who = steps.owners.said(owner)
+    who = steps.owners.prefix(owner)
     if not of.known:
         few = f"{grouping.plural('step', at.size)}, too few to tell warm-up and outliers (at least {RULE.least_values})"
         return [who + few]

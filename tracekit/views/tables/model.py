@@ -173,7 +173,7 @@ class _Block:
         self.steps = 0 in self.kinds
         steps, phases = mine & (found.kind == 0), mine & (found.kind > 0) & (found.kind <= _ASIDE)
         self.notes: list[str] = []
-        said = owners.said(owner)
+        said = owners.prefix(owner)
         whole: Ranges = merge(found.starts[steps], found.ends[steps])
         if not self.steps:
             whole = _span(index, owners.codes == owner)

@@ -210,9 +210,14 @@ def thin(drawn: _Drawn, span: int) -> tuple[_Drawn, str]:
 
 
 def _figure(
-    index: TraceIndex, drawn: _Drawn, begin: int, end: int, total: int, words: str,
+    index: TraceIndex,
+    drawn: _Drawn,
+    begin: int,
+    end: int,
+    total: int,
+    words: str,
     utilization: tuple[tuple[str, list[float]], ...],
-) -> Timeline:  # fmt: skip
+) -> Timeline:
     names, name = _texts(index, "name", drawn.rows)
     kinds, kind = _texts(index, "kind", drawn.rows)
     depth = np.ones(len(drawn.lanes), np.int64)
