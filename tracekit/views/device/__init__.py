@@ -1,1 +1,1 @@
-"""What each device did: utilization, breakdown, idle gaps and their causes, launches."""
+"""Views of each device: utilization, breakdown, idle gaps and their causes, launches."""

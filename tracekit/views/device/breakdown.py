@@ -1,4 +1,4 @@
-"""breakdown: where the time of each device went: compute, exposed communication, exposed copies, idle.
+"""breakdown: the time of each device in parts: compute, exposed communication, exposed copies, idle.
 
 Parts of a device, over all its streams, in whole ns that add up to the span exactly (TraceLens' partition):
 
@@ -10,11 +10,11 @@ Parts of a device, over all its streams, in whole ns that add up to the span exa
 communication is the whole union of the collectives, overlap what compute hides of it, overlap_share = overlap /
 communication (HTA's overlap percentage). The span is that of the view `device`: first start to last end of all rows of
 the input. active is first start to last end of the device's own work (HTA's kernel time), idle_active the idle time in
-it. Which kernels communicate says the table of `tracekit.analysis.kernel_class`, which the file named by the
-environment variable TRACEKIT_KERNEL_CLASSES extends.
+it. The table of `tracekit.analysis.kernel_class` lists the kernels that communicate; the environment variable
+TRACEKIT_KERNEL_CLASSES names a file that extends it.
 
-Table `devices`: each device in all. Table `steps`: the same for the window that each step takes on the device; what
-that window is, `step_windows` says.
+Table `devices`: each device in all. Table `steps`: the same for the window of each step on the device, which
+`step_windows` defines.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64, Ranges, coverage, difference, gaps, intersection, length, merge, union
+from tracekit.analysis.intervals import Ranges, coverage, difference, gaps, intersection, length, merge, union
+from tracekit.arrays import I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches, step_windows
 from tracekit.index.clocks import by_clock
@@ -108,16 +108,16 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     table = _device_table(devices, parts, work, options)
     steps, notes = _step_table(devices, work, options)
     tables = (table, *([steps] if steps else []))
-    said = [
+    notes_of_all = [
         "parts add up to the span: first start to last end of the input, host rows included",
         *devices.notes,
         *notes,
         *totals.both_note(index, DEVICE_WORK, "device"),
     ]
     if not any(p.communication.any() for p in parts):
-        said.append("no collective took time: communication is 0")
-    said += tabulate.option_notes(options, table)
-    return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(said))
+        notes_of_all.append("no collective took time: communication is 0")
+    notes_of_all += tabulate.option_notes(options, table)
+    return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(notes_of_all))
 
 
 def _work(devices: Devices) -> list[_Work]:
@@ -134,8 +134,8 @@ def _work(devices: Devices) -> list[_Work]:
     return found
 
 
-def _merged(starts: I64, ends: I64, of: npt.NDArray[np.bool_]) -> Ranges:
-    return merge(starts[of], ends[of])
+def _merged(starts: I64, ends: I64, chosen: Mask) -> Ranges:
+    return merge(starts[chosen], ends[chosen])
 
 
 def _part_columns(parts: Sequence[Parts]) -> list[Column]:
@@ -161,7 +161,7 @@ def _part_columns(parts: Sequence[Parts]) -> list[Column]:
 
 
 def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
-    return [part / of if of else None for part, of in zip(parts, whole, strict=True)]
+    return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
 def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], options: ViewOptions) -> ReportTable:
@@ -217,10 +217,10 @@ def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tu
 
 
 def _bars(devices: Devices, parts: list[Parts]) -> tuple[Bar, ...]:
-    """Return a bar of all devices together where there are several, and one of each of the first."""
+    """Return a bar of all devices together where there are several, and one for each of the first devices."""
 
-    def bar(title: str, of: list[Parts]) -> Bar:
-        amounts = [(words.lower(), sum(sum(p.values(name)) for p in of)) for name, words in _PARTS]
+    def bar(title: str, chosen: list[Parts]) -> Bar:
+        amounts = [(words.lower(), sum(sum(p.values(name)) for p in chosen)) for name, words in _PARTS]
         return Bar(title, Unit.NS, tuple(amounts))
 
     bars = [bar(f"Time of {d.label}", [p]) for d, p in zip(devices.devices, parts, strict=True) if p.span.any()]
@@ -255,9 +255,9 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
 
     def part(name: str) -> Quantity:
         pieces = [_pieces(name, devices.devices[i], work[i]) for i in mine]
-        starts, ends = (np.concatenate([np.zeros(0, np.int64), *of]) for of in zip(*pieces, strict=True))
-        number = np.repeat(np.array(mine, np.int64), [of[0].size for of in pieces])
-        at = [_running(devices, devices.devices[i], of[0]) for i, of in zip(mine, pieces, strict=True)]
+        starts, ends = (np.concatenate([np.zeros(0, np.int64), *times]) for times in zip(*pieces, strict=True))
+        number = np.repeat(np.array(mine, np.int64), [piece[0].size for piece in pieces])
+        at = [_running(devices, devices.devices[i], piece[0]) for i, piece in zip(mine, pieces, strict=True)]
         rows = np.concatenate([np.zeros(0, np.int64), *at]) if name not in _NO_ROW else np.full(starts.size, -1)
         first = np.array([devices.rows[device.positions[0]] for device in devices.devices])
         return Quantity(_WORDS[name], "sum", rows, starts, ends, number, by_clock(index).codes[first[number]])

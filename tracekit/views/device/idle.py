@@ -1,8 +1,8 @@
-"""idle: every gap of each device, why it was, and what the host was doing.
+"""idle: every gap of each device, its cause, and what the host was doing.
 
 A gap is a time within the device's span (that of the view `breakdown`, whose idle time the gaps add up to) in which no
-work ran on it; with `thread_sep` a gap of each stream, between the stream's first start and last end. The cause is read
-off the work that ended the gap, its launch call, and the thread of that call. The first rule that fits:
+work ran on it; with `thread_sep` a gap of each stream, between the stream's first start and last end. The cause comes
+from the work that ended the gap, its launch call, and the thread of that call. The first rule that fits counts:
 
 - no more work: nothing followed on the device;
 - unknown: the launch of the work is not in the trace;
@@ -13,11 +13,11 @@ off the work that ended the gap, its launch call, and the thread of that call. T
   launch of the stream's work before it, or the profiler's own row of such a wait on its stream;
 - launch latency: the work was queued, but its call had not returned as the gap began, or the gap is no longer than
   SHORT_GAP_NS;
-- unknown: the work was queued long before, and nothing in the trace says what it waited for.
+- unknown: the work was queued long before, and nothing in the trace shows what it waited for.
 
 host_range is the innermost range (operator or range of the user) on the launching thread, user_range the innermost
 range of the user, step or phase: for synchronization and host late those running halfway between the gap's begin and
-the launch, else those in which the launch began. What other threads did is not looked at. HTA's HOST_WAIT is host late
+the launch, else those in which the launch began. Other threads are ignored. HTA's HOST_WAIT is host late
 and synchronization together; its KERNEL_WAIT is launch latency by the length of the gap alone.
 """
 
@@ -41,7 +41,7 @@ from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 
 MOST_GAPS = 200
-"""Rows of the table of the largest gaps, when --top does not say more."""
+"""Number of rows in the table of the largest gaps, unless --top asks for more."""
 
 _USER = frozenset(
     {
@@ -71,14 +71,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
     launched = launches.launches_of(index, devices.rows)
     found = find_gaps(index, by_stream=options.thread_sep)
-    said = [
+    more = [
         *devices.notes,
         *launched.notes(),
         *totals.both_note(index, DEVICE_WORK, "device"),
         *tabulate.option_notes(options),
     ]
     if not found.starts.size:
-        return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *said))
+        return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
     host = _running(index, found, _HOST)
     largest, cut = _gap_table(devices, found, host, options)
     tables = (_cause_table(devices, found, options), _range_table(index, found, host, options), largest)
@@ -87,7 +87,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         if options.thread_sep
         else "gaps of a device add up to its idle time in the view breakdown",
         *([cut] if cut else []),
-        *said,
+        *more,
     ]
     return Section(VIEW.name, _TITLE, tables, figures=_bars(found), notes=tuple(notes))
 

@@ -1,17 +1,17 @@
-"""launch: from the call to the work: how long launching takes, how long work is queued, how full the queues are.
+"""launch: from the call to the work: the time of launching, the time in the queue, and how full the queues are.
 
-Work and call are joined by (source, process, correlation). Of each piece of device work:
+Work and call are joined by (source, process, correlation). Each piece of device work has three times:
 
 - call (A): duration of the call that launched it;
 - queue (Q): from the call's end to the work's start; 0 where the work began before the call returned;
 - work (K): its own duration.
 
-A call that launched several (a CUDA graph) is charged, and its queue time measured, once: for its first work. Work that
-began before its call did (clocks of host and device that drift apart: kineto issue 1380) counts with Q = 0, and a note
-says how many there are.
+A call that launched several (a CUDA graph) is charged once, and its queue time is measured once: for its first work.
+Work that began before its call did (clocks of host and device that drift apart: kineto issue 1380) counts with Q = 0,
+and a note counts it.
 
-Table `launches`, by name of the work: calls counts device rows, launches those with a call of their own; short: how
-many took less time than the call that launched them; slow_calls: calls beyond SLOW_CALL_NS; late: Q beyond
+Table `launches`, by name of the work: calls counts device rows, launches those with a call of their own; short: rows
+that took less time than the call that launched them; slow_calls: calls beyond SLOW_CALL_NS; late: Q beyond
 LONG_QUEUE_NS (HTA's thresholds). Table `streams`: the queue of each stream, +1 as a launch call begins, -1 as its work
 does (HTA's queue length): longest, mean over time from first launch to last start, time with FULL_QUEUE or more, when
 the host stalls. launches_per_s: launches over the time from the first to the last of them. Statistics are those of the
@@ -68,7 +68,7 @@ class Times:
 
 
 def launch_times(devices: Devices, launched: Launched) -> Times:
-    """Return the times of all device work whose launch is known; a call without a duration counts 0."""
+    """Return the times of all device work with a known launch; a call without a duration counts 0."""
     positions = np.flatnonzero(launched.launch >= 0)
     launch = launched.launch[positions]
     begun = devices.index.starts[launch]
@@ -119,8 +119,8 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
     own = grouping.Groups(groups.codes[first], groups.count, groups.labels)
     call, queue = (grouping.statistics(own, values[first]) for values in (times.call, times.queue))
 
-    def count(of: Mask) -> list[int]:
-        found: list[int] = np.bincount(own.codes[of[first]], minlength=groups.count).tolist()
+    def count(rows: Mask) -> list[int]:
+        found: list[int] = np.bincount(own.codes[rows[first]], minlength=groups.count).tolist()
         return found
 
     launches = call.calls.tolist()
@@ -133,7 +133,11 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
         Column("total", "Work total", Unit.NS, whole.total.tolist(), 0),
         Column("call_total", "Call total", Unit.NS, call.total.tolist(), 1),
         Column("queue_total", "Queue total", Unit.NS, queue.total.tolist(), 3),
-        *(c for of, part in ((call, "call"), (queue, "queue"), (whole, "work")) for c in _columns(of, part)),
+        *(
+            c
+            for times_of, part in ((call, "call"), (queue, "queue"), (whole, "work"))
+            for c in _columns(times_of, part)
+        ),
         Column("short", "Short", Unit.COUNT, short, 3),
         Column("short_share", "Short share", Unit.RATIO, _shares(short, launches), 2),
         Column("slow_calls", "Slow calls", Unit.COUNT, count(times.call > SLOW_CALL_NS), 6),
@@ -142,11 +146,12 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
     return tabulate.finish("launches", _TITLE, columns, options)
 
 
-def _columns(of: Grouped, part: str) -> list[Column]:
+def _columns(times: Grouped, part: str) -> list[Column]:
     """Return avg, p50, p95, p99 and std of one part; null where no launch is charged to the name."""
     word = part.capitalize()
-    values = [("avg", of.mean, 5), *((f"p{p}", of.percentile(p), 4) for p in (50, 95, 99)), ("std", of.pstd, 7)]
-    some = of.present.tolist()
+    percentiles = ((f"p{p}", times.percentile(p), 4) for p in (50, 95, 99))
+    values = [("avg", times.mean, 5), *percentiles, ("std", times.pstd, 7)]
+    some = times.present.tolist()
     return [
         Column(
             f"{part}_{name}",
@@ -160,11 +165,11 @@ def _columns(of: Grouped, part: str) -> list[Column]:
 
 
 def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
-    return [part / of if of else None for part, of in zip(parts, whole, strict=True)]
+    return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
 def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable:
-    """Return the table of streams: launches, rate, and how long the queue was."""
+    """Return the table of streams: launches, rate, and length of the queue."""
     owner = np.zeros(devices.rows.size, np.int64)
     for number, device in enumerate(devices.devices):
         owner[device.positions] = number
@@ -196,9 +201,9 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Of one stream. longest: launches waiting at once. mean: over time; full: ns with FULL_QUEUE or more waiting.
+    """The queue of one stream. longest: the most launches that waited at once. mean: over time.
 
-    mean, rate: to three decimals.
+    full: ns with FULL_QUEUE or more waiting. mean, rate: to three decimals.
     """
 
     longest: int
@@ -208,7 +213,7 @@ class _Queue:
 
 
 def _queue(begun: I64, starts: I64) -> _Queue:
-    """Return what became of the queue; begun: starts of the launch calls, starts: of their work, never before."""
+    """Return the figures of a queue. begun: starts of the launch calls; starts: of their work, never earlier."""
     at = np.concatenate((begun, starts))
     change = np.repeat(np.array([1, -1]), begun.size)
     # Work that starts as another launch begins has left the queue before it; work that never waited leaves last.

@@ -1,1 +1,1 @@
-"""What is wrong with a run, what it rests on, and what fixing it could save."""
+"""Problems of a run, with evidence and an upper bound of what a fix could save."""

@@ -1,33 +1,33 @@
-"""Rules of `findings` about copies: from pageable memory, tiny ones, and those that nothing hides."""
+"""Rules of `findings` about copies: from pageable memory, tiny ones, and exposed ones."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from tracekit import args, arrow
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.arrays import I64, Mask
+from tracekit.arrow import Chunked, pc
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import Facts, Found, how, named, percent, row_of, span, sure
+from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, row_of, span, sure
 
-_PAGEABLE_ARGS = r'"(?:src|dst)_mem_type"\s*:\s*"Pageable"'
-_TELLS_ARGS = r'"(?:src|dst)_mem_type"\s*:'
-_TELLS_NAME = re.compile(r"Pageable|Pinned", re.IGNORECASE)
+_MEMORY_KEYS = ("src_mem_type", "dst_mem_type")
+_MEMORY_NAME = re.compile(r"Pageable|Pinned", re.IGNORECASE)
+_PAGEABLE_NAME = re.compile(r"Pageable", re.IGNORECASE)
 
 
-def pageable_copies(facts: Facts) -> Found:
+def pageable_copies(facts: Facts) -> RuleResult:
     """Return copies from and to pageable memory that are not tiny."""
     copies = _copies(facts)
     if not copies.size:
-        return Found(why_not="no copies are in the trace")
-    told = _pageable(facts, copies)
-    if told is None:
-        return Found(why_not="no copy tells which kind of memory it is from or to")
-    pageable = copies[told & ~_tiny(facts, copies)]
+        return RuleResult(why_not="no copies are in the trace")
+    from_pageable = _pageable(facts, copies)
+    if from_pageable is None:
+        return RuleResult(why_not="no copy tells which kind of memory it is from or to")
+    pageable = copies[from_pageable & ~_tiny(facts, copies)]
     found = []
     for owner in facts.looked_at():
         mine = facts.within(owner, pageable)
@@ -48,25 +48,25 @@ def pageable_copies(facts: Facts) -> Found:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the file names the memory; the ceiling is for copies and their calls that take no time, and pinned "
-                "copies still take some" + how(bound),
+                "the file names the memory; the upper bound is for copies and their calls that take no time, and "
+                "pinned copies still take some" + how(bound),
                 "Pin the host memory (pin_memory=True of the loader, cudaHostAlloc) and copy asynchronously "
                 "(non_blocking=True), so that copies hide behind kernels.",
                 "tracekit summary NEW --view memory_manipulation: the names say Pinned; --view breakdown: "
                 "exposed_copies falls.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
-def tiny_copies(facts: Facts) -> Found:
+def tiny_copies(facts: Facts) -> RuleResult:
     """Return many small copies."""
     copies = _copies(facts)
     if not copies.size:
-        return Found(why_not="no copies are in the trace")
+        return RuleResult(why_not="no copies are in the trace")
     tiny = copies[_tiny(facts, copies)]
-    if not facts.index.events.column("bytes").take(copies).is_valid().to_numpy(zero_copy_only=False).any():
-        return Found(why_not="no copy tells its size")
+    if not facts.index.has("bytes")[copies].any():
+        return RuleResult(why_not="no copy tells its size")
     found = []
     for owner in facts.looked_at():
         mine = facts.within(owner, tiny)
@@ -88,22 +88,22 @@ def tiny_copies(facts: Facts) -> Found:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the ceiling is for these copies and their calls that take no time; a call that waits for earlier "
+                "the upper bound is for these copies and their calls that take no time; a call that waits for earlier "
                 "work would wait elsewhere" + how(bound),
                 "Put small values together before copying, keep scalars on the device, and make constants there once.",
                 "tracekit summary NEW --view memory_manipulation: fewer calls.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
-def exposed_copies(facts: Facts) -> Found:
-    """Return the time in which a device did nothing but copy, apart from what `pageable_copies` speaks of."""
+def exposed_copies(facts: Facts) -> RuleResult:
+    """Return the time in which a device did nothing but copy, without the copies that `pageable_copies` reports."""
     copies = _copies(facts)
     if not copies.size:
-        return Found(why_not="no copies are in the trace")
-    told = _pageable(facts, copies)
-    copies = copies if told is None else copies[~told]
+        return RuleResult(why_not="no copies are in the trace")
+    pageable = _pageable(facts, copies)
+    copies = copies if pageable is None else copies[~pageable]
     work = facts.work.rows
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
     found = []
@@ -132,14 +132,14 @@ def exposed_copies(facts: Facts) -> Found:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the ceiling is for copies that take no time, and not more than the time in which they are all that "
-                "the device does" + how(bound),
+                "the upper bound is for copies that take no time, and not more than the time in which they are all "
+                "that the device does" + how(bound),
                 "Copy on a stream of its own while kernels run (prefetch the next batch or the next layer's weights), "
                 "keep on the device what is used again, and copy less: a lower precision, only what changed.",
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
 def _copies(facts: Facts) -> I64:
@@ -148,32 +148,43 @@ def _copies(facts: Facts) -> I64:
 
 
 def _pageable(facts: Facts, copies: I64) -> Mask | None:
-    """Return which copies are from or to pageable memory; None where no copy tells its memory."""
-    codes, names = facts.names
-    used = np.unique(codes[copies])
-    args = facts.index.events.column("args").take(copies)
-
-    def told(name: re.Pattern[str], in_args: str) -> Mask:
-        fits = [c for c in used.tolist() if c >= 0 and name.search(names[c][:LONGEST_NAME])]
-        by_args = pc.fill_null(pc.match_substring_regex(args, in_args), False)
-        found: Mask = np.isin(codes[copies], fits) | by_args.to_numpy().astype(np.bool_)
-        return found
-
-    if not told(_TELLS_NAME, _TELLS_ARGS).any():
+    """Return for each copy whether it is from or to pageable memory; None where the memory of no copy is known."""
+    by_args, known_by_args = _pageable_by_args(_of_copies(facts, "args", copies))
+    if not (known_by_args.any() or _named_like(facts, copies, _MEMORY_NAME).any()):
         return None
-    return told(re.compile("Pageable", re.IGNORECASE), _PAGEABLE_ARGS)
+    return by_args | _named_like(facts, copies, _PAGEABLE_NAME)
 
 
-def _tiny(facts: Facts, copies: I64) -> Any:
-    column = facts.index.events.column("bytes").take(copies)
+def _pageable_by_args(column: Chunked) -> tuple[Mask, Mask]:
+    """Return for each row whether its args name pageable memory, and whether they name the memory at all."""
+    encoded = column.dictionary_encode()
+    pageable, known = np.zeros(len(column), np.bool_), np.zeros(len(column), np.bool_)
+    for key in _MEMORY_KEYS:
+        codes, members = args.values(encoded, key)
+        known |= codes >= 0
+        pageable |= np.array([*(member == "Pageable" for member in members), False], np.bool_)[codes]
+    return pageable, known
+
+
+def _named_like(facts: Facts, copies: I64, pattern: re.Pattern[str]) -> Mask:
+    codes, names = facts.names
+    used = np.unique(codes[copies]).tolist()
+    return np.isin(codes[copies], [c for c in used if c >= 0 and pattern.search(names[c][:LONGEST_NAME])])
+
+
+def _tiny(facts: Facts, copies: I64) -> Mask:
     large = int(min(facts.thresholds["tiny_copy_bytes"], 2**62))
-    return column.fill_null(1 << 62).to_numpy() < large
+    tiny: Mask = arrow.ints(_of_copies(facts, "bytes", copies), 1 << 62) < large
+    return tiny
 
 
 def _bytes(facts: Facts, copies: I64) -> str:
-    column = facts.index.events.column("bytes").take(copies)
-    total = pc.sum(column).as_py()
+    total = pc.sum(_of_copies(facts, "bytes", copies)).as_py()
     return "" if total is None else f" for {total:,} bytes"
+
+
+def _of_copies(facts: Facts, column: str, copies: I64) -> Chunked:
+    return facts.index.events.column(column).take(arrow.array(copies))
 
 
 def _copy_cells(facts: Facts, copies: I64) -> list[Evidence]:

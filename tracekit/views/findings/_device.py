@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
+from tracekit import arrow
 from tracekit.analysis.kernel_class import LONGEST_NAME
+from tracekit.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import Bound, Facts, Found, how, named, percent, row_of, span, sure
+from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, named, percent, row_of, span, sure
 
 MOST_NAMES = 8
-"""Kernels' names whose ceilings are computed."""
+"""The number of kernels, by name, for which an upper bound is computed."""
 
 # volta_sgemm, ampere_sgemm, ...convolve_sgemm, scudnn: fp32 on the plain cores; xmma and CUTLASS name their types.
 _FP32 = re.compile(r"(?<![a-z0-9])sgemm|scudnn|simt_sgemm|f32f32_f32f32|gemm_fp32|gemmSN.*<float")
@@ -25,23 +25,23 @@ _NO_TENSOR_CORES = re.compile(
 )
 
 
-def little_parallelism(facts: Facts) -> Found:
+def little_parallelism(facts: Facts) -> RuleResult:
     """Return kernels of fewer blocks than the device has multiprocessors."""
     kernels = np.flatnonzero(facts.kinds(Kind.KERNEL))
     if not kernels.size:
-        return Found(why_not="no kernels are in the trace")
+        return RuleResult(why_not="no kernels are in the trace")
     sizes = _multiprocessors(facts)
     if not sizes:
-        return Found(why_not="the trace does not tell how many multiprocessors its devices have")
+        return RuleResult(why_not="the trace does not tell how many multiprocessors its devices have")
     blocks = np.ones(kernels.size, np.float64)
     for axis in "xyz":
-        column = facts.index.events.column(f"grid_{axis}").take(kernels)
-        blocks *= column.to_numpy(zero_copy_only=False).astype(np.float64)
+        column = arrow.take(facts.index.events.column(f"grid_{axis}"), kernels)
+        blocks *= arrow.ints(column)
     blocks[blocks <= 0] = np.nan
     if np.isnan(blocks).all():
-        return Found(why_not="no kernel tells its grid")
+        return RuleResult(why_not="no kernel tells its grid")
     source = facts.index.ints("source")[kernels]
-    device = facts.index.events.column("device").fill_null(-1).to_numpy()[kernels]
+    device = arrow.ints(facts.index.events.column("device"), -1)[kernels]
     have = np.full(kernels.size, np.nan)
     for (src, number), count in sizes.items():
         have[(source == src) & (device == number)] = count
@@ -54,8 +54,8 @@ def little_parallelism(facts: Facts) -> Found:
         mine = facts.within(owner, small)
         if not mine.size:
             continue
-        lost = round(float((unused[mine] * facts.lengths[mine]).sum()))
-        bound = facts.bound(owner, mine, most=lost)
+        unused_ns = round(float((unused[mine] * facts.lengths[mine]).sum()))
+        bound = facts.bound(owner, mine, most=unused_ns)
         if bound.share < max(facts.thresholds["parallelism_share"], facts.thresholds["least_share"]):
             continue
         every = facts.within(owner, kernels)
@@ -73,7 +73,7 @@ def little_parallelism(facts: Facts) -> Found:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the ceiling takes each of these kernels as spread over all multiprocessors; other streams may use "
+                "the upper bound spreads each of these kernels over all multiprocessors; other streams may use "
                 "what one leaves" + how(bound),
                 "Give the device more at once: a larger batch, batched or grouped kernels instead of many small ones, "
                 "independent work on several streams, split-K for narrow products.",
@@ -81,33 +81,34 @@ def little_parallelism(facts: Facts) -> Found:
                 "grid_z.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
 def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
-    """Return the number of multiprocessors of (input, device), where the files tell."""
+    """Return the number of multiprocessors of each (input, device), where the file has it."""
     found: dict[tuple[int, int], int] = {}
-    for number, each in _properties(facts):
-        count = each.get("numSms", each.get("multiProcessorCount"))
-        ident = each.get("id")
+    for number, device in _properties(facts):
+        count = device.get("numSms", device.get("multiProcessorCount"))
+        ident = device.get("id")
         if isinstance(count, int) and isinstance(ident, int) and 0 < count < 1 << 20:
             found[number, ident] = count
     return found
 
 
-def _properties(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
-    out = []
+def _properties(facts: Facts) -> list[tuple[int, dict[str, object]]]:
+    """Return the properties of each device, with the number of its input."""
+    out: list[tuple[int, dict[str, object]]] = []
     for number, source in enumerate(facts.index.run.sources):
-        told = source.facts.get("deviceProperties")
-        out += [(number, each) for each in (told if isinstance(told, list) else []) if isinstance(each, dict)]
+        listed = source.facts.get("deviceProperties")
+        out += [(number, device) for device in (listed if isinstance(listed, list) else []) if isinstance(device, dict)]
     return out
 
 
-def expensive_arithmetic(facts: Facts) -> Found:
-    """Return single kernels that take much of the critical path, and fp32 products where tensor cores might do."""
+def expensive_arithmetic(facts: Facts) -> RuleResult:
+    """Return single kernels that take much of the critical path, and fp32 products that tensor cores could do."""
     kernels = _computing(facts)
     if not kernels.size:
-        return Found(why_not="no kernels that compute are in the trace")
+        return RuleResult(why_not="no kernels that compute are in the trace")
     found = []
     for owner in facts.looked_at():
         mine = facts.within(owner, kernels)
@@ -134,7 +135,7 @@ def expensive_arithmetic(facts: Facts) -> Found:
                 )
             )
         found += _fp32(facts, owner, mine)
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
 def _computing(facts: Facts) -> I64:
@@ -190,7 +191,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
             bound.share,
             "low",
             "told from the names of kernels alone; whether the device has tensor cores for it, and whether the "
-            "program can do with less precision, is not in the trace. The ceiling is for kernels that take no time"
+            "program can do with less precision, is not in the trace. The upper bound is for kernels that take no time"
             + how(bound),
             "Try mixed precision (amp) or, from the A100 on, TF32 (torch.backends.cuda.matmul.allow_tf32, "
             "NVIDIA_TF32_OVERRIDE=1), and compare the losses.",
@@ -199,25 +200,25 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
     ]
 
 
-def _may_have_tensor_cores(facts: Facts, rows: I64) -> Any:
-    """Return for each kernel whether its device may have tensor cores: not where its model or capability says no."""
+def _may_have_tensor_cores(facts: Facts, rows: I64) -> Mask:
+    """Return for each kernel whether its device may have tensor cores, by its model and compute capability."""
     lacking = {key for key, name in facts.index.run.devices.items() if _NO_TENSOR_CORES.search(name)}
-    for number, each in _properties(facts):
-        major, ident = each.get("computeMajor"), each.get("id")
+    for number, properties in _properties(facts):
+        major, ident = properties.get("computeMajor"), properties.get("id")
         if isinstance(major, int) and isinstance(ident, int) and 0 < major < 7:
             lacking.add((number, ident))
     source = facts.index.ints("source")[rows].tolist()
-    device = facts.index.events.column("device").take(rows).to_pylist()
+    device = arrow.take(facts.index.events.column("device"), rows).to_pylist()
     return np.array([key not in lacking for key in zip(source, device, strict=True)], np.bool_)
 
 
-def exposed_communication(facts: Facts) -> Found:
+def exposed_communication(facts: Facts) -> RuleResult:
     """Return the time in which a device did nothing but communicate."""
     work = facts.work.rows
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
     talk = kernels[communicates(facts.index, kernels)] if kernels.size else kernels
     if not talk.size:
-        return Found(why_not="no collective kernels are in the trace")
+        return RuleResult(why_not="no collective kernels are in the trace")
     found = []
     for owner in facts.looked_at():
         mine = facts.within(owner, talk)
@@ -254,7 +255,7 @@ def exposed_communication(facts: Facts) -> Found:
                 "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
 def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:

@@ -1,8 +1,8 @@
-"""What the rules of the view `findings` share: owners, steps, graphs, device work, and the ceiling of a set of rows.
+"""Facts for the rules of the view `findings`: owners, steps, graphs, device work, and upper bounds of savings.
 
-A ceiling is taken on the critical path (analysis/critical_path): the graph of the owner's window is evaluated again
-with those pieces of work taking no time. Where a trace has no host rows there is no such graph; then it is the time in
-which at least one of these pieces ran, which the gain cannot exceed either, and the finding says so.
+An upper bound comes from the critical path (analysis/critical_path): the graph of the owner's window is evaluated again
+as if the rows took no time. Without host rows there is no such graph. Then the bound is the time in which at least one
+of the rows ran: the savings cannot exceed that either, and the finding says so.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
 OWNERS = 8
-"""Ranks whose critical path is looked at."""
+"""The most ranks whose critical path is computed."""
 LEAST_WORK = 10
-"""Pieces of device work, of fewer of which nothing is said where there are no host rows."""
+"""Pieces of device work: an owner without host rows needs at least this many to be checked."""
 EVENTS = 5
-"""Events that a finding names."""
+"""The most events that a finding names."""
 
-
-_NOT_ON_PATH = "no host calls are in the trace, so the ceiling is the time in which at least one of them ran"
-_IF_THERE = frozenset({"owner", "rank", "pid"})
+_NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
+_OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The most that can be won. share: of the window. on_path: on the critical path, else by device time alone."""
+    """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone."""
 
     ns: int
     share: float
@@ -60,8 +59,8 @@ class Bare:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What one rule said. why_not: why it could not be tried at all, "" where it was."""
+class RuleResult:
+    """The findings of one rule. why_not: the reason why the rule could not be checked, "" where it was."""
 
     findings: tuple[Finding, ...] = ()
     why_not: str = ""
@@ -69,7 +68,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """All that the rules ask of one trace, each computed once. sections: other views' answers, made where asked for."""
+    """The facts of one trace, each computed once. sections: the sections of other views, computed on demand."""
 
     index: TraceIndex
     thresholds: Mapping[str, float]
@@ -86,7 +85,7 @@ class Facts:
 
     @cached_property
     def graphs(self) -> dict[int, OwnGraph]:
-        """The graph of each owner with host rows, of the first OWNERS; none where times cannot be true."""
+        """The graph of each owner with host rows, of the first OWNERS; none where times are impossible."""
         try:
             found = _path_graph.graphs(self.index, self.owners, most=OWNERS)
             return {each.owner: each for each in found if each.graph.span}
@@ -137,13 +136,13 @@ class Facts:
         return self.index.kind_mask(frozenset(kinds))
 
     def looked_at(self) -> Iterator[int]:
-        """Give the owners that have a graph; where none has, those with device work worth a word. OWNERS at most."""
+        """Yield the owners with a graph; without any, those with LEAST_WORK pieces of device work. OWNERS at most."""
         pieces = np.bincount(self.owners.codes[self.work.rows], minlength=len(self.owners))
         alone = [] if self.graphs else np.flatnonzero(pieces >= LEAST_WORK).tolist()
         yield from sorted({*self.graphs, *alone})[:OWNERS]
 
     def window(self, owner: int) -> tuple[int, int]:
-        """Return begin and end that shares of this owner are held against."""
+        """Return the begin and end of the window that shares of this owner refer to."""
         if owner in self.graphs:
             return self.graphs[owner].graph.begin, self.graphs[owner].graph.end
         mine = self.owners.codes[self.work.rows] == owner
@@ -152,11 +151,11 @@ class Facts:
         return int(self.work.starts[mine].min()), int((self.work.starts + self.work.durations)[mine].max())
 
     def where(self, owner: int) -> str:
-        """Return what the window is called: "the steps" or "the run"."""
+        """Return the name of the window: "the steps" or "the run"."""
         return "the steps" if owner in self.graphs and self.graphs[owner].steps else "the run"
 
     def bound(self, owner: int, rows: I64, *, most: int | None = None) -> Bound:
-        """Return the most that is won where all of these rows of EVENTS take no time, and not more than `most`."""
+        """Return the upper bound if all of these rows of EVENTS took no time, and at most `most`."""
         if owner in self.graphs:
             return self.bounds(owner, [self.nodes_of(owner, rows)], most=most)[0]
         low, high = self.window(owner)
@@ -171,14 +170,14 @@ class Facts:
         return [self._bound(owner, ns, most, on_path=True) for ns in found]
 
     def without(self, owner: int, rows: I64) -> Bound:
-        """Return the most that is won where these calls did not wait, and took no time.
+        """Return the upper bound if these calls did not wait, and took no time.
 
-        That is never more than what they took: a host that goes on so much earlier has all after it so much earlier.
+        It is at most the time of the calls: if the host goes on earlier, all later work moves by no more than that.
         """
-        each = self.graphs[owner]
-        waits = np.flatnonzero(np.isin(each.waits, rows)).tolist()
-        won = int(ceilings(each.graph, [self.nodes_of(owner, rows)], without=waits)[0])
-        return self._bound(owner, won, int(self.lengths[rows].sum()))
+        own = self.graphs[owner]
+        waits = np.flatnonzero(np.isin(own.waits, rows)).tolist()
+        saved = int(ceilings(own.graph, [self.nodes_of(owner, rows)], without=waits)[0])
+        return self._bound(owner, saved, int(self.lengths[rows].sum()))
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
         low, high = self.window(owner)
@@ -194,17 +193,17 @@ class Facts:
 
     def inside(self, owner: int, ranges: I64) -> Mask:
         """Return the host nodes of the owner's graph that lie in these rows of EVENTS, on the same thread."""
-        each = self.graphs[owner]
-        host = each.graph.nodes.devices_from
-        found = np.zeros(each.rows.size, np.bool_)
+        own = self.graphs[owner]
+        host = own.graph.nodes.devices_from
+        found = np.zeros(own.rows.size, np.bool_)
         if ranges.size and host:
-            lanes = _gaps.keys_of(self.index, np.concatenate((ranges, each.rows[:host])), _gaps.THREAD)
+            lanes = _gaps.keys_of(self.index, np.concatenate((ranges, own.rows[:host])), _gaps.THREAD)
             held = innermost(
                 lanes[: ranges.size],
                 self.starts[ranges],
                 self.starts[ranges] + self.lengths[ranges],
                 lanes[ranges.size :],
-                each.graph.nodes.starts[:host],
+                own.graph.nodes.starts[:host],
             )
             found[:host] = held >= 0
         return found
@@ -227,7 +226,7 @@ class Facts:
     def ids(self, rows: I64) -> tuple[int, ...]:
         """Return the event ids of the first of these rows."""
         first = np.sort(rows)[:EVENTS]
-        ids: list[int] = self.index.events.column("event_id").to_numpy()[first].tolist()
+        ids: list[int] = self.index.ints("event_id")[first].tolist()
         return tuple(ids)
 
     def label(self, owner: int) -> str:
@@ -253,7 +252,7 @@ class Facts:
         return most
 
     def most_common(self, rows: I64, weights: I64) -> tuple[str, int]:
-        """Return the name that these rows have most of by weight, and its weight; "" where there is none."""
+        """Return the name with the largest weight among these rows, and its weight; "" where no row has a name."""
         codes, names = self.names
         mine = codes[rows]
         known = mine >= 0
@@ -266,15 +265,15 @@ class Facts:
         return names[int(found[best])], int(totals[best])
 
     def cells(self, view: str, row: str, columns: tuple[str, ...], **match: Cell) -> list[Evidence]:
-        """Return cells of the first row of a view in which all of `match` holds; a column that is not there is none.
+        """Return cells of the first row of a view that has all values of `match`; none where a column is not there.
 
-        Keys of `_IF_THERE` are looked at only where the table has such a column.
+        Keys of `_OPTIONAL_KEYS` are compared only where the table has such a column.
         """
         if view not in self.sections:
             self.sections[view] = self.view(view)
         for table in self.sections[view].tables:
             have = {column.name: column.values for column in table.columns}
-            wanted = {key: value for key, value in match.items() if key in have or key not in _IF_THERE}
+            wanted = {key: value for key, value in match.items() if key in have or key not in _OPTIONAL_KEYS}
             if not (set(wanted) <= set(have) and set(columns) <= set(have)):
                 continue
             for i in range(len(table)):
@@ -286,17 +285,17 @@ class Facts:
 
 
 def row_of(device: _devices.Device) -> dict[str, Cell]:
-    """Return what the rows of a device have in the columns that name it."""
+    """Return the values of the rows of a device in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
 
 
 def sure(bound: Bound, confidence: str) -> str:
-    """Return how sure a finding is, where its ceiling is taken on the critical path; else that is low."""
+    """Return the confidence of a finding: low unless its upper bound is from the critical path."""
     return confidence if bound.on_path else "low"
 
 
 def how(bound: Bound) -> str:
-    """Return what the reason for the confidence ends with: how the ceiling was taken, where not on the path."""
+    """Return the end of the reason for the confidence: the source of an upper bound that is not from the path."""
     return "" if bound.on_path else f"; {_NOT_ON_PATH}"
 
 
@@ -315,7 +314,7 @@ def percent(share: float) -> str:
 
 
 def span(ns: int) -> str:
-    """Return a time for a sentence: four digits, since the exact one stands in the evidence.
+    """Return a time for a sentence, in four digits: the exact one is in the evidence.
 
     >>> span(144088000), span(999)
     ('144.1 ms', '999 ns')

@@ -13,23 +13,25 @@ from tracekit.analysis.series import judge
 from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.devices import Device
-from tracekit.index.host_waits import named as named_so
+from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import Facts, Found, named, percent, row_of, span
+from tracekit.views.findings._facts import Facts, RuleResult, named, percent, row_of, span
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 _RANGES = (*_OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 LEAST_KERNELS = 100
-"""Of fewer kernels in the window nothing is said about launching."""
+"""Minimum number of kernels in the window before launch-bound is considered."""
 
 
-def data_loading(facts: Facts) -> Found:
+def data_loading(facts: Facts) -> RuleResult:
     """Return where the thread that takes the steps waits for its data."""
     loading = np.flatnonzero(facts.kinds(Kind.DATALOADER) & _timed(facts))
     if not loading.size:
-        return Found(why_not="no data loader is in the trace: the framework's own range, or one of kind dataloader")
+        return RuleResult(
+            why_not="no data loader is in the trace: the framework's own range, or one of kind dataloader"
+        )
     found: list[Finding] = []
     tried = False
     for owner in facts.graphs:
@@ -41,12 +43,12 @@ def data_loading(facts: Facts) -> Found:
         taken = length(loads)
         bound = facts.bounds(owner, [facts.inside(owner, ranges)])[0]
         share = taken / whole
-        # What hides behind the device cannot be won, so the ceiling must reach the threshold too.
+        # Time that hides behind the device saves nothing, so the upper bound must reach the threshold too.
         worth = min(share, bound.share)
         if worth < max(facts.thresholds["data_loading_share"], facts.thresholds["least_share"]):
             continue
         heavy = worth >= facts.thresholds["data_loading_heavy"]
-        of = "the step time" if (facts.steps.owner == owner).any() else "the run"
+        whole_name = "the step time" if (facts.steps.owner == owner).any() else "the run"
         mine = facts.owners.codes[facts.work.rows] == owner
         confidence, because = "medium", "the trace has no device work: whether a device waits for the data is not known"
         if mine.any():
@@ -59,8 +61,9 @@ def data_loading(facts: Facts) -> Found:
             Finding(
                 "data loading",
                 facts.label(owner),
-                f"{'Heavily input-bound' if heavy else 'Input-bound'}: data loading takes {percent(share)} of {of} "
-                f"({span(taken)} of {span(whole)}, {ranges.size:,} loads), on the thread that takes the steps.",
+                f"{'Heavily input-bound' if heavy else 'Input-bound'}: data loading takes {percent(share)} "
+                f"of {whole_name} ({span(taken)} of {span(whole)}, {ranges.size:,} loads), on the "
+                "thread that takes the steps.",
                 tuple(
                     facts.cells("model", "Dataloader", ("total", "ratio"), name="Dataloader", **_owned(facts, owner))
                     + facts.cells("model", "ProfileStep", ("total",), name="ProfileStep", **_owned(facts, owner))
@@ -76,7 +79,7 @@ def data_loading(facts: Facts) -> Found:
                 f"{percent(facts.thresholds['data_loading_share'])}.",
             )
         )
-    return Found(tuple(found), "" if tried else "the data loader's ranges are on no thread that steps or launches")
+    return RuleResult(tuple(found), "" if tried else "the data loader's ranges are on no thread that steps or launches")
 
 
 def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
@@ -113,15 +116,15 @@ def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
     return mine, length(merge(facts.starts[every], facts.starts[every] + facts.lengths[every]))
 
 
-def needless_sync(facts: Facts) -> Found:
+def needless_sync(facts: Facts) -> RuleResult:
     """Return where the host waits for a device and the device then waits for the host."""
     if not facts.kinds(*API_CALLS).any():
-        return Found(why_not="no calls of the runtime or driver are in the trace")
+        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
-        return Found(why_not="no device work is in the trace")
+        return RuleResult(why_not="no device work is in the trace")
     found = []
-    for owner, each in facts.graphs.items():
-        calls = facts.within(owner, np.unique(each.waits))
+    for owner, own_graph in facts.graphs.items():
+        calls = facts.within(owner, np.unique(own_graph.waits))
         if not calls.size:
             continue
         bound = facts.without(owner, calls)
@@ -155,7 +158,7 @@ def needless_sync(facts: Facts) -> Found:
                 "synchronization fall.",
             )
         )
-    return Found(tuple(found), "" if facts.graphs else _NO_PATH)
+    return RuleResult(tuple(found), "" if facts.graphs else _NO_PATH)
 
 
 _NO_PATH = "no host threads with operators, calls or steps are in the trace"
@@ -177,12 +180,12 @@ def _under(facts: Facts, calls: I64) -> tuple[str, int]:
     return facts.most_common(ranges[at[at >= 0]], facts.lengths[calls[at >= 0]])
 
 
-def launch_bound(facts: Facts) -> Found:
+def launch_bound(facts: Facts) -> RuleResult:
     """Return where the device waits for launches: most kernels are done before the host launches the next."""
     if not facts.graphs:
-        return Found(why_not=_NO_PATH)
+        return RuleResult(why_not=_NO_PATH)
     if not (facts.launched.launch >= 0).any():
-        return Found(why_not="no device work names the call that launched it")
+        return RuleResult(why_not="no device work names the call that launched it")
     found = []
     for owner in facts.graphs:
         kernels = facts.within(owner, np.flatnonzero(facts.kinds(Kind.KERNEL)))
@@ -215,14 +218,14 @@ def launch_bound(facts: Facts) -> Found:
                 bound.ns,
                 bound.share,
                 "medium",
-                "the ceiling is for operators and launch calls that take no time at all; profilers slow them down "
+                "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
                 "as well",
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
                 "tracekit summary NEW --view idle: host late and launch latency fall; --view launch: fewer launches.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))
 
 
 def _idle_for_launches(facts: Facts, owner: int) -> tuple[int, int, Device | None]:
@@ -243,21 +246,21 @@ def _idle_for_launches(facts: Facts, owner: int) -> tuple[int, int, Device | Non
 
 
 def _launching(facts: Facts, owner: int) -> Mask:
-    """Return launch calls and operators on the threads that launch; not what loads data, and not what waits."""
-    each = facts.graphs[owner]
-    nodes, host = each.graph.nodes, each.graph.nodes.devices_from
+    """Return launch calls and operators on the threads that launch; not data loading, and not waits."""
+    own = facts.graphs[owner]
+    nodes, host = own.graph.nodes, own.graph.nodes.devices_from
     parts = nodes.parts[:host]
     launches = parts == Part.LAUNCH
     threads = np.unique(nodes.thread[:host][launches])
-    kinds = facts.kinds(*_OPERATORS)[each.rows[:host]]
-    found = np.zeros(each.rows.size, np.bool_)
+    kinds = facts.kinds(*_OPERATORS)[own.rows[:host]]
+    found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.thread[:host], threads)
     loads = np.flatnonzero(facts.kinds(Kind.DATALOADER))
     return found & ~facts.inside(owner, loads) if loads.size else found
 
 
-def warm_up(facts: Facts) -> Found:
-    """Return what the first steps took beyond the later ones."""
+def warm_up(facts: Facts) -> RuleResult:
+    """Return the time that the first steps took beyond the later ones."""
     found = []
     tried = False
     for owner in np.unique(facts.steps.owner).tolist():
@@ -288,29 +291,29 @@ def warm_up(facts: Facts) -> Found:
                 excess,
                 share,
                 "high",
-                "steps follow each other on one thread, so the excess is all that can be won; it is paid once a run, "
-                "and it weighs on every mean of this trace",
+                "steps follow each other on one thread, so the excess is all that a fix could save; it is paid once a "
+                "run, and it weighs on every mean of this trace",
                 "Leave the first steps out of what is measured (wait and warmup of the profiler's schedule). If the "
                 "runs are short: keep compiled kernels and tuned algorithms between runs, and fill the loader early.",
                 "tracekit summary NEW --view steps: no row warm-up.",
             )
         )
     why = "" if tried else "fewer than 5 steps are in the trace" if facts.steps.rows.size else "no steps in the trace"
-    return Found(tuple(found), why)
+    return RuleResult(tuple(found), why)
 
 
-def start_up(facts: Facts) -> Found:
+def start_up(facts: Facts) -> RuleResult:
     """Return calls that were over before the device had its first work: the context is created in them."""
     if not facts.kinds(*API_CALLS).any():
-        return Found(why_not="no calls of the runtime or driver are in the trace")
+        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
-        return Found(why_not="no device work is in the trace")
+        return RuleResult(why_not="no device work is in the trace")
     if any(ledger.filtered for ledger in facts.index.ledgers):
-        return Found(why_not="the filters left out rows, perhaps the first device work")
+        return RuleResult(why_not="the filters left out rows, perhaps the first device work")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & _timed(facts))
     calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
-    # Where a trace begins in the middle of a run, the host may wait for work that was launched before it.
-    calls = calls[~named_so(facts.index, calls, _SYNCHRONIZE)]
+    # If a trace begins in the middle of a run, the host may wait for work that was launched before it.
+    calls = calls[~named_like(facts.index, calls, _SYNCHRONIZE)]
     of_work = facts.owners.codes[facts.work.rows]
     found = []
     for owner in facts.graphs:
@@ -342,7 +345,7 @@ def start_up(facts: Facts) -> Found:
                 f"tracekit summary NEW --view api: total of {named(name)} falls.",
             )
         )
-    return Found(tuple(found), "" if facts.graphs else _NO_PATH)
+    return RuleResult(tuple(found), "" if facts.graphs else _NO_PATH)
 
 
 def _timed(facts: Facts) -> Mask:

@@ -6,23 +6,23 @@ import numpy as np
 
 from tracekit.index import meetings
 from tracekit.report import Finding
-from tracekit.views.findings._facts import Facts, Found, percent, span
+from tracekit.views.findings._facts import Facts, RuleResult, percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 
 
-def straggler(facts: Facts) -> Found:
-    """Return ranks that come last to collectives more often than chance. facts: of owners that are ranks."""
+def straggler(facts: Facts) -> RuleResult:
+    """Return ranks that come last to collectives more often than chance. The owners of `facts` are ranks."""
     owners = facts.owners
     every = meetings.find(facts.index, owners)
     if not every.count:
-        return Found(why_not="needs collectives on two or more ranks")
+        return RuleResult(why_not="needs collectives on two or more ranks")
     clocks = clocks_of(owners, every)
     met = meetings.only(every, on_one_clock(owners, every, clocks))
     if not met.count:
-        return Found(why_not="the clocks of the ranks could not be brought in line")
+        return RuleResult(why_not="the clocks of the ranks could not be brought in line")
     skews = skews_of(met, clocks)
     if not skews.judged.any():
-        return Found(why_not="the clocks of the ranks could not be brought in line")
+        return RuleResult(why_not="the clocks of the ranks could not be brought in line")
     found = []
     for one in stragglers(owners, met, skews):
         waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
@@ -42,8 +42,8 @@ def straggler(facts: Facts) -> Found:
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
         how = (
-            f"the ceiling is for {owners.labels[who]}: its collectives with this rank take no time, and not more than "
-            "the lateness"
+            f"the upper bound is for {owners.labels[who]}: its collectives with this rank take no time, and not more "
+            "than the lateness"
         )
         found.append(
             Finding(
@@ -63,4 +63,4 @@ def straggler(facts: Facts) -> Found:
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
             )
         )
-    return Found(tuple(found))
+    return RuleResult(tuple(found))

@@ -1,16 +1,16 @@
-"""findings: what is wrong, with evidence, and what mending it can bring at most.
+"""findings: problems of a run, with evidence, and an upper bound of what a fix could save.
 
-A finding is a claim in one sentence, the cells of other views that it rests on, the ids of its first events, its
-ceiling, how sure it is and why, what to do, and what to look at afterwards. Those of the largest ceiling stand first;
-the same finding of several ranks is told once, for the rank that can win most.
+A finding has a claim in one sentence, cells of other views as evidence, the ids of its first events, an upper bound of
+the savings, a confidence with its reason, what to do, and how to check the result. The largest upper bound comes first.
+A finding that several ranks share is listed once, for the rank with the largest upper bound.
 
-ceiling: the most by which the window would be shorter, on the critical path: the path is evaluated again with the
-pieces of work in question taking no time (`_facts`, analysis/critical_path), so time that hides behind other
-work does not count. Ceilings do not add up: the same idle time may be told by two rules. share: of the window, which is
-that of the steps, else of the run.
+The upper bound (`ceiling_ns`) is how much shorter the window would be on the critical path: the path is evaluated again
+as if the work took no time (`_facts`, analysis/critical_path), so time that hides behind other work does not count.
+Upper bounds do not add up: two rules may count the same idle time. share: of the window, which is that of the steps,
+else of the run.
 
-Rules and thresholds stand in docs/findings.md; the numbers are `thresholds.THRESHOLDS`. Where nothing is
-found, a note says what was tried, and what could not be.
+docs/findings.md lists rules and thresholds; the numbers are `thresholds.THRESHOLDS`. Without findings, a note lists
+what was checked, and what could not be.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.device import breakdown, idle, launch
 from tracekit.views.findings import _copies, _device, _facts, _host, _ranks
-from tracekit.views.findings._facts import Facts, Found
+from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings.thresholds import THRESHOLDS, chosen
 from tracekit.views.memory import manipulation
 from tracekit.views.path import graph
@@ -38,7 +38,7 @@ from tracekit.views.tables import api, kernel, model
 
 __all__ = ["RULES", "THRESHOLDS", "VIEW", "chosen", "compute"]
 
-RULES: dict[str, Callable[[Facts], Found]] = {
+RULES: dict[str, Callable[[Facts], RuleResult]] = {
     "data loading": _host.data_loading,
     "needless synchronization": _host.needless_sync,
     "little parallelism": _device.little_parallelism,
@@ -52,7 +52,7 @@ RULES: dict[str, Callable[[Facts], Found]] = {
     "warm-up": _host.warm_up,
     "start-up": _host.start_up,
 }
-"""What is looked for, each by a rule of its own."""
+"""The rules by name, in the order in which they are checked."""
 
 _TITLE = "Findings"
 _VIEWS = {
@@ -75,12 +75,12 @@ _COLUMNS = frozenset(
 ).union(*(view.columns for view in _VIEWS.values()))
 
 
-_TOO_LITTLE = Found(why_not="too little device work to judge, and no host threads with operators, calls or steps")
-"""Of fewer than LEAST_WORK pieces; no number, so that a summary gathers it with what else has nothing to show."""
+_TOO_LITTLE = RuleResult(why_not="too little device work to judge, and no host threads with operators, calls or steps")
+"""For fewer than LEAST_WORK pieces. It has no number, so that a summary can group it with other empty views."""
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
-    """Return the findings, those of the largest ceiling first. Raises: UsageError."""
+    """Return the findings, the largest upper bound first. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     thresholds = chosen(options)
     if not index.has("dur_ns").any():
@@ -94,13 +94,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     joined = _owners.find(index, join_ranks=True)
     over_ranks = facts if joined.labels == facts.owners.labels else Facts(index, thresholds, view, facts.sections)
     if over_ranks is not facts:
-        over_ranks.__dict__["owners"] = joined  # the cached value: collectives meet by rank, whatever the inputs
-    said = {name: rule(over_ranks if name == "straggler" else facts) for name, rule in RULES.items()}
+        over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
+    results = {name: rule(over_ranks if name == "straggler" else facts) for name, rule in RULES.items()}
     if next(facts.looked_at(), None) is None:
-        # Without a graph and with little work no rule looks at anything: that is not the same as nothing found.
-        said = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in said.items()}
-    findings = _in_order([each for found in said.values() for each in _worst(found)])
-    notes = _tried(said, findings)
+        # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
+        results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
+    findings = _in_order([each for found in results.values() for each in _worst(found)])
+    notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
     if not findings:
@@ -112,10 +112,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
 
 
-def _worst(found: Found) -> list[Finding]:
-    """Return the finding of each kind of the rank that can win most, with how many others show it.
+def _worst(found: RuleResult) -> list[Finding]:
+    """Return each rule's findings of the rank with the largest upper bound, and name the other ranks in the claim.
 
-    A rule may give several findings of one rank, such as kernels; then each is told.
+    A rule may have several findings of one rank, such as kernels: all of them are kept.
     """
     out: list[Finding] = []
     for rule in dict.fromkeys(each.rule for each in found.findings):
@@ -151,15 +151,15 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
     return replace(table, columns=shown), [findings[place] for place in order]
 
 
-def _tried(said: dict[str, Found], findings: list[Finding]) -> list[str]:
+def _checked(results: dict[str, RuleResult], findings: list[Finding]) -> list[str]:
     """Return a note on the rules that found nothing, and one on the rules that could not be checked."""
     notes = []
-    clean = [name for name, found in said.items() if not found.findings and not found.why_not]
-    unable = [(name, found.why_not) for name, found in said.items() if found.why_not and not found.findings]
+    clean = [name for name, found in results.items() if not found.findings and not found.why_not]
+    unable = [(name, found.why_not) for name, found in results.items() if found.why_not and not found.findings]
     if clean:
         notes.append(f"{'checked and not found' if findings else 'nothing found; checked'}: {', '.join(clean)}")
     elif not findings:
-        # "needs": a summary names it with the other views that have nothing to say, and this view alone says why.
+        # "needs": a summary lists it with the other empty views; this view alone gives the reasons.
         notes.append("needs device work, calls of the host, steps or a data loader; no rule could be checked here")
     reasons: dict[str, list[str]] = {}
     for name, why in unable:
@@ -173,7 +173,10 @@ def _tried(said: dict[str, Found], findings: list[Finding]) -> list[str]:
 _SHOWS = (
     ColumnSpec("rule", "Finding", Unit.TEXT, "The name of the rule."),
     ColumnSpec(
-        "won", "Won at most", Unit.NS, "The upper bound of the savings: how much shorter the critical path would be."
+        "won",
+        "Could save up to",
+        Unit.NS,
+        "The upper bound of the savings: how much shorter the critical path would be.",
     ),
     ColumnSpec("share", "Share", Unit.RATIO, "The upper bound of the savings, as a share of the window."),
     ColumnSpec("confidence", "Confidence", Unit.TEXT, "The confidence of the rule: high, medium or low."),

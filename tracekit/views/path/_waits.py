@@ -1,4 +1,4 @@
-"""Who waits for whom on the critical path: calls by their names, and what rows of kind sync add (see _path_graph)."""
+"""Waits on the critical path: calls that wait, by name, and the facts that rows of kind sync add (see `graph`)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow.compute as pc
 
+from tracekit import args, arrow
 from tracekit.analysis.critical_path import Device, Host, Part, Waits
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.links import link
+from tracekit.arrays import I64, Mask
+from tracekit.arrow import Chunked
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
-
-Mask = npt.NDArray[np.bool_]
 
 UNNAMED, IN_STEP = "(no name)", "(in a step, in no other range)"
 
@@ -23,14 +21,14 @@ _WHOLE = re.compile(r"(?:Device|Ctx|Context|Thread)Synchronize")
 _ONE = re.compile(r"(?:Stream|Event)Synchronize")
 _COPIES = re.compile(r"[Mm]emcpy")
 _STREAM_WAIT = re.compile(r"Stream [Ww]ait")
-_RECORD = r'"wait_on_cuda_event_record_corr_id"\s*:\s*(?P<n>[0-9]{1,18})\s*[,}]'
-_ON_STREAM = r'"wait_on_stream"\s*:\s*(?P<n>[0-9]{1,18})\s*[,}]'
-"""In the args of Kineto's rows of cat cuda_sync; -1 is "none" there."""
+_RECORD = "wait_on_cuda_event_record_corr_id"
+_ON_STREAM = "wait_on_stream"
+"""Keys in the args of Kineto's rows of cat cuda_sync; -1 is "none" there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What all owners share: columns of EVENTS as arrays of shape (n,), and what each row is."""
+    """Columns of EVENTS as arrays of shape (n,), and the role of each row, for all owners."""
 
     index: TraceIndex
     start: I64
@@ -52,7 +50,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """Which host rows are calls that wait for all streams, for one stream or event, or copy; shape (h,)."""
+    """Host rows that are calls which wait for all streams, wait for one stream or event, or copy; shape (h,)."""
 
     whole: Mask
     one: Mask
@@ -60,8 +58,8 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Told:
-    """What rows of kind sync tell, shape (s,), -1 where they do not.
+class _SyncRows:
+    """The facts in rows of kind sync, shape (s,), -1 where a row has none.
 
     caller: the host row of the call. own, on: the stream that waits, and the one it waits for, as codes of streams.
     recorded: the host row of the call that recorded the event.
@@ -103,40 +101,42 @@ def find(
     rows: Rows, sync: I64, host: I64, on_host: Host, on_device: Device, waiting: Waiting, streams: grouping.Groups
 ) -> Waits:
     """Return the waits of one owner. sync, host: its rows of EVENTS; streams: of the rows of `on_device`."""
-    told = _told(rows, sync, host, streams)
+    known_waits = _sync_rows(rows, sync, host, streams)
     starts = on_host.starts
 
     whole, one = np.flatnonzero(waiting.whole), np.flatnonzero(waiting.one)
-    says = np.full(host.size, -1, np.int64)
-    real = np.flatnonzero(told.caller >= 0)
-    says[told.caller[real]] = real
-    # Stream and event of a call whose row of kind sync names them; any stream and the call's own time else.
+    sync_row = np.full(host.size, -1, np.int64)
+    real = np.flatnonzero(known_waits.caller >= 0)
+    sync_row[known_waits.caller[real]] = real
+    # A row of kind sync names the stream and event of its call; otherwise any stream and the call's own time count.
     stream, recorded = np.full(one.size, Waits.ANY), np.full(one.size, -1)
-    known = np.flatnonzero(says[one] >= 0)
-    row = says[one[known]]
-    stream[known] = np.where(told.on[row] >= 0, told.on[row], np.where(told.own[row] >= 0, told.own[row], Waits.ANY))
-    recorded[known] = told.recorded[row]
+    known = np.flatnonzero(sync_row[one] >= 0)
+    row = sync_row[one[known]]
+    on, own = known_waits.on[row], known_waits.own[row]
+    stream[known] = np.where(on >= 0, on, np.where(own >= 0, own, Waits.ANY))
+    recorded[known] = known_waits.recorded[row]
     before = starts[np.where(recorded >= 0, recorded, one)]
 
     copies, works = _copies(on_device, waiting.copies)
-    lone = np.flatnonzero(_named(rows, sync, _STREAM_WAIT) & (told.own >= 0) & (told.on >= 0) & (told.recorded >= 0))
-    caller = told.caller[lone]
-    after = rows.start[sync[lone]]
+    complete = (known_waits.own >= 0) & (known_waits.on >= 0) & (known_waits.recorded >= 0)
+    stream_waits = np.flatnonzero(_named(rows, sync, _STREAM_WAIT) & complete)
+    caller = known_waits.caller[stream_waits]
+    after = rows.start[sync[stream_waits]]
     after[caller >= 0] = starts[caller[caller >= 0]]
     return Waits(
         np.concatenate((whole, one, copies)),
         np.concatenate((np.full(whole.size, Waits.ALL), stream, np.full(copies.size, Waits.ANY))),
         np.concatenate((starts[whole], before, starts[copies])),
         np.concatenate((np.full(whole.size + one.size, -1), works)),
-        told.own[lone],
+        known_waits.own[stream_waits],
         after,
-        told.on[lone],
-        starts[told.recorded[lone]],
+        known_waits.on[stream_waits],
+        starts[known_waits.recorded[stream_waits]],
     )
 
 
 def _copies(on_device: Device, is_copy: Mask) -> tuple[I64, I64]:
-    """Return the calls that copied, and of each the copy that ended last, as a row of `Device`."""
+    """Return the calls that copied, and the copy of each that ended last, as a row of `Device`."""
     copied = np.flatnonzero((on_device.launch >= 0) & (on_device.parts == Part.COPY))
     copied = copied[is_copy[on_device.launch[copied]]]
     copied = copied[np.lexsort((on_device.ends[copied], on_device.launch[copied]))]
@@ -145,17 +145,18 @@ def _copies(on_device: Device, is_copy: Mask) -> tuple[I64, I64]:
     return call[last], copied[last]
 
 
-def _told(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _Told:
+def _sync_rows(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _SyncRows:
     none = np.full(sync.size, -1, np.int64)
     calls = np.flatnonzero(rows.calls[host])
     if not sync.size or not calls.size:
-        return _Told(none, none, none, none)
+        return _SyncRows(none, none, none, none)
     caller = linked(rows, host[calls], sync)
-    args = rows.index.events.column("args").take(sync)
-    on_stream, record = (_number(args, pattern) for pattern in (_ON_STREAM, _RECORD))
-    index, events = rows.index, rows.index.events
-    device = events.column("device").take(sync).to_pylist()
-    stream = events.column("stream").take(sync).to_pylist()
+    index, chosen = rows.index, arrow.array(sync)
+    events = index.events
+    members = events.column("args").take(chosen).dictionary_encode()
+    on_stream, record = (_number(members, key) for key in (_ON_STREAM, _RECORD))
+    device = events.column("device").take(chosen).to_pylist()
+    stream = events.column("stream").take(chosen).to_pylist()
     codes: dict[tuple[object, object], int] = {}
     for code, (where, which) in enumerate(zip(streams.labels[0], streams.labels[1], strict=True)):
         codes.setdefault((where, which), code)
@@ -166,7 +167,7 @@ def _told(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _Told:
         launch_known=rows.correlated[host[calls]],
         device_known=record >= 0,
     ).launch
-    return _Told(
+    return _SyncRows(
         np.where(caller >= 0, calls[caller], -1),
         _codes(codes, device, stream),
         _codes(codes, device, [None if n < 0 else n for n in on_stream.tolist()]),
@@ -175,13 +176,12 @@ def _told(rows: Rows, sync: I64, host: I64, streams: grouping.Groups) -> _Told:
 
 
 def _codes(codes: dict[tuple[object, object], int], device: list[object], stream: list[object]) -> I64:
-    """Return the code of each stream; -1 where nothing ran on it, or it is not named."""
+    """Return the code of each stream; -1 where nothing ran on it, or the row names none."""
     found = [-1 if s is None else codes.get((d, s), -1) for d, s in zip(device, stream, strict=True)]
     return np.array(found, np.int64)
 
 
-def _number(args: object, pattern: str) -> I64:
-    """Return the number that a pattern finds in each of the texts, -1 for none."""
-    found = pc.struct_field(pc.extract_regex(args, pattern), "n")
-    numbers: I64 = pc.fill_null(pc.cast(found, "int64"), -1).to_numpy()
-    return numbers
+def _number(column: Chunked, key: str) -> I64:
+    """Return the member of each row's args, -1 where it has none or one below zero."""
+    numbers, known = args.integers(column, key)
+    return np.where(known & (numbers >= 0), numbers, -1)

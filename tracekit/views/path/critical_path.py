@@ -1,16 +1,16 @@
-"""critical_path: the longest chain of work that depended on each other, and what could be won on it.
+"""critical_path: the longest chain of dependent work, and what could be saved on it.
 
-The path leads back from the end of the run (of the steps, where there are steps) through host threads, launch calls,
-streams and waits: at each piece of work to what ended last of all that it had to wait for. Its parts add up to the span
-exactly; in each step too, where the path is cut at the steps. Classes:
+The path goes back from the end of the run (of the steps, where there are steps) through host threads, launch calls,
+streams and waits: from each piece of work to the one that ended last of all that it had to wait for. Its parts add up
+to the span exactly; in each step too, where the path is cut at the steps. Classes:
 
 * host: ranges, operators and calls of a thread that launch nothing; launch: calls that launch, and the time from their
   end to the start of the work; kernel; copy: copies and memsets; sync wait: what a synchronizing call takes after the
   work that it waited for has ended, or all of it where that is not known; idle: nothing known ran on the path.
 
-won is a ceiling: the whole graph is evaluated again with each piece of that name taking no time, so what was hidden
-behind the path counts; left is the span then. A synchronizing call that takes no time still waits for its work. The
-edges, and what no trace tells, stand in `views/path/graph.py` and analysis/critical_path.
+won is an upper bound of the savings: the whole graph is evaluated again as if each piece of that name took no time, so
+work that was hidden behind the path counts; left is the span then. A synchronizing call that takes no time still waits
+for its work. `views/path/graph.py` and analysis/critical_path describe the edges, and what a trace does not contain.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
 OWNERS = 8
-"""Ranks whose path is shown."""
+"""The most ranks whose path is shown."""
 NAMES = 20
-"""Names with a row and a ceiling of their own, unless --top says another number."""
+"""Names with a row and an upper bound of their own, unless --top names another number."""
 MOST_NAMES = 200
 
 _TITLE = "Critical path"
@@ -62,10 +62,10 @@ _MODEL = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """The path of one owner."""
+class _OwnPath:
+    """The critical path of one owner."""
 
-    of: OwnGraph
+    own: OwnGraph
     path: Path
 
 
@@ -79,30 +79,32 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         more = ["what ran on a device alone does not tell what it waited for"] if index.events.num_rows else []
         return Section(VIEW.name, _TITLE, notes=(needs, *more, *tabulate.option_notes(options)))
     try:
-        found = [_Found(own, _path_graph.path_of(index, own)) for own in _path_graph.graphs(index, owners, most=OWNERS)]
+        found = [
+            _OwnPath(own, _path_graph.path_of(index, own)) for own in _path_graph.graphs(index, owners, most=OWNERS)
+        ]
     except OverflowError:
         far = "the rows lie more than nine years apart; --time A:B leaves out what cannot be true"
         return Section(VIEW.name, _TITLE, notes=(far, *tabulate.option_notes(options)))
     steps = _steps.find(index, owners)
     tables = [_by_part(owners, found, options), _by_name(owners, found, options)]
-    if any(each.of.steps for each in found):
+    if any(each.own.steps for each in found):
         tables.append(_by_step(index, owners, found, steps, options))
     notes = [_MODEL, *_notes(owners, found)]
     for join in (_path_graph.graphs, _path_graph.path_of):
-        index.drop(join)  # the largest joins: in a report only findings asks for them too, before this
+        index.drop(join)  # the largest joins: in a report only `findings` needs them too, and it runs before
     if every > len(found):
         notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
     return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[1])))
 
 
-def _by_part(owners: _owners.Owners, found: list[_Found], options: ViewOptions) -> ReportTable:
+def _by_part(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions) -> ReportTable:
     rows: list[tuple[int, str, int, float | None]] = []
     for each in found:
         length = each.path.ends - each.path.starts
-        span = each.of.graph.span
+        span = each.own.graph.span
         for part, word in PARTS.items():
             time = int(length[each.path.parts == part].sum())
-            rows.append((each.of.owner, word, time, time / span if span else None))
+            rows.append((each.own.owner, word, time, time / span if span else None))
     columns = [
         *owners.column([owner for owner, *_ in rows]),
         Column("part", "Part", Unit.TEXT, [word for _, word, _, _ in rows], 0),
@@ -114,15 +116,15 @@ def _by_part(owners: _owners.Owners, found: list[_Found], options: ViewOptions) 
     return tabulate.finish("path_parts", "Time on the path", columns, whole, blocks=blocks, top_each=False)
 
 
-def _by_name(owners: _owners.Owners, found: list[_Found], options: ViewOptions) -> ReportTable:
+def _by_name(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions) -> ReportTable:
     """Return a row for each of the names that take most of the path, and one for all others."""
     kept = min(options.top, MOST_NAMES) if options.top else NAMES
     rows: list[tuple[Cell, ...]] = []
     blocks: list[tuple[Cell, ...]] = []
     for each in found:
         for i, row in enumerate(_names(each, kept)):
-            rows.append((each.of.owner, *row))
-            blocks.append((each.of.owner, i))
+            rows.append((each.own.owner, *row))
+            blocks.append((each.own.owner, i))
     cells = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(9)]
     columns = [
         *owners.column([int(o) for o in cells[0] if isinstance(o, int)]),
@@ -140,9 +142,9 @@ def _by_name(owners: _owners.Owners, found: list[_Found], options: ViewOptions) 
     return tabulate.finish("path_names", "Names on the path", columns, whole, own_order="time", blocks=blocks)
 
 
-def _names(each: _Found, kept: int) -> list[tuple[Cell, ...]]:
+def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     """Return name, part, time, share, pieces, total, won, left of what takes most of the path; longest first."""
-    graph, path = each.of.graph, each.path
+    graph, path = each.own.graph, each.path
     length = path.ends - path.starts
     width = len(PARTS)
     # Lags are counted below zero, so that codes of names and lags are one range.
@@ -157,12 +159,12 @@ def _names(each: _Found, kept: int) -> list[tuple[Cell, ...]]:
     order = np.lexsort((keys, -times))
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
-    won = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
+    savings = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
     rows: list[tuple[Cell, ...]] = []
     for k in shown.tolist():
         name = int(keys[k]) // width - len(Lag)
-        text = each.of.names[name] if name >= 0 else LAGS[Lag(name)]
-        gain = won.get(k)
+        text = each.own.names[name] if name >= 0 else LAGS[Lag(name)]
+        gain = savings.get(k)
         rows.append(
             (
                 text,
@@ -196,30 +198,30 @@ def _share(time: int, span: int) -> float | None:
 
 
 def _by_step(
-    index: TraceIndex, owners: _owners.Owners, found: list[_Found], steps: Steps, options: ViewOptions
+    index: TraceIndex, owners: _owners.Owners, found: list[_OwnPath], steps: Steps, options: ViewOptions
 ) -> ReportTable:
     """Return the parts of each step; what lies between steps, and what ends after the last, have rows of their own."""
     rows: list[tuple[int, Cell, I64]] = []
     for each in found:
-        mine = np.flatnonzero(steps.owner == each.of.owner)
+        mine = np.flatnonzero(steps.owner == each.own.owner)
         if not mine.size:
             continue
         numbers = index.events.column("step").take(steps.rows[mine]).to_pylist()
         starts, ends = steps.starts[mine], steps.starts[mine] + steps.durations[mine]
         # Steps of several threads may overlap: each instant counts for the one that began last.
         ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))
-        last = np.array([int(ends.max()), each.of.graph.end])
+        last = np.array([int(ends.max()), each.own.graph.end])
         at_start, at_end, (at_last, whole) = np.split(
             _before(each.path, np.concatenate((starts, ends, last))), (starts.size, 2 * starts.size)
         )
         inside = at_end - at_start
         for i, parts in enumerate(inside):
-            rows.append((each.of.owner, str(i if numbers[i] is None else numbers[i]), parts))
+            rows.append((each.own.owner, str(i if numbers[i] is None else numbers[i]), parts))
         after = whole - at_last
         between = whole - after - inside.sum(axis=0)
         for word, parts in (("between", between), ("after", after)):
             if parts.any():
-                rows.append((each.of.owner, word, parts))
+                rows.append((each.own.owner, word, parts))
     columns = [
         *owners.column([owner for owner, *_ in rows]),
         Column("step", "Step", Unit.ID, [step for _, step, _ in rows], 0),
@@ -248,20 +250,20 @@ def _before(path: Path, at: I64) -> I64:
     return np.where((which >= 0)[:, None], found, 0)
 
 
-def _notes(owners: _owners.Owners, found: list[_Found]) -> list[str]:
+def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
     notes = []
     for each in found:
-        who = owners.prefix(each.of.owner)
-        window = "the steps and what was launched in them" if each.of.steps else "the whole run"
-        notes.append(f"{who}span {format_span(each.of.graph.span)}: {window}")
-        if not each.of.device:
+        who = owners.prefix(each.own.owner)
+        window = "the steps and what was launched in them" if each.own.steps else "the whole run"
+        notes.append(f"{who}span {format_span(each.own.graph.span)}: {window}")
+        if not each.own.device:
             notes.append(f"{who}no device work: the path goes through host threads alone")
-        elif each.of.unlinked:
+        elif each.own.unlinked:
             notes.append(
-                f"{who}{each.of.unlinked:,} of {each.of.device:,} pieces of device work name no launch call: they are "
-                "taken as launched when they began, unless they followed at once on other work of their stream"
+                f"{who}{each.own.unlinked:,} of {each.own.device:,} pieces of device work name no launch call: they "
+                "are taken as launched when they began, unless they followed at once on other work of their stream"
             )
-        if each.of.guessed_thread:
+        if each.own.guessed_thread:
             notes.append(f"{who}calls that name no thread are taken as those of one thread")
     return notes
 

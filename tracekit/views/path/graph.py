@@ -1,10 +1,10 @@
 """From a trace to the graphs of its critical paths, one for each rank (process, input); see analysis/critical_path.
 
-Host rows are operators, API calls, communication and ranges of the program on their threads; of API calls and operators
-that name no thread all of a process are taken as those of one. A call launches the device work of its correlation id;
+Host rows are operators, API calls, communication and ranges of the program on their threads. API calls and operators
+without a thread count as those of one thread of their process. A call launches the device work of its correlation id;
 work without one was launched when it began, unless it followed at once on other work of its stream.
-What waits: calls named ...Synchronize; copies that end inside their own call; streams that Kineto's "Stream Wait Event"
-rows name. Rows of kind sync say which stream a call waits for, and Kineto's also for which record of an event.
+Waits are: calls named ...Synchronize; copies that end inside their own call; streams that Kineto's "Stream Wait Event"
+rows name. Rows of kind sync name the stream that a call waits for; Kineto's also name the record of an event.
 
 Not in a trace, so not in the graph: locks and queues between threads (but see `_waits`), other ranks, what the
 default stream waits for, synchronization inside calls such as cudaFree, device work that began before its launch call.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, ceiling, walk
-from tracekit.analysis.intervals import I64
+from tracekit.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -26,7 +26,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.views.path import _waits
-from tracekit.views.path._waits import IN_STEP, UNNAMED, Mask, Rows
+from tracekit.views.path._waits import IN_STEP, UNNAMED, Rows
 
 COLUMNS = _steps.COLUMNS | {"name", "device", "context", "stream", "correlation", "args"}
 RANGES = frozenset(
@@ -48,8 +48,8 @@ ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | A
 class OwnGraph:
     """The graph of one owner. names: the text of each code of a name. rows: of EVENTS, for each node.
 
-    waits: row of EVENTS of each wait's call. steps: whether its window is that of steps. unlinked: pieces of device
-    work whose launch is not known; device: pieces of device work.
+    waits: row of EVENTS of each wait's call. steps: whether its window is that of the steps. unlinked: pieces of device
+    work whose launch is unknown; device: pieces of device work.
     """
 
     owner: int
@@ -63,7 +63,7 @@ class OwnGraph:
     guessed_thread: bool
 
     def ceiling(self, names: Collection[str], *, without: Collection[int] = ()) -> int:
-        """Return the ns by which the window would be shorter if all that has one of these names took no time.
+        """Return the ns by which the window would be shorter if all work with one of these names took no time.
 
         without: rows of EVENTS of synchronizing calls that would not wait.
         """
@@ -74,7 +74,7 @@ class OwnGraph:
 
 @join
 def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> tuple[OwnGraph, ...]:
-    """Return the graph of each owner that has host rows to hang on, of the first `most` of them (0: of all)."""
+    """Return the graph of each owner with host rows, of the first `most` of them (0: of all)."""
     rows = _rows(index)
     steps = _steps.find(index, owners)
     hosts = np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))
@@ -96,7 +96,7 @@ def path_of(index: TraceIndex, own: OwnGraph) -> Path:
 
 
 def count(index: TraceIndex, owners: _owners.Owners) -> int:
-    """Return how many owners `graphs` gives without a limit."""
+    """Return the number of owners for which `graphs` returns a graph without a limit."""
     rows = _rows(index)
     return int(np.count_nonzero(np.bincount(owners.codes[rows.active | rows.steps], minlength=len(owners))))
 
@@ -170,15 +170,15 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
         on_host, on_device, waits, main=main, begin=window[0] if window else None, end=window[1] if window else None
     )
     nodes = graph.nodes
-    of = np.empty(nodes.row.size, np.int64)
-    of[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
-    of[nodes.devices_from :] = device[nodes.row[nodes.devices_from :]]
+    node_rows = np.empty(nodes.row.size, np.int64)
+    node_rows[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
+    node_rows[nodes.devices_from :] = device[nodes.row[nodes.devices_from :]]
     drawn = nodes.row[nodes.devices_from :]
     return OwnGraph(
         owner,
         graph,
         rows.names,
-        of,
+        node_rows,
         host[waits.calls],
         window is not None,
         drawn.size,
@@ -201,7 +201,7 @@ def _streams(rows: Rows, device: I64) -> grouping.Groups:
 
 
 def _main(rows: Rows, host: I64, on_host: Host, launches: Mask) -> int:
-    """Return the thread that takes the steps; else that launches most; else that works longest."""
+    """Return the thread that takes the steps; else the one that launches most; else the one that works longest."""
     size = max(on_host.processes.size, 1)
     length = on_host.ends - on_host.starts
     for weight in (

@@ -1,13 +1,13 @@
-"""ranks: what the ranks of a run waited for each other, who came last, and how evenly the load lies.
+"""ranks: how long the ranks of a run waited for each other, which rank came last, and how balanced the load is.
 
-Of each collective that ranks have in common (`meetings`): skew, the latest less the earliest start; transfer, from
-the latest start to the latest end; wait of a rank, from its own start to the latest. Times are on one clock: clocks of
-ranks are brought together by the ends of collectives (analysis/clocks), with an uncertainty. Two ranks' starts that are
-no further apart than the sum of their uncertainties came together, as far as can be known.
+Each collective that several ranks have in common (`meetings`) has a skew, the latest less the earliest start; a
+transfer time, from the latest start to the latest end; and for each rank a wait, from its own start to the latest.
+Times are on one clock: the clocks of ranks are aligned by the ends of collectives (analysis/clocks), with an
+uncertainty. Starts of two ranks that differ by no more than the sum of their uncertainties count as simultaneous.
 
-A straggler is a rank that comes last, by more than the uncertainty, more often than chance would have it: a binomial
-test over all such collectives, at 1 % for all ranks together, and 5 collectives at least. late: how long the last one
-came after the one before it; so much the others would not have waited.
+A straggler is a rank that comes last, by more than the uncertainty, significantly more often than by chance: a binomial
+test over all such collectives, at 1 % for all ranks together, with at least 5 collectives. late: the time from the last
+but one start to the last; the others would have waited that much less.
 
 imbalance = max / mean over ranks (Pipit): of the mean step time, of the union of device work, and of that without
 collectives (kernels that wait inside a collective look busy).
@@ -18,12 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.clocks import Clocks
-from tracekit.analysis.intervals import I64, union_length_by
+from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
+from tracekit.arrays import I64, Mask
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.meetings import Mask, Meetings
+from tracekit.index.meetings import Meetings
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
@@ -34,7 +35,7 @@ from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.ranks.stragglers import Skews, clocks_of, on_one_clock, skews_of, stragglers
 
 SHOWN = 10
-"""Collectives of the largest skew that are listed, unless --top says another number."""
+"""Number of collectives with the largest skew in the list, unless --top names another number."""
 
 _TITLE = "Ranks"
 _COLUMNS = meetings.COLUMNS | _steps.COLUMNS

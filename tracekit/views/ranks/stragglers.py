@@ -1,29 +1,31 @@
-"""Who comes last to the collectives of a run: skews on one clock, and the test that names stragglers (view `ranks`)."""
+"""Skews of collectives on one clock, and the test that names stragglers, for the view `ranks`."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.clocks import Clocks, align
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import grouped
+from tracekit.arrays import I64, Mask
 from tracekit.index import owners as _owners
-from tracekit.index.meetings import Mask, Meetings
+from tracekit.index.meetings import Meetings
 
 CHANCE = 0.01
 LEAST_LATE = 5
 
+T = TypeVar("T", bound=np.generic)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skews:
-    """Of each meeting, shape (m,), ns on one clock. sure: the skew is larger than what the clocks leave open.
+    """The skew of each meeting, shape (m,), ns on one clock. sure: the lateness exceeds the uncertainty of the clocks.
 
-    late: how long the last came after the one before it. waits: of each row of the meetings, shape (n,).
+    late: the time from the last but one start to the last. waits: the wait of each row of the meetings, shape (n,).
     """
 
     first: I64
@@ -38,8 +40,10 @@ class Skews:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Straggler:
-    """One who came last in `last` of `trials` meetings. median, late: ns that it came after the one before it, and in
-    all. meetings: their numbers."""
+    """An owner that came last in `last` of `trials` meetings.
+
+    median: of the ns from the last but one start to its own; late: their sum. meetings: the numbers of the meetings.
+    """
 
     owner: int
     last: int
@@ -50,28 +54,28 @@ class Straggler:
 
 
 def clocks_of(owners: _owners.Owners, met: Meetings) -> Clocks:
-    """Return how the owners' clocks stand to each other, by the ends of collectives."""
-    tells = met.together[met.meeting]
-    return align(met.meeting[tells], met.owner[tells], met.ends[tells], len(owners))
+    """Return the offsets between the owners' clocks, from the ends of collectives."""
+    rows = met.together[met.meeting]
+    return align(met.meeting[rows], met.owner[rows], met.ends[rows], len(owners))
 
 
-def _each(met: Meetings, values: npt.NDArray[Any], how: np.ufunc) -> npt.NDArray[Any]:
-    """Return one value for each meeting of those of its rows."""
+def _each(met: Meetings, values: npt.NDArray[T], reduce: np.ufunc) -> npt.NDArray[T]:
+    """Return one value for each meeting: the values of its rows, reduced."""
     if not met.count:
         return values[:0]
-    found: npt.NDArray[Any] = how.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
+    found: npt.NDArray[T] = reduce.reduceat(values, np.searchsorted(met.meeting, np.arange(met.count)))
     return found
 
 
 def on_one_clock(owners: _owners.Owners, met: Meetings, clocks: Clocks) -> Mask:
-    """Return which meetings have all their rows on clocks that were brought in line, or on one and the same clock."""
+    """Return for each meeting whether all its rows are on aligned clocks, or on one and the same clock."""
     clock = np.array(owners.clocks, np.int64)[met.owner]
     same: Mask = _each(met, clock, np.minimum) == _each(met, clock, np.maximum)
     return same | _each(met, clocks.known[met.owner], np.logical_and).astype(np.bool_)
 
 
 def skews_of(met: Meetings, clocks: Clocks) -> Skews:
-    """Return who came when to each meeting."""
+    """Return the skew of each meeting, and the owner that came last."""
     starts, ends = clocks.corrected(met.owner, met.starts), clocks.corrected(met.owner, met.ends)
     order = np.lexsort((starts, met.meeting))
     bounds = np.searchsorted(met.meeting[order], np.arange(met.count + 1))
@@ -94,29 +98,29 @@ def skews_of(met: Meetings, clocks: Clocks) -> Skews:
 
 
 def stragglers(owners: _owners.Owners, met: Meetings, skews: Skews) -> list[Straggler]:
-    """Return those who came last more often than chance would have it; who did so most often first."""
+    """Return the owners that came last significantly more often than by chance, most often first."""
     came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
     here = np.unique(met.owner).tolist()
     sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
     in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
     found = []
-    for o in sorted(here, key=lambda each: (-came[each], each)):
+    for o in sorted(here, key=lambda owner: (-came[owner], owner)):
         mine = skews.sure & (skews.latest == o)
         trials = int(in_sure[o])
         if came[o] < LEAST_LATE:
             continue
-        # The chance to be last by accident is that of the smallest meeting that it was in.
+        # The smallest meeting of an owner has the largest probability that it is last by chance.
         share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
         if _tail(int(came[o]), trials, share) * len(here) > CHANCE:
             continue
-        by = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
-        median, late = int(by.percentile(50)[0]), int(by.total[0])
+        delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[mine])
+        median, late = int(delays.percentile(50)[0]), int(delays.total[0])
         found.append(Straggler(o, int(came[o]), trials, median, late, np.flatnonzero(mine)))
     return found
 
 
 def _tail(least: int, trials: int, share: float) -> float:
-    """Return the chance of `least` or more of so many trials."""
+    """Return the probability of at least `least` successes in so many trials."""
     if share >= 1:
         return 1.0
     logs = [

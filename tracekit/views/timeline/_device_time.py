@@ -1,6 +1,6 @@
-"""Where the time of each device went, and how busy it was in each part of the span: plain unions, no names.
+"""The time of each device in parts, and how busy it was in each part of the span: plain unions, no names.
 
-Of one device: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
+A device has: kernels (the union over its streams), exposed copies (while no kernel ran), exposed memsets (while
 neither ran), and idle: the rest of the span. So the parts add up to the span exactly. The span is that of the view
 `device`: first start to last end of all rows of the same input (process, where a file holds several runs), host
 rows included; the share of kernels is that view's utilization.

@@ -1,9 +1,9 @@
-"""timeline: all rows with a duration as rectangles on lanes, and where the time of the devices went.
+"""timeline: all rows with a duration as rectangles on lanes, and the time of the devices in parts.
 
-At most 50,000 rectangles: of more, each line of the picture is cut into equal parts of the span, of the rows that
-begin in a part the longest is kept, and what room is left goes to the longest of the others. So a lane that is busy
-looks busy. What is not drawn is counted and said. Lanes and levels are bounded too: 60 lanes, the busiest (devices and
-host each have a right to half), 8 levels of nesting, fewer where there are many lanes.
+At most 50,000 rectangles are drawn. Where there are more, each line of the picture is cut into equal parts of the span:
+the longest row that begins in each part is kept, then the longest of the other rows. So a busy lane looks busy. A note
+counts the rows that are not drawn. Lanes and levels are limited too: the 60 busiest lanes (at least half of them are
+devices or host where there are enough), and 8 levels of nesting, fewer where there are many lanes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_RECTANGLES = 50_000
 MOST_LANES = 60
 MOST_LEVELS = 8
 MOST_LINES = 160
-"""Levels of all lanes together: more would be too thin to be told apart."""
+"""Levels of all lanes together: with more, each would be too thin to see."""
 
 UNNAMED = "(no name)"
 
@@ -40,8 +40,10 @@ _COLUMNS = frozenset({"ts_ns", "dur_ns", "name"}) | _lanes.COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Rows of EVENTS in the picture; all arrays of shape (n,). starts: ns after the picture's begin; levels: line
-    of the lane, 0 on top."""
+    """Rows of EVENTS in the picture; all arrays of shape (n,).
+
+    starts: ns after the picture's begin; levels: line of the lane, 0 on top.
+    """
 
     rows: I64
     starts: I64
@@ -63,8 +65,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the timeline, with the time of the devices as bars where devices worked. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     notes = _option_notes(options)
-    dur = index.events.column("dur_ns")
-    timed = dur.is_valid().to_numpy()
+    timed = index.has("dur_ns")
     untimed_note = _untimed(index, np.flatnonzero(~timed))
     rows = np.flatnonzero(timed)
     if not rows.size:
@@ -73,7 +74,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *untimed_note, *notes))
     starts = index.starts[rows]
-    durations = dur.fill_null(0).to_numpy()[rows]
+    durations = index.ints("dur_ns")[rows]
     negative = int(np.count_nonzero(durations < 0))
     if negative:
         notes.append(f"{negative:,} {'row has' if negative == 1 else 'rows have'} a duration below zero, drawn as 0")
@@ -87,7 +88,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     clock = by_clock(index)
     clocks = clock.codes[rows]
     first, last = spans(clocks, clock.count, starts, starts + durations)
-    # What shares no clock is laid so that each begins at 0; else nothing moves.
+    # Inputs without a common clock each begin at 0; else nothing moves.
     shift = first if clock.count > 1 else np.zeros(1, np.int64)
     present = np.unique(clocks)
     begin = min(int(first[c]) - int(shift[c]) for c in present)
@@ -98,11 +99,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
     drawn, left_out = _laid_out(index, rows, starts, durations)
     drawn, thinned = thin(drawn, end - begin)
-    said = [thinned.format(total=rows.size)] if thinned else []
+    limits = [thinned.format(total=rows.size)] if thinned else []
     if left_out and not thinned:
-        said.append(f"{drawn.rows.size:,} of {rows.size:,} rectangles are drawn")
+        limits.append(f"{drawn.rows.size:,} of {rows.size:,} rectangles are drawn")
     work = device_time(index, clock.codes, shift, begin, end)
-    figure = _figure(index, drawn, begin, end, rows.size, "; ".join([*said, *left_out]), work.utilization)
+    figure = _figure(index, drawn, begin, end, rows.size, "; ".join([*limits, *left_out]), work.utilization)
     notes = [*untimed_note, *work.notes, *_clock_notes(index, rows, present.size), *notes]
     return Section(VIEW.name, _TITLE, figures=(*work.bars, figure), notes=tuple(notes))
 
@@ -172,7 +173,7 @@ def _busiest(lanes: _lanes.Lanes, starts: I64, durations: I64) -> tuple[I64, lis
 
 
 def _levels(lanes: _lanes.Lanes, starts: I64, durations: I64) -> I64:
-    """Return the level of each row on its lane: depth of nesting; rows that overlap in part stand on levels below."""
+    """Return the level of each row on its lane: depth of nesting; rows that overlap in part are on levels below."""
     extra = LaneAssigner().assign(lanes.codes, starts, durations)
     tracks = int(extra.max()) + 1
     track = lanes.codes * tracks + extra
@@ -186,7 +187,7 @@ def _levels(lanes: _lanes.Lanes, starts: I64, durations: I64) -> I64:
 
 
 def thin(drawn: _Drawn, span: int) -> tuple[_Drawn, str]:
-    """Return at most MOST_RECTANGLES rows in their order, and the sentence that says which ("" when all are kept)."""
+    """Return at most MOST_RECTANGLES rows in their order, and a sentence on the choice ("" when all are kept)."""
     count = drawn.rows.size
     if count <= MOST_RECTANGLES:
         return drawn, ""
@@ -251,9 +252,7 @@ def _texts(index: TraceIndex, column: str, rows: I64) -> tuple[tuple[str, ...], 
 def _clock_notes(index: TraceIndex, rows: I64, clocks: int) -> list[str]:
     notes = []
     if clocks > 1:
-        notes.append(
-            "inputs or runs that share no clock: each begins at 0; nothing follows from what stands above what"
-        )
+        notes.append("inputs or runs that share no clock: each begins at 0; their positions cannot be compared")
     sources = index.ints("source")[rows]
     if made_up := [number for number in synthetic_sources(index) if (sources == number).any()]:
         labels = source_labels(index)
