@@ -380,7 +380,7 @@ def test_a_printed_report_is_one_table_of_all_threads_or_one_by_thread() -> None
 def test_a_report_beside_another_is_left_out_only_where_both_tell_the_same_calls(tmp_path: Path) -> None:
     text = sample("fluid-report/all.txt").read_text(encoding="utf-8")
     same = on_trace(VIEW)(tracekit.read(sample("fluid-report/all.txt")), ViewOptions())
-    assert "the same calls stand in 1 report by thread too: --thread-sep shows them" in same.notes
+    assert "the same calls are in 1 report by thread too: --thread-sep shows them" in same.notes
     log = tmp_path / "two_runs.txt"
     log.write_text(
         text.replace("thread0::fetch                      3", "thread0::fetch                      4"), "utf-8"

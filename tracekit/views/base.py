@@ -59,7 +59,7 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a cell measures: pieces of time, and how they become one number.
+    """The quantity that a cell measures: pieces of time, and how they become one number.
 
     words: the definition, without a full stop. rows, starts, ends: shape (n,): the row of EVENTS that each piece is of
     (-1: of none, such as a span) and the ns that count of it. lanes: shape (n,): a union is taken lane by lane, and the

@@ -1,4 +1,6 @@
-"""What the cells of tables measure, for `tracekit explain`: the rows behind a cell, found anew from the row's labels.
+"""The quantities that the cells of tables measure, for `tracekit explain`.
+
+The rows behind a cell are found anew from the row's labels.
 
 The tables themselves are computed in one pass over all groups; these functions look at one group, and a test holds the
 two against each other, cell by cell.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
+from tracekit import arrow
 from tracekit.index.grouping import INT64_MAX, kind_mask, plural, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
@@ -27,31 +28,89 @@ HEADER = "header"
 _BYTES = ("bytes", "B")
 """What readers call the unit of value_min and value_max where these are sizes in bytes."""
 _RANGE_PARTS = ("domain", "thread", "range")
-_MERGING: tuple[tuple[str, Callable[[list[Any]], Any]], ...] = (
-    ("calls", sum),
-    ("total_ns", sum),
-    ("bytes", sum),
-    ("min_ns", min),
-    ("max_ns", max),
-    ("value_min", min),
-    ("value_max", max),
-)
+N = TypeVar("N", int, float)
+
+
+class TotalsRow(TypedDict):
+    """One row of TOTALS, with its columns; `args` is read, and `range` is the NVTX range, None for the run."""
+
+    source: int
+    rank: int | None
+    run: int
+    section: str
+    order: int
+    name: str | None
+    raw_name: str | None
+    kind: str | None
+    calls: int | None
+    total_ns: int | None
+    min_ns: int | None
+    max_ns: int | None
+    median_ns: int | None
+    std_ns: float | None
+    avg_ns: float | None
+    device: int | None
+    bytes: int | None
+    value_min: float | None
+    value_max: float | None
+    value_avg: float | None
+    value_text: str | None
+    unit: str | None
+    args: dict[str, object]
+    range: str | None
+
+
+def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list[TotalsRow]:
+    """Return the rows of TOTALS, of these kinds where they are given, in the order of the table."""
+    table = index.totals
+    if not table.num_rows:
+        return []
+    untyped: Any = (table if kinds is None else table.filter(arrow.array(kind_mask(table, kinds)))).to_pylist()
+    rows: list[TotalsRow] = untyped
+    for row in untyped:
+        row["args"] = _members(row["args"])
+        row["range"] = _range(row["args"])
+    return rows
+
+
+def in_file_order(rows: list[TotalsRow]) -> list[TotalsRow]:
+    """Return rows by source, run and place in the file."""
+    return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))
+
+
+def cell(value: object) -> Cell:
+    """Return a member of `args` as a cell; null for what a cell cannot hold."""
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def fields(row: TotalsRow, names: Sequence[str]) -> tuple[Cell, ...]:
+    """Return the named columns of a row."""
+    values: Mapping[str, object] = row
+    return tuple(cell(values[name]) for name in names)
+
+
+def _members(text: str | None) -> dict[str, object]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Summed:
     """Merged rows of TOTALS. blocks: for each row what it may be added up with: (source, rank, run, section, range)."""
 
-    rows: list[dict[str, Any]]
+    rows: list[TotalsRow]
     blocks: list[tuple[Cell, ...]]
     labels: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def values(self, name: str) -> list[Any]:
-        """Return one field of all rows."""
-        return [row[name] for row in self.rows]
+    def values(self, name: str) -> list[Cell]:
+        """Return one column of all rows."""
+        return [fields(row, (name,))[0] for row in self.rows]
 
 
 def count_totals(index: TraceIndex, kinds: Collection[str]) -> int:
@@ -93,57 +152,55 @@ def counted(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Sum
 
 def of_header(index: TraceIndex) -> Summed:
     """Return the times that the head or foot of a printed report says of all its tables together, a row each."""
-    table = index.totals
-    rows = [
-        {**row, "range": None}
-        for row in (table.to_pylist() if table.num_rows else ())
-        if row["section"] == HEADER and row["total_ns"] is not None
-    ]
-    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(index))
+    rows = [row for row in totals_rows(index) if row["section"] == HEADER and row["total_ns"] is not None]
+    for row in rows:
+        row["range"] = None
+    return Summed(rows, [fields(row, _BLOCK) for row in rows], source_labels(index))
 
 
-def _summed(
-    index: TraceIndex, kinds: Collection[str], by: Sequence[str], fits: Callable[[dict[str, Any]], bool]
-) -> Summed:
-    table = index.totals
-    merged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    if table.num_rows:
-        for row in table.filter(kind_mask(table, kinds)).to_pylist():
-            if fits(row) and row["section"] != HEADER:
-                row["range"] = _range(row["args"])
-                key = tuple(row[k] for k in (*_BLOCK, "device", *by))
-                merged.setdefault(key, []).append(row)
+def _summed(index: TraceIndex, kinds: Collection[str], by: Sequence[str], fits: Callable[[TotalsRow], bool]) -> Summed:
+    merged: dict[tuple[Cell, ...], list[TotalsRow]] = {}
+    for row in totals_rows(index, kinds):
+        if fits(row) and row["section"] != HEADER:
+            merged.setdefault(fields(row, (*_BLOCK, "device", *by)), []).append(row)
     rows = [_merged(some) for some in merged.values()]
-    return Summed(rows, [tuple(row[k] for k in _BLOCK) for row in rows], source_labels(index))
+    return Summed(rows, [fields(row, _BLOCK) for row in rows], source_labels(index))
 
 
-def _range(args: str | None) -> str | None:
+def _range(args: dict[str, object]) -> str | None:
     """Return the NVTX range of a row in words: ranges nest, so their rows may not be added up."""
-    if not args or '"range"' not in args.lower():
+    if not args:
         return None
-    try:
-        found = json.loads(args)
-    except ValueError:
+    parts = {key.lower(): value for key, value in args.items()}
+    if "range" not in parts:
         return None
-    parts = {str(key).lower(): value for key, value in found.items()} if isinstance(found, dict) else {}
     return " / ".join(str(parts[part]) for part in _RANGE_PARTS if parts.get(part)) or None
 
 
-def _merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _merged(rows: list[TotalsRow]) -> TotalsRow:
+    out = rows[0].copy()
     if len(rows) == 1:
-        out = dict(rows[0])
         printed = out["avg_ns"]
         known = printed is not None and math.isfinite(printed)
-        out["avg_ns"] = round(printed) if known else _mean(out["total_ns"], out["calls"])
+        out["avg_ns"] = round(printed) if printed is not None and known else _mean(out["total_ns"], out["calls"])
         return out
-    out = dict(rows[0])
-    for name, add in _MERGING:
-        values = [row[name] for row in rows]
-        out[name] = None if None in values else add(values)
+    out["calls"] = with_all(sum, [row["calls"] for row in rows])
+    out["total_ns"] = with_all(sum, [row["total_ns"] for row in rows])
+    out["bytes"] = with_all(sum, [row["bytes"] for row in rows])
+    out["min_ns"] = with_all(min, [row["min_ns"] for row in rows])
+    out["max_ns"] = with_all(max, [row["max_ns"] for row in rows])
+    out["value_min"] = with_all(min, [row["value_min"] for row in rows])
+    out["value_max"] = with_all(max, [row["value_max"] for row in rows])
     if (out["total_ns"] or 0) > INT64_MAX:
         raise too_long()
     out["avg_ns"], out["median_ns"], out["value_avg"] = _mean(out["total_ns"], out["calls"]), None, None
     return out
+
+
+def with_all(merge: Callable[[list[N]], N], values: list[N | None]) -> N | None:
+    """Return the merged values, None where one of them is unknown."""
+    known = [value for value in values if value is not None]
+    return merge(known) if len(known) == len(values) else None
 
 
 def _mean(total: int | None, calls: int | None) -> int | None:
@@ -156,7 +213,7 @@ def _mean(total: int | None, calls: int | None) -> int | None:
 
 def statistic_columns(of: Summed) -> list[Column]:
     """Return calls, total, avg, min, max, median (where the file has one), ratio within each block."""
-    totals = of.values("total_ns")
+    totals = [row["total_ns"] for row in of.rows]
     columns = [
         specs.CALLS.column(of.values("calls"), 1),
         specs.TOTAL.column(totals, 0),
@@ -167,31 +224,31 @@ def statistic_columns(of: Summed) -> list[Column]:
     medians = of.values("median_ns")
     if any(m is not None for m in medians):
         columns.append(specs.MEDIAN.column(medians, 4))
-    return [*columns, specs.RATIO.column(ratios(totals, of.blocks), 1)]
+    return [*columns, specs.RATIO.column(ratios([total or 0 for total in totals], of.blocks), 1)]
 
 
 def size_columns(of: Summed) -> list[Column]:
     """Return calls, bytes and those of the least, the largest and the mean call."""
 
-    def size(name: str) -> list[Cell]:
-        found = [row[name] if row["unit"] in _BYTES else None for row in of.rows]
-        return [round(v) if v is not None and abs(v) <= INT64_MAX else None for v in found]
+    def size(values: list[float | None]) -> list[Cell]:
+        sizes = [v if row["unit"] in _BYTES else None for v, row in zip(values, of.rows, strict=True)]
+        return [round(v) if v is not None and abs(v) <= INT64_MAX else None for v in sizes]
 
     # The file's own mean, where it has one: what it prints of the sum is rounded more.
-    both = zip(size("value_avg"), of.rows, strict=True)
+    both = zip(size([row["value_avg"] for row in of.rows]), of.rows, strict=True)
     means = [mean if mean is not None else _mean(row["bytes"], row["calls"]) for mean, row in both]
     return [
         Column("calls", "Calls", Unit.COUNT, of.values("calls"), 0),
         Column("bytes", "Bytes", Unit.BYTES, of.values("bytes"), 0),
         Column("avg", "Avg", Unit.BYTES, means, 1),
-        Column("min", "Min", Unit.BYTES, size("value_min"), 3),
-        Column("max", "Max", Unit.BYTES, size("value_max"), 2),
+        Column("min", "Min", Unit.BYTES, size([row["value_min"] for row in of.rows]), 3),
+        Column("max", "Max", Unit.BYTES, size([row["value_max"] for row in of.rows]), 2),
     ]
 
 
 def block_columns(of: Summed) -> list[Column]:
-    """Return the columns that tell apart what was not added up: only those in which the rows differ."""
-    sources = [source_label(of.labels, source) for source in of.values("source")]
+    """Return the columns that distinguish what was not added up: only those in which the rows differ."""
+    sources = [source_label(of.labels, row["source"]) for row in of.rows]
     columns = [
         specs.RANGE.column(of.values("range"), 2),
         # Two tables of a file may list the same work: which one a row is of decides what may be added up.

@@ -103,7 +103,7 @@ def block_of(of: Ranges, rows: I64, name_of: Sequence[str], state: str) -> Block
 
 
 def tree_of(items: Sequence[Item]) -> Block:
-    """Return items, which stand in order of their first end, as a block; main rows get the ratio of their total."""
+    """Return items, which are sorted by their first end, as a block; main rows get the ratio of their total."""
     names = {item.name for item in items}
 
     def above(item: Item) -> str:

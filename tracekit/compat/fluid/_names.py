@@ -1,10 +1,10 @@
 """Names of fluid's events: paths such as "mul/mul%fc_0.tmp_0%/compute", their roles, and how the report shows them.
 
 An event's name is the path of the ranges around it. The last part says its role: "compute", "infer_shape" and
-"prepare_data" are inner parts of an operator; "mul%fc_0.tmp_0%" is one operator of its type, told apart by its output
+"prepare_data" are inner parts of an operator; "mul%fc_0.tmp_0%" is one operator of its type, known by its output
 (recorded with AllOpDetail alone); "ParallelExecutor::Run" holds the operators of other threads; all else is ordinary.
 
-Source: paddle/fluid/platform/profiler_helper.h and operator.cc of Paddle 1.8 and 2.x, held against printed reports.
+Source: paddle/fluid/platform/profiler_helper.h and operator.cc of Paddle 1.8 and 2.x, checked against printed reports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK = re.compile(r"block_-?\d+")
 
 
 class Role(StrEnum):
-    """What an event is to the report."""
+    """The role of an event in the report."""
 
     ORDINARY = "ordinary"
     INNER = "inner"

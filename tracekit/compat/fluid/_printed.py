@@ -5,10 +5,8 @@ Rows keep the order of the text unless another one is asked for, and then parts 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracekit.compat.fluid._names import COPY, Role, role_of
 from tracekit.compat.fluid._std_sort import descending
@@ -29,8 +27,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
-
-Row = dict[str, Any]
+from tracekit.views.totals import TotalsRow, fields, totals_rows
 
 EVENT_SECTION, COPY_SECTION, MEMORY_SECTION = "Event Summary", "GpuMemCpy Summary", "Memory Profiling Report"
 _PARTS_OF_TOTAL = (
@@ -50,20 +47,25 @@ class Printed:
 
     source: int
     run: int
-    sections: dict[str, list[Row]] = field(default_factory=dict)
+    sections: dict[str, list[TotalsRow]] = field(default_factory=dict)
 
-    def rows(self, section: str) -> list[Row]:
+    def rows(self, section: str) -> list[TotalsRow]:
         """Return the rows of a section and of its parts, in the order of the text."""
         found = [row for name in (section, f"{section}, parts") for row in self.sections.get(name, [])]
         return sorted(found, key=lambda row: int(row["order"]))
 
-    def fact(self, name: str) -> Row:
-        """Return the row of the header of that name, an empty one where there is none."""
-        return next((row for row in self.sections.get("header", []) if row["name"] == name), {})
+    def fact(self, name: str) -> TotalsRow | None:
+        """Return the row of the header of that name, None where there is none."""
+        return next((row for row in self.sections.get("header", []) if row["name"] == name), None)
+
+    def text(self, name: str) -> str | None:
+        """Return the text of the header of that name, None where there is none."""
+        row = self.fact(name)
+        return None if row is None else row["value_text"] or None
 
     @property
     def merged(self) -> bool:
-        """Whether it is of all threads together."""
+        """True for a report of all threads together."""
         return bool(self.fact("Threads"))
 
 
@@ -71,21 +73,12 @@ def printed_reports(index: TraceIndex) -> list[Printed]:
     """Return the reports in a trace's TOTALS, in the order of files and text."""
     sources = {n for n, facts in facts_by_source(index).items() if facts.format == _FORMAT or "reports" in facts.facts}
     found: dict[tuple[int, int], Printed] = {}
-    for row in index.totals.to_pylist() if sources and index.totals.num_rows else ():
+    for row in totals_rows(index) if sources else ():
         if row["source"] not in sources:
             continue
-        row["args"] = _args(row["args"])
         report = found.setdefault((row["source"], row["run"]), Printed(row["source"], row["run"]))
         report.sections.setdefault(row["section"], []).append(row)
     return [found[key] for key in sorted(found)]
-
-
-def _args(text: str | None) -> dict[str, Any]:
-    try:
-        args = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return args if isinstance(args, dict) else {}
 
 
 def number(text: object) -> float | None:
@@ -108,23 +101,23 @@ def tables_of_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[Rep
     return tables, ["a report that was printed has six digits of each figure"] if tables else []
 
 
-def _layouts(found: Any) -> dict[int, dict[str, Any]]:
+def _layouts(found: object) -> dict[int, dict[str, object]]:
     rows = found if isinstance(found, list) else []
     return {row["run"]: row for row in rows if isinstance(row, dict) and isinstance(row.get("run"), int)}
 
 
 def _tables(
-    report: Printed, layout: dict[str, Any], key: str, options: ViewOptions, suffix: str
+    report: Printed, layout: dict[str, object], key: str, options: ViewOptions, suffix: str
 ) -> Iterator[ReportTable]:
     rows = report.rows(EVENT_SECTION)
-    order = report.fact("Sorted by").get("value_text") or f"{ORDERS['']} in descending order in the same thread"
+    order = report.text("Sorted by") or f"{ORDERS['']} in descending order in the same thread"
     if options.sorted_by:
         order = f"{ORDERS[key]} in descending order in the same thread"
         rows = _sorted(rows, key)
     if not options.op_detail:
-        rows = [row for row in rows if role_of(_name(row)) is Role.ORDINARY or COPY in row["name"]]
+        rows = [row for row in rows if role_of(_name(row)) is Role.ORDINARY or COPY in (row["name"] or "")]
     facts = {
-        "Place": str(report.fact("Place").get("value_text") or "All"),
+        "Place": report.text("Place") or "All",
         "Sorted by": order,
         "Layout": NEW if layout.get("overhead_heading", True) else OLD,
         "Name width": str(layout.get("name_width") or _width(rows)),
@@ -144,7 +137,7 @@ def _tables(
         shares = [number(row["args"].get("percent")) for row in copies]
         yield copies_table(
             [
-                (row["name"], row["calls"], row["total_ns"], None if share is None else share / 100)
+                (row["name"] or "", row["calls"] or 0, row["total_ns"] or 0, None if share is None else share / 100)
                 for row, share in zip(copies, shares, strict=True)
             ],
             suffix,
@@ -155,52 +148,58 @@ def _tables(
         yield memory_table([_memory(row) for row in memory])
 
 
-def _total(row: Row) -> float:
+def _total(row: TotalsRow) -> float:
     """Return ns; as printed where that has more digits than ns."""
     exact = number(row["args"].get("printed_ns"))
-    return float(row["total_ns"]) if exact is None else exact
+    return float(row["total_ns"] or 0) if exact is None else exact
 
 
-def _name(row: Row) -> str:
+def _name(row: TotalsRow) -> str:
     return str(row["raw_name"] or row["name"])
 
 
-def _width(rows: list[Row]) -> int:
+def _width(rows: list[TotalsRow]) -> int:
     return max((len(_name(row).encode()) for row in rows), default=0)
 
 
-def _level(row: Row) -> int:
+def _level(row: TotalsRow) -> int:
     level = row["args"].get("level", 0)
     return level if isinstance(level, int) else 0
 
 
-def _sorted(rows: list[Row], key: str) -> list[Row]:
+def _sorted(rows: list[TotalsRow], key: str) -> list[TotalsRow]:
     """Return the rows of the tree with the children of each row in another order; all stay by thread."""
     if not key:
         return rows
     column = {"calls": "calls", "total": "total_ns", "max": "max_ns", "min": "min_ns", "ave": "avg_ns"}[key]
-    groups: list[tuple[Row, list[Row]]] = []
+    groups: list[tuple[TotalsRow, list[TotalsRow]]] = []
     level = min((_level(row) for row in rows), default=0)
     for row in rows:
         if _level(row) <= level or not groups:
             groups.append((row, []))
         else:
             groups[-1][1].append(row)
-    threads: dict[Any, list[tuple[Row, list[Row]]]] = {}
+    threads: dict[object, list[tuple[TotalsRow, list[TotalsRow]]]] = {}
     for group in groups:
         threads.setdefault(group[0]["args"].get("thread"), []).append(group)
-    out: list[Row] = []
+    out: list[TotalsRow] = []
     for found in threads.values():
-        for place in descending([float(head[column] or 0) for head, _ in found]):
+        for place in descending([_figure(head, column) for head, _ in found]):
             head, below = found[place]
             out += [head, *_sorted(below, key)]
     return out
 
 
-def _events_table(rows: list[Row], suffix: str, top: int) -> ReportTable:
+def _figure(row: TotalsRow, column: str) -> float:
+    """Return a column of a row as a number, 0 for null."""
+    value = fields(row, (column,))[0]
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _events_table(rows: list[TotalsRow], suffix: str, top: int) -> ReportTable:
     kept, omitted = rows, 0
     if top > 0:
-        heads: dict[Any, int] = {}
+        heads: dict[object, int] = {}
         kept, keep = [], True
         for row in rows:
             if not _level(row):
@@ -238,10 +237,10 @@ def _ns(text: object) -> int | None:
     return None if ms is None else round(ms * 1_000_000)
 
 
-def _memory(row: Row) -> MemoryRow:
+def _memory(row: TotalsRow) -> MemoryRow:
     args = row["args"]
     freed = number(args.get("free_mb")) or 0.0
     allocated = number(args.get("alloc_mb"))
     size = row["bytes"] or 0 if allocated is None else allocated * _MB
     frees = args.get("free_calls", 0)
-    return row["name"], row["calls"] or 0, float(size), frees if isinstance(frees, int) else 0, freed * _MB
+    return row["name"] or "", row["calls"] or 0, float(size), frees if isinstance(frees, int) else 0, freed * _MB

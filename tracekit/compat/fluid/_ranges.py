@@ -173,7 +173,7 @@ def _within(spent: I64, events: pa.Table, of: _Found, launch: I64, ran: I64) -> 
     columns = {name: arrow.take(events.column(name), launch).to_pylist() for name in ("source", "pid", "tid")}
     numbers: dict[tuple[Cell, ...], int] = {}
     for number, label in of.labels.items():
-        # Calls may stand in a file of their own beside that of the ranges: then process and thread say whose they are.
+        # Calls may be in a file of their own beside that of the ranges: then process and thread identify them.
         numbers[label[1:]] = -1 if label[1:] in numbers else number
     numbers |= {label: number for number, label in of.labels.items()}
     places = zip(columns["source"], columns["pid"], columns["tid"], strict=True)

@@ -150,7 +150,7 @@ def _report(
 
 
 def header_table(facts: Mapping[str, str], suffix: str, title: str) -> ReportTable:
-    """Return what stands above a report: keys Place, Sorted by, Layout, Name width and, of all threads, Threads."""
+    """Return the head of a report: keys Place, Sorted by, Layout, Name width and, of all threads, Threads."""
     return ReportTable(
         f"{HEADER}{suffix}",
         title,
@@ -263,5 +263,5 @@ def _allocations(index: TraceIndex) -> list[MemoryRow]:
         at = 0 if size >= 0 else 2
         row[at] += 1
         row[at + 1] += abs(size)
-    ordered = sorted(found, key=lambda of: of[:2])
-    return [(of[2], *found[of]) for of in ordered]  # type: ignore[misc]
+    ordered = sorted(found.items(), key=lambda item: item[0][:2])
+    return [(event, allocs, size, frees, freed) for (_, _, event), (allocs, size, frees, freed) in ordered]

@@ -46,7 +46,7 @@ def _section(tables: tuple[ReportTable, ...], unit: str) -> Iterator[str]:
     for table in tables:
         kind = table.name.partition("_")[0]
         if kind == "header":
-            facts = dict(table.rows())  # type: ignore[arg-type]
+            facts = {row[0]: row[1] for row in table.rows()}
             yield from _header(facts, unit)
         elif kind == "overhead":
             yield from _overhead(table, unit, old=facts.get("Layout") == _OLD_LAYOUT)

@@ -8,7 +8,6 @@ are upstream's, and so is the text (`layout`). From a printed report the rows ar
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.named import thread_columns
+from tracekit.views.totals import TotalsRow, cell
 
 NAME, TITLE = "fluid", "Events (fluid's Profiling Report)"
 SORTS = ("name", "calls", "total", "gpu_time", "avg", "min", "max", "std", "p50", "p95", "p99", "ratio")
@@ -124,7 +124,7 @@ def _overhead(of: Ranges, whole: int) -> list[ReportTable]:
 
 
 def _beside(report: Printed, reports: list[Printed]) -> bool:
-    """Tell whether a report is told again beside it: by thread where this is of all threads, or the other way round.
+    """Return whether a report is repeated beside it: by thread where this is of all threads, or the other way round.
 
     A log may as well have a report of another run there: then calls differ, and both are shown.
     """
@@ -138,27 +138,29 @@ def _beside(report: Printed, reports: list[Printed]) -> bool:
 def _calls(report: Printed) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in report.rows(EVENT_SECTION):
-        found[row["name"]] += row["calls"] or 0
+        found[row["name"] or ""] += row["calls"] or 0
     return found
 
 
-def _chosen(report: Printed, options: ViewOptions) -> list[dict[str, Any]]:
+def _chosen(report: Printed, options: ViewOptions) -> list[TotalsRow]:
     rows = [row for row in report.rows(EVENT_SECTION) if row["total_ns"] is not None]
     if not options.op_detail:
-        rows = [row for row in rows if role_of(str(row["name"])) is Role.ORDINARY or COPY in row["name"]]
+        rows = [row for row in rows if role_of(str(row["name"])) is Role.ORDINARY or COPY in (row["name"] or "")]
     return rows
 
 
 def _from_printed(
-    index: TraceIndex, found: list[tuple[Printed, dict[str, Any]]], options: ViewOptions, left: int
+    index: TraceIndex, found: list[tuple[Printed, TotalsRow]], options: ViewOptions, left: int
 ) -> Section:
     rows = [row for _, row in found]
-    blocks: list[tuple[Cell, ...]] = [(report.source, report.run, row["args"].get("thread")) for report, row in found]
+    blocks: list[tuple[Cell, ...]] = [
+        (report.source, report.run, cell(row["args"].get("thread"))) for report, row in found
+    ]
     whole: dict[tuple[Cell, ...], int] = {}
     for row, block in zip(rows, blocks, strict=True):
         # A page on the web loses the blanks that a level is, but not the names of the parts.
         if not row["args"].get("level") and role_of(str(row["name"])) is Role.ORDINARY:
-            whole[block] = whole.get(block, 0) + row["total_ns"]
+            whole[block] = whole.get(block, 0) + (row["total_ns"] or 0)
     labels = source_labels(index)
     gpu = [number(row["args"].get("gpu_time")) for row in rows]
     columns = [
@@ -179,7 +181,7 @@ def _from_printed(
             "ratio",
             "Ratio",
             Unit.RATIO,
-            [r["total_ns"] / whole[b] if whole.get(b) else None for r, b in zip(rows, blocks, strict=True)],
+            [(r["total_ns"] or 0) / whole[b] if whole.get(b) else None for r, b in zip(rows, blocks, strict=True)],
             1,
         ),
     ]
@@ -194,7 +196,7 @@ def _from_printed(
     if left:
         of = "of all threads together" if options.thread_sep else "by thread"
         shows = "without --thread-sep they are shown" if options.thread_sep else "--thread-sep shows them"
-        notes.append(f"the same calls stand in {grouping.plural('report', left)} {of} too: {shows}")
+        notes.append(f"the same calls are in {grouping.plural('report', left)} {of} too: {shows}")
     return Section(NAME, TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 

@@ -51,7 +51,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What a trace has. categories: all that occur, those of marks too."""
+    """The rows of a trace. categories: all that occur, those of marks too."""
 
     durations: Durations
     counters: Samples

@@ -9,20 +9,20 @@ Source: aggregate_stats.cc of MXNet 1.5 and 1.9, held against the tables of dump
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tracekit.compat.mxnet._rows import MEMORY, Samples, bounds_of, last_of, rows_of
 from tracekit.errors import UsageError
 from tracekit.index.grouping import INT64_MAX, statistics
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable
+from tracekit.report import Column, ReportTable
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
+from tracekit.views.totals import TotalsRow, cell, fields, totals_rows
 
 FORMAT = "mxnet-table"
 KEYS: Final = ("total", "avg", "min", "max", "count")
@@ -151,24 +151,17 @@ def printed_sources(index: TraceIndex) -> list[int]:
     )
 
 
-def printed_rows(index: TraceIndex) -> list[dict[str, Any]]:
-    """Return the rows of TOTALS of such inputs, args read."""
+def printed_rows(index: TraceIndex) -> list[TotalsRow]:
+    """Return the rows of TOTALS of such inputs."""
     sources = printed_sources(index)
-    rows = [row for row in index.totals.to_pylist() if row["source"] in sources] if sources else []
-    for row in rows:
-        try:
-            args = json.loads(row["args"]) if row["args"] else {}
-        except ValueError:
-            args = {}
-        row["args"] = args if isinstance(args, dict) else {}
-    return rows
+    return [row for row in totals_rows(index) if row["source"] in sources] if sources else []
 
 
 def tables_of_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable], list[str]]:
     """Return the tables as MXNet printed them, in its order unless another one is asked for. Raises: UsageError."""
     key, ascending = order_of(options)
     facts = facts_by_source(index)
-    rows: dict[tuple[int, int, str], list[dict[str, Any]]] = {}
+    rows: dict[tuple[int, int, str], list[TotalsRow]] = {}
     notes: list[str] = []
     for source in printed_sources(index):
         found = facts[source].facts.get("sections")
@@ -194,18 +187,18 @@ def tables_of_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[Rep
 
 
 def _run_table(source: int, run: int) -> ReportTable:
-    """Return what stands before the tables of a run where there are several."""
+    """Return the table that precedes those of a run where there are several."""
     columns = (Column("source", "Source", Unit.ID, [source]), Column("run", "Run", Unit.ID, [run]))
     return ReportTable(RUN, "Profile Statistics", columns)
 
 
-def _printed_line(row: dict[str, Any]) -> Line:
+def _printed_line(row: TotalsRow) -> Line:
     """Return the row; what it lacks is 0: MXNet prints all figures, so it was written by someone else."""
     timed = row["total_ns"] is not None
     names = ("total_ns", "min_ns", "max_ns", "avg_ns") if timed else ("value_min", "value_max", "value_avg")
-    figures: list[Cell] = [row[name] for name in names]
+    figures = list(fields(row, names))
     if not timed:
-        figures.insert(0, row["args"].get("last", 0))
+        figures.insert(0, cell(row["args"].get("last", 0)))
     scale = 1000.0 if row["kind"] == "counter" and not timed else 1
     known = (scale * f if isinstance(f, (int, float)) and math.isfinite(f) else 0 for f in figures)
-    return Line(row["name"], row["calls"] or 0, *known)
+    return Line(row["name"] or "", row["calls"] or 0, *known)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tracekit.compat.mxnet._rows import COLUMNS, Durations, Samples, bounds_of, last_of, rows_of
 from tracekit.compat.mxnet._shows import SHOWS
@@ -20,6 +19,7 @@ from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
+from tracekit.views.totals import TotalsRow
 
 NAME, TITLE = "mxnet", "Statistics by category (MXNet)"
 SORTS = ("category", "name", "calls", "total", "avg", "min", "max", "std", "p50", "p95", "p99", "ratio", "last")
@@ -128,7 +128,7 @@ def _from_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportT
             Column("avg", "Avg", Unit.NS, [_rounded(row["avg_ns"]) for row in timed], 2),
             Column("min", "Min", Unit.NS, [row["min_ns"] for row in timed], 5),
             Column("max", "Max", Unit.NS, [row["max_ns"] for row in timed], 3),
-            Column("ratio", "Ratio", Unit.RATIO, tabulate.ratios(totals, blocks), 1),
+            Column("ratio", "Ratio", Unit.RATIO, tabulate.ratios([ns or 0 for ns in totals], blocks), 1),
         ]
         tables.append(tabulate.finish("times", "Times", columns, options, blocks=blocks))
         notes.append("a ratio is of the same category")
@@ -150,7 +150,7 @@ def _from_printed(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportT
     return tables, notes if tables else []
 
 
-def _placed(rows: list[dict[str, Any]]) -> list[Column]:
+def _placed(rows: list[TotalsRow]) -> list[Column]:
     columns = [
         *_named([row["section"] for row in rows], [row["name"] for row in rows]),
         Column("run", "Run", Unit.ID, [row["run"] for row in rows], 2),
@@ -159,16 +159,16 @@ def _placed(rows: list[dict[str, Any]]) -> list[Column]:
     return [c for c in columns if c.name in ("name", "category") or len(set(c.values)) > 1]
 
 
-def _printed_memory(rows: list[dict[str, Any]], options: ViewOptions) -> ReportTable:
-    units = [_BYTES.get(row["unit"]) for row in rows]
+def _printed_memory(rows: list[TotalsRow], options: ViewOptions) -> ReportTable:
+    units = [_BYTES.get(row["unit"] or "") for row in rows]
     if None not in units:
         low, high = (
-            [_bytes(row[name] * unit) for row, unit in zip(rows, units, strict=True) if unit]
-            for name in ("value_min", "value_max")
+            [_bytes((value or 0) * unit) for value, unit in zip(values, units, strict=True) if unit]
+            for values in ([row["value_min"] for row in rows], [row["value_max"] for row in rows])
         )
         sizes = [Column("min", "Min", Unit.BYTES, low, 2), Column("max", "Peak", Unit.BYTES, high)]
     else:
-        stated = ", ".join(sorted({row["unit"] for row in rows}))
+        stated = ", ".join(sorted({row["unit"] or "" for row in rows}))
         sizes = [
             Column("min", f"Min ({stated})", Unit.NUMBER, [row["value_min"] for row in rows], 2),
             Column("max", f"Peak ({stated})", Unit.NUMBER, [row["value_max"] for row in rows]),

@@ -24,7 +24,7 @@ class Group:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return self.first.size
 
 
@@ -122,7 +122,7 @@ _KEYS: Mapping[str, tuple[Callable[[Sides], float], bool]] = MappingProxyType(
         "GPUMin": (lambda item: item[1].min, False),
     }
 )
-"""Paddle's SortedKeys, and whether the largest stands first."""
+"""Paddle's SortedKeys, and whether the largest comes first."""
 
 
 def sort_key(options: ViewOptions) -> str:

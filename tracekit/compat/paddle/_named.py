@@ -160,7 +160,7 @@ def operator(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 class _Details:
-    """What stands below an operator: its children by name, the work that each launched, the work that it launched."""
+    """The rows below an operator: its children by name, the work that each launched, the work that it launched."""
 
     def __init__(self, trees: Forest, ops: I64, items: Group, gpu: I64) -> None:
         hosts, work = trees.hosts, trees.work

@@ -1,8 +1,8 @@
-"""Who holds whom in Paddle's trees, by time; in its own files by their order, where times leave it open.
+"""The parents in Paddle's trees, by time; in its own files by the order of records, where times leave it open.
 
 Paddle's JSON cuts the times of allocations to whole us, and starts after the first 16 ms to what a 32-bit float of us
 holds. But both of its formats hold the nodes of a thread level by level, and what belongs to a node right after it
-(chrometracing_logger.cc, serialization_logger.cc), so the file says what its times do not.
+(chrometracing_logger.cc, serialization_logger.cc), so the order gives what the times do not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracekit.analysis.intervals import I64
 
 Mask = npt.NDArray[np.bool_]
 _BLUR_NS = 1000
-"""How far times of the JSON are off at most: they stand within their us."""
+"""How far times of the JSON are off at most: each is within its us."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where nodes stand in their files. node: which ones; source, record: shape of it."""
+    """The places of nodes in their files. node: the nodes; source, record: arrays of its shape."""
 
     node: npt.NDArray[np.intp]
     source: I64
@@ -81,7 +81,7 @@ def _last_begun(thread: I64, at: I64, nodes: Nodes) -> I64:
     """Return for each row the last node of its thread that begins no later; -1 for none."""
     count = nodes.thread.size
     lanes = np.concatenate((nodes.thread, thread))
-    # Stable: nodes stand before rows of the same time.
+    # Stable: nodes come before rows of the same time.
     order = np.lexsort((np.concatenate((nodes.start, at)), lanes))
     last = np.empty(lanes.size, np.int64)
     last[order] = np.cumsum(order < count) - 1
@@ -182,7 +182,7 @@ def by_levels(start: I64, end: I64, slack: I64) -> tuple[I64, I64] | None:
         for other in (np.clip(at - 1, upper, low - 1), np.clip(at + 1, upper, low - 1)):
             less = _lack(other, start, end, low, high)
             best, lack = np.where(less < lack, other, best), np.minimum(less, lack)
-        best = np.maximum.accumulate(best)  # children stand in the order of their parents
+        best = np.maximum.accumulate(best)  # children are in the order of their parents
         if (_lack(best, start, end, low, high) > slack[low:high]).any():
             return None
         parent[low:high] = best

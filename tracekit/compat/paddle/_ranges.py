@@ -198,7 +198,7 @@ def _work_types(trees: Forest) -> list[tuple[str, tuple[int, int]]]:
 
 
 class _Communication:
-    """What Paddle takes for communication and for computation.
+    """The rows that Paddle counts as communication and as computation.
 
     host: Communication events and operators named so; device: kernels launched anywhere below these, and collective
     kernels elsewhere; computation: the other kernels that no such event launches itself. A kernel launched by a child

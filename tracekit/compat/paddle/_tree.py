@@ -7,7 +7,7 @@ The rules (Paddle 2.2 to 3.x):
 * device work belongs to the call of its correlation id, of several calls to the last one; without a call it is dropped,
   and counted here;
 * threads are visited by id, the nodes of each from the root, the last child first. Tables that Paddle does not sort
-  stand in that order, and so do rows that its sort finds equal.
+  keep that order, and so do rows that its sort finds equal.
 
 Files of several processes are taken as threads of one. Source: event_node.cc and profiler_statistic.py of Paddle 2.6
 and 3.0, as their own tables show them.
@@ -74,7 +74,7 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attached:
-    """What hangs on host events: runtime calls, device work or allocations, shape (m,) each, in Paddle's order.
+    """Runtime calls, device work or allocations that belong to host events, shape (m,) each, in Paddle's order.
 
     rows: in EVENTS. thread: of the host side. owner: host node, -1: the root of the thread.
     """

@@ -1,12 +1,11 @@
 """Paddle's own figures, defects included: what each view gives under `--compat paddle`. One function a view.
 
 Each gives the numbers of one table of `Profiler.summary`, in its order of rows: `level` is the indent of a row,
-`thread` the block it stands in, null what Paddle prints as a dash. Names are whole, as the file spells them. T, the
+`thread` the block that it is in, null what Paddle prints as a dash. Names are whole, as the file spells them. T, the
 whole of most ratios, is the union of all ProfileStep ranges; without any, ratios are null, where Paddle stops or
 divides by zero. The trees are those of `compat/paddle/_tree.py`.
 
-Source: profiler_statistic.py of
-Paddle 2.6 and 3.0.
+Source: profiler_statistic.py of Paddle 2.6 and 3.0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """paddle: the text of Paddle's `Profiler.summary`, from the numbers of a report made with `--compat paddle`.
 
-Tables, widths, notes and their order are Paddle's (2.6 to 3.x): columns stand left, two blanks apart, titles amid
+Tables, widths, notes and their order are Paddle's (2.6 to 3.x): columns are left-aligned, two blanks apart, titles amid
 dashes as wide as the table; a table of which there is nothing to say is not printed at all. A name in which a terminal
 would find something to obey is shown with escapes. Without ProfileStep the first table is the last one, as in Paddle.
 Source: _build_table of profiler_statistic.py, Paddle 2.6 and 3.0, and what they print.
@@ -88,7 +88,7 @@ class _Table:
         self.lines.append("".join(f"{cell!s:<{width}}  " for cell, width in pairs))
 
     def head(self, title: str, unit: str, *cells: str) -> None:
-        """Add what stands over the rows."""
+        """Add the lines above the rows."""
         self.title(title)
         if unit:
             self.lines.append(f"Time unit: {unit}")
@@ -134,7 +134,7 @@ def _times(row: Row, side: str, unit: str, calls: int | None) -> str:
 
 
 def _indented(row: Row, width: int = 0) -> str:
-    """Return the name below its level, cut as Paddle cuts what stands below an operator."""
+    """Return the name below its level, cut as Paddle cuts names below an operator."""
     indent = "  " * int(row["level"])
     name: str = visible(str(row["name"] or ""))
     if width and row["level"] and len(name) + len(indent) > width:

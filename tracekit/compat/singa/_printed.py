@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracekit.index.trace_index import TraceIndex
+from tracekit.views.totals import TotalsRow, totals_rows
 
 
 @dataclass(slots=True)
@@ -19,22 +18,18 @@ class Printed:
     several: bool = False
     below_blank: bool = False
     dist_only: bool = False
-    phases: list[dict[str, Any]] = field(default_factory=list)
-    operators: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[TotalsRow] = field(default_factory=list)
+    operators: list[TotalsRow] = field(default_factory=list)
 
 
 def printed_profiles(index: TraceIndex) -> list[Printed]:
     """Return the profiles in the order of the files."""
-    table = index.totals
-    if not table.num_rows:
-        return []
     made: dict[tuple[int, int], Printed] = {}
-    for row in table.sort_by([("source", "ascending"), ("order", "ascending")]).to_pylist():
+    for row in sorted(totals_rows(index), key=lambda row: (row["source"], row["order"])):
         name, section = row["name"], row["section"]
         verbosity = section == "header" and name == "Verbosity"
         if not verbosity and section != "Propagation" and section != "Operators":
             continue
-        row["args"] = _args(row["args"])
         if section == "Operators" and not isinstance(row["args"].get("op_id"), int):
             continue
         found = made.setdefault((row["source"], row["run"]), Printed(row["source"], row["run"], row["rank"]))
@@ -49,11 +44,3 @@ def printed_profiles(index: TraceIndex) -> list[Printed]:
     for profile in profiles:
         profile.several = sum((p.source, p.rank) == (profile.source, profile.rank) for p in profiles) > 1
     return sorted(profiles, key=lambda p: (p.source, p.run))
-
-
-def _args(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -20,7 +20,9 @@ SHOWS = (
     specs.P99,
     specs.STD,
     specs.RATIO,
-    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is no number."),
+    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
     ColumnSpec("s", "Time (s)", Unit.NUMBER, "The time that SINGA prints, in seconds."),
-    ColumnSpec("below_blank", "Below blank", Unit.COUNT, "Whether SINGA prints an empty line above the table: 1 or 0."),
+    ColumnSpec(
+        "below_blank", "Below blank", Unit.COUNT, "The number of empty lines that SINGA prints above the table: 1 or 0."
+    ),
 )

@@ -1,9 +1,9 @@
 """singa: phases and operators of an average iteration, in the order of the graph, as SINGA's time profiling has them.
 
-Of a profile that SINGA printed: what it says. SINGA divides the operators by all iterations, also by those that it
+A profile that SINGA printed keeps its own figures. SINGA divides the operators by all iterations, also by those that it
 skipped and did not time; where `iterations` are given the times are put right (`skip_iterations`: 5 unless said), else
 a note says that they are too small. Any other trace is taken apart by `_events`: phases are events of kind
-forward, backward and optimizer; without them forward is what stands before the first operator whose name contains
+forward, backward and optimizer; without them forward is everything before the first operator whose name contains
 "Backward", and backward the rest of the iteration, as SINGA has it. Iterations that are skipped do not count.
 
 With compat "singa" the figures are SINGA's: operators are divided by all iterations, and 5 iterations are skipped where
@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from tracekit.analysis.intervals import I64
-from tracekit.analysis.statistics import grouped
+from tracekit.analysis.statistics import Grouped, grouped
 from tracekit.compat.singa._events import COLUMNS, KINDS, NEVER_TIMED, Graph, forward_nodes, graphs
 from tracekit.compat.singa._printed import Printed, printed_profiles
 from tracekit.compat.singa._shows import SHOWS
@@ -34,6 +33,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
+from tracekit.views.totals import TotalsRow
 
 _TITLE = "Phases and operators of an iteration (SINGA)"
 _NAMES = ("name", "op_id", "kind", "calls", "avg", "total", "min", "max", "p50", "p95", "p99", "std", "ratio")
@@ -139,9 +139,16 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
     return _Profile(of, phases, operators, found.below_blank)
 
 
-def _printed_line(row: dict[str, Any], grow: float) -> _Line:
+def _printed_line(row: TotalsRow, grow: float) -> _Line:
     avg = None if row["avg_ns"] is None else row["avg_ns"] * grow
-    return _Line(row["name"] or "", row["args"].get("op_id"), row["kind"], row["calls"], avg, row["value_text"])
+    return _Line(
+        row["name"] or "",
+        op_id if isinstance(op_id := row["args"].get("op_id"), int) else None,
+        row["kind"] or "",
+        row["calls"],
+        avg,
+        row["value_text"],
+    )
 
 
 def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
@@ -186,7 +193,7 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
     return _Profile(of, phases, operators, left_out=left_out, all_ns=all_ns)
 
 
-def _spread(of: Any, number: int) -> dict[str, Cell]:
+def _spread(of: Grouped, number: int) -> dict[str, Cell]:
     found: dict[str, Cell] = {f"p{p}": int(of.percentile(p)[number]) for p in (50, 95, 99)}
     found |= {"min": int(of.min[number]), "max": int(of.max[number]), "std": int(of.pstd[number])}
     return found

@@ -205,7 +205,7 @@ def _facts(index: TraceIndex, work: _Work, label: str, thunks: int, nodes: int) 
         calls = len(known.unique()) or 1
         first, last = spans(np.zeros(work.rows.size, np.int64), 1, work.starts, work.starts + _lengths(index, work))
         time = int(last[0]) - int(first[0])  # may be more than int64 holds
-    share = {"percent": 100 * thunks / time} if time else {}
+    share: dict[str, object] = {"percent": 100 * thunks / time} if time else {}
     unknown = (
         "Time in Function.fn.__call__",
         "Total compile time",
@@ -259,7 +259,11 @@ def _table(
     python = {str(Kind.PYTHON_OP)}
     for group in order[:most].tolist():
         kind = work.kinds[group] if section == CLASS else work.ops[group][0]
-        args: Row = {"apply_nodes": int(nodes[group]), "implementation": "Py" if kind in python else "C", "kind": kind}
+        args: dict[str, object] = {
+            "apply_nodes": int(nodes[group]),
+            "implementation": "Py" if kind in python else "C",
+            "kind": kind,
+        }
         made.append(_row(section, names[group], of, group, args))
     return _shares(section, made, thunks, len(order), _sum(of.total[order[most:]]))
 
@@ -282,12 +286,12 @@ def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I6
     for group, node in enumerate(shown.tolist()):
         lane = work.lanes[lane_of[node]]
         kind = work.ops[op_of_node[node]][0]
-        args: Row = {"id": int(work.ids[node]), "thread": lane, "kind": kind}
+        args: dict[str, object] = {"id": int(work.ids[node]), "thread": lane, "kind": kind}
         made.append(_row(APPLY, names[op_of_node[node]], of, group, args))
     return _shares(APPLY, made, thunks, int(found.size), _sum(totals[order[most:]]))
 
 
-def _row(section: str, name: str, of: Grouped, group: int, args: Row) -> Row:
+def _row(section: str, name: str, of: Grouped, group: int, args: dict[str, object]) -> Row:
     spread = {
         "min": int(of.min[group]),
         "p50": int(of.percentile(50)[group]),
@@ -305,12 +309,12 @@ def _shares(section: str, rows: list[Row], thunks: int, count: int, rest_ns: int
     """Put shares of all time into the rows, and the last row, for what is left out, below them."""
     so_far = 0
     for found in rows:
-        so_far += found["total_ns"]
+        so_far += found["total_ns"] or 0
         if thunks:
             found["args"] |= {
-                "percent": 100 * found["total_ns"] / thunks,
+                "percent": 100 * (found["total_ns"] or 0) / thunks,
                 "cumulative_percent": 100 * so_far / thunks,
             }
     left = count - len(rows)
-    args: Row = {"remaining": left, "percent": 100 * rest_ns / thunks if thunks else 0.0, "of": section}
+    args: dict[str, object] = {"remaining": left, "percent": 100 * rest_ns / thunks if thunks else 0.0, "of": section}
     return [*rows, row(section, f"(remaining {left} {WHAT[section]})", args, total_ns=rest_ns)]

@@ -1,4 +1,4 @@
-"""What else a profile of Theano prints: memory, scans, the optimizer; and the tables of Theano from other totals."""
+"""The other tables of a profile of Theano: memory, scans, the optimizer; and those of Theano from other totals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.schema import Kind
 from tracekit.units import Unit
-from tracekit.views.totals import summed
+from tracekit.views.totals import TotalsRow, cell, summed, with_all
 
 
 def printed_tables(blocks: Sequence[Block], least_bytes: int | None) -> list[ReportTable]:
@@ -53,7 +53,7 @@ def _durations(rows: Sequence[Row]) -> list[Column]:
 
 
 def _peaks(rows: Sequence[Row]) -> list[Column]:
-    linker: list[Cell] = [r["args"].get("linker_c_py_bytes") for r in rows]
+    linker: list[Cell] = [cell(r["args"].get("linker_c_py_bytes")) for r in rows]
     return [
         _name(rows, "Peak"),
         Column("bytes", "Bytes", Unit.BYTES, [r["bytes"] for r in rows], 0),
@@ -63,14 +63,16 @@ def _peaks(rows: Sequence[Row]) -> list[Column]:
 
 def _outputs(rows: Sequence[Row]) -> list[Column]:
     sizes = [r["bytes"] for r in rows]
-    whole = next((r["args"]["bytes_of_all"] for r in rows if r["args"].get("bytes_of_all")), None)
+    whole = next((size for r in rows if isinstance(size := r["args"].get("bytes_of_all"), int) and size), None)
     ratios: list[Cell] = [size / whole if size is not None and whole else None for size in sizes]
     lone = sum("bytes_of_all" in r["args"] for r in rows) == 1
     columns = [
         _name(rows, "Node"),
         Column("bytes", "Bytes", Unit.BYTES, sizes, 0),
-        Column("shapes", "Shapes", Unit.TEXT, [r["args"].get("shapes") for r in rows], 2),
-        Column("made", "Created, inplace, view", Unit.TEXT, [r["args"].get("created_inplace_view") for r in rows], 2),
+        Column("shapes", "Shapes", Unit.TEXT, [cell(r["args"].get("shapes")) for r in rows], 2),
+        Column(
+            "made", "Created, inplace, view", Unit.TEXT, [cell(r["args"].get("created_inplace_view")) for r in rows], 2
+        ),
         Column("remaining", "Left out", Unit.COUNT, [remaining(r) for r in rows], 3),
     ]
     return [*columns, Column("ratio", "Ratio", Unit.RATIO, ratios, 1)] if lone else columns
@@ -95,9 +97,9 @@ def _steps(rows: Sequence[Row]) -> list[Column]:
         _name(steps, "Step"),
         Column("within", "Within", Unit.TEXT, [r["section"].partition(": ")[2] or None for r in steps], 2),
         _times(steps),
-        Column("class", "Class", Unit.TEXT, [r["args"].get("class") for r in steps], 3),
-        Column("nodes_before", "Nodes before", Unit.COUNT, [r["args"].get("nodes_before") for r in steps], 3),
-        Column("nodes_after", "Nodes after", Unit.COUNT, [r["args"].get("nodes_after") for r in steps], 3),
+        Column("class", "Class", Unit.TEXT, [cell(r["args"].get("class")) for r in steps], 3),
+        Column("nodes_before", "Nodes before", Unit.COUNT, [cell(r["args"].get("nodes_before")) for r in steps], 3),
+        Column("nodes_after", "Nodes after", Unit.COUNT, [cell(r["args"].get("nodes_after")) for r in steps], 3),
     ]
 
 
@@ -110,25 +112,25 @@ def summed_block(index: TraceIndex, most: int | None) -> Block | None:
     rows = summed(index, list(Kind), ("name", "kind"))
     if not len(rows):
         return None
-    sets: dict[tuple[Cell, ...], list[Row]] = {}
+    sets: dict[tuple[Cell, ...], list[TotalsRow]] = {}
     for found, block in zip(rows.rows, rows.blocks, strict=True):
         sets.setdefault((block[0], found["kind"], *block[1:]), []).append(found)
-    best: dict[tuple[Cell, ...], list[Row]] = {}
+    best: dict[tuple[Cell, ...], list[TotalsRow]] = {}
     for place, found_rows in sets.items():
         if place[:2] not in best or total(found_rows) > total(best[place[:2]]):
             best[place[:2]] = found_rows
     chosen = [r for found_rows in best.values() for r in found_rows]
     whole = total(chosen)
     made = Block(0, 0, label="totals")
-    for section, key in ((CLASS, "kind"), (OPS, "name")):
-        groups: dict[str, list[Row]] = {}
+    for section in (CLASS, OPS):
+        groups: dict[str, list[TotalsRow]] = {}
         for found in chosen:
-            groups.setdefault(str(found[key]), []).append(found)
+            groups.setdefault(str(found["kind"] if section == CLASS else found["name"]), []).append(found)
         lines = [_group(section, name, some, whole) for name, some in groups.items()]
-        lines.sort(key=lambda r: (-r["total_ns"], -(r["calls"] or 0), r["name"]))
+        lines.sort(key=lambda r: (-(r["total_ns"] or 0), -(r["calls"] or 0), r["name"] or ""))
         so_far = 0
         for line in lines:
-            so_far += line["total_ns"]
+            so_far += line["total_ns"] or 0
             line["args"]["cumulative_percent"] = 100 * so_far / whole if whole else None
         shown, rest = cut(section, lines, most)
         left = rest or row(section, f"(remaining 0 {WHAT[section]})", {"remaining": 0, "percent": 0.0}, total_ns=0)
@@ -136,9 +138,8 @@ def summed_block(index: TraceIndex, most: int | None) -> Block | None:
     return made
 
 
-def _group(section: str, name: str, rows: list[Row], whole: int) -> Row:
+def _group(section: str, name: str, rows: list[TotalsRow], whole: int) -> Row:
     time = total(rows)
-    calls = [r["calls"] for r in rows]
-    known = None if None in calls else sum(calls)
-    args: Row = {"percent": 100 * time / whole if whole else None, "apply_nodes": len(rows)}
+    known = with_all(sum, [r["calls"] for r in rows])
+    args: dict[str, object] = {"percent": 100 * time / whole if whole else None, "apply_nodes": len(rows)}
     return row(section, name, args, calls=known, total_ns=time, avg_ns=time / known if known else None)

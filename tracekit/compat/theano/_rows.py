@@ -1,4 +1,4 @@
-"""What the views of Theano share: blocks of rows in the form in which the reader of Theano's profiles gives them.
+"""Blocks of rows as the reader of Theano's profiles yields them; the views of Theano share them.
 
 A block is what Theano prints of one function: facts (section `header`), the tables Class, Ops and Apply, and what else
 it printed. The rows of a trace are brought into the same form, so one view shows both.
@@ -6,18 +6,18 @@ it printed. The rows of a trace are brought into the same form, so one view show
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracekit.index.trace_index import TraceIndex
+from tracekit.views.totals import TotalsRow, totals_rows
 
-Row = dict[str, Any]
-"""section, name, raw_name, calls, total_ns, avg_ns, bytes, value_avg, value_text as in TOTALS; args: a dict.
 
-`spread`, of rows that come from EVENTS: min, p50, p95, p99, max, std of a call, ns.
-"""
+class Row(TotalsRow):
+    """A row as in TOTALS. spread: min, p50, p95, p99, max, std, avg of a call, ns, of rows that come from EVENTS."""
+
+    spread: dict[str, int] | None
+
 
 CLASS, OPS, APPLY = "Class", "Ops", "Apply"
 TABLES = (CLASS, OPS, APPLY)
@@ -58,26 +58,62 @@ class Block:
         return [r for r in self.rows if r["section"] == section]
 
 
-def row(section: str, name: str, args: Row | None = None, **more: Any) -> Row:
-    """Return a row with all fields."""
-    empty: Row = dict.fromkeys(("raw_name", "calls", "total_ns", "avg_ns", "bytes", "value_avg", "value_text"))
-    return {**empty, "section": section, "name": name, "args": args or {}, **more}
+def row(
+    section: str,
+    name: str,
+    args: dict[str, object] | None = None,
+    *,
+    raw_name: str | None = None,
+    calls: int | None = None,
+    total_ns: int | None = None,
+    avg_ns: float | None = None,
+    value_avg: float | None = None,
+    value_text: str | None = None,
+    spread: dict[str, int] | None = None,
+) -> Row:
+    """Return a row with all columns; those that are not given are null."""
+    return {
+        "source": 0,
+        "rank": None,
+        "run": 0,
+        "section": section,
+        "order": 0,
+        "name": name,
+        "raw_name": raw_name,
+        "kind": None,
+        "calls": calls,
+        "total_ns": total_ns,
+        "min_ns": None,
+        "max_ns": None,
+        "median_ns": None,
+        "std_ns": None,
+        "avg_ns": avg_ns,
+        "device": None,
+        "bytes": None,
+        "value_min": None,
+        "value_max": None,
+        "value_avg": value_avg,
+        "value_text": value_text,
+        "unit": None,
+        "args": args or {},
+        "range": None,
+        "spread": spread,
+    }
 
 
 def printed_blocks(index: TraceIndex) -> list[Block]:
-    """Return what profiles of Theano, Aesara or PyTensor say, in the order of the files."""
-    table = index.totals
-    if not table.num_rows:
-        return []
+    """Return the contents of profiles of Theano, Aesara or PyTensor, in the order of the files."""
     blocks: dict[tuple[int, int], Block] = {}
-    for found in table.sort_by([("source", "ascending"), ("order", "ascending")]).to_pylist():
-        block = blocks.setdefault((found["source"], found["run"]), Block(found["source"], found["run"], found["rank"]))
-        block.rows.append(_plain(found, block))
+    for printed in sorted(totals_rows(index), key=lambda row: (row["source"], row["order"])):
+        block = blocks.setdefault(
+            (printed["source"], printed["run"]), Block(printed["source"], printed["run"], printed["rank"])
+        )
+        block.rows.append(_plain(printed, block))
     ours = {b.source for b in blocks.values() if any(_is_ours(r) for r in b.rows)}
     made = [b for b in blocks.values() if b.source in ours]
     for block in made:
-        said = [found["value_text"] for name in ("Scan Op", "Message") if (found := block.fact(name))]
-        block.label = next((text for text in said if text and text != "None"), f"function {block.run}")
+        texts = [found["value_text"] for name in ("Scan Op", "Message") if (found := block.fact(name))]
+        block.label = next((text for text in texts if text and text != "None"), f"function {block.run}")
     return made
 
 
@@ -85,24 +121,19 @@ def _is_ours(row: Row) -> bool:
     return row["section"] in _ANY or (row["section"] == "header" and row["name"] in _FACTS)
 
 
-def _plain(found: Row, block: Block) -> Row:
+def _plain(found: TotalsRow, block: Block) -> Row:
     section = found["section"]
     for prefix, kind in zip(_PREFIXES, ("sum", "scan"), strict=True):
         if section.startswith(prefix):
             section, block.kind = section.removeprefix(prefix), kind
-    try:
-        args = json.loads(found["args"] or "{}")
-    except ValueError:
-        args = {}
-    args = args if isinstance(args, dict) else {}
-    if args.get("sum"):
+    if found["args"].get("sum"):
         block.kind = "sum"
     if found["name"] == "Scan Op":
         block.kind = "scan"
-    return {**found, "section": section, "name": found["name"] or "", "args": args}
+    return {**found, "section": section, "name": found["name"] or "", "spread": None}
 
 
-def remaining(found: Row) -> int | None:
+def remaining(found: TotalsRow) -> int | None:
     """Return how many rows a row stands for that were left out; None for a row of the table."""
     count = found["args"].get("remaining")
     return count if isinstance(count, int) else None
@@ -119,17 +150,17 @@ def cut(section: str, rows: Sequence[Row], most: int | None) -> tuple[list[Row],
     if most is None or most >= len(shown):
         return shown, last
     gone = shown[most:]
-    before = last or row(section, "")
+    before = row(section, "") if last is None else last
     count = len(gone) + (remaining(before) or 0)
     time = total(gone) + (before["total_ns"] or 0)
     whole = total(shown) + (before["total_ns"] or 0)
-    args = {"remaining": count, "percent": 100 * time / whole if whole else 0.0, "s": time / 1e9}
+    args: dict[str, object] = {"remaining": count, "percent": 100 * time / whole if whole else 0.0, "s": time / 1e9}
     if "sign" in before["args"]:
         args["sign"] = before["args"]["sign"]
     return shown[:most], row(section, f"(remaining {count} {WHAT.get(section, section)})", args, total_ns=time)
 
 
-def total(rows: Iterable[Row]) -> int:
+def total(rows: Iterable[TotalsRow]) -> int:
     """Return the sum of the times, ns."""
     return sum(r["total_ns"] or 0 for r in rows)
 

@@ -56,5 +56,5 @@ SHOWS = (
     ColumnSpec("line", "Line", Unit.TEXT, "The line as printed."),
     ColumnSpec("computed_in_s", "Computed in (s)", Unit.TEXT, "The time of computing the memory profile, as printed."),
     ColumnSpec("code", "created/inplace/view", Unit.TEXT, "The origin of each output, in Theano's letters."),
-    ColumnSpec("bytes_of_all", "Of all", Unit.BYTES, "The size of all outputs."),
+    ColumnSpec("bytes_of_all", "Bytes of all", Unit.BYTES, "The size of all outputs."),
 )

@@ -12,6 +12,7 @@ from itertools import groupby
 from tracekit.compat.theano._rows import APPLY, CLASS, OPS, TABLES, Block, Row, cut, number, remaining
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
+from tracekit.views.totals import cell
 
 _PARTS = {
     "Time in all calls of grad()": "globals",
@@ -47,7 +48,7 @@ def tables(block: Block, most: dict[str, int | None], least_bytes: int | None) -
 
 
 def _part(row: Row, block: Block) -> str:
-    section, name = row["section"], row["name"]
+    section, name = row["section"], row["name"] or ""
     if section != "header":
         if section in TABLES:
             return str(section)
@@ -87,6 +88,11 @@ def _text(rows: Sequence[Row], name: str) -> list[Cell]:
     return [None if (value := r["args"].get(name)) is None else str(value) for r in rows]
 
 
+def _listed(row: Row, name: str) -> list[object]:
+    found = row["args"].get(name)
+    return found if isinstance(found, list) else []
+
+
 def _number(name: str, title: str, values: Sequence[Cell]) -> Column:
     return Column(name, title, Unit.NUMBER, list(values))
 
@@ -123,7 +129,7 @@ def _timed(part: str, rows: list[Row], most: int | None) -> list[Column]:
         lines.append(row)
         below.append(None)
         for what in ("input", "output"):
-            for place, text in enumerate(row["args"].get(f"{what}s") or ()):
+            for place, text in enumerate(_listed(row, f"{what}s")):
                 lines.append({**row, "args": {}, "calls": None, "name": None, "raw_name": None, "avg_ns": None})
                 below.append(f"{what} {place}: {text}")
     own = [b is None for b in below]
@@ -137,7 +143,7 @@ def _timed(part: str, rows: list[Row], most: int | None) -> list[Column]:
         _count("calls", "#call", [r["calls"] for r in lines]),
     ]
     if part in (CLASS, OPS):
-        types = [r["args"].get("type") or r["args"].get("implementation") for r in lines]
+        types = [cell(r["args"].get("type") or r["args"].get("implementation")) for r in lines]
         columns += [_words("type", "type", types), _count("nodes", "#apply", _int(lines, "apply_nodes"))]
     else:
         columns.append(Column("id", "id", Unit.ID, _int(lines, "id")))
@@ -147,7 +153,7 @@ def _timed(part: str, rows: list[Row], most: int | None) -> list[Column]:
     names = [None if remaining(r) is not None else r["raw_name"] or r["name"] for r in lines]
     columns += [_words("name", "name", names), _count("remaining", "Remaining", [remaining(r) for r in lines])]
     columns.append(
-        _words("sign", "Sign", [r["args"].get("sign", "%") if remaining(r) is not None else None for r in lines])
+        _words("sign", "Sign", [cell(r["args"].get("sign", "%")) if remaining(r) is not None else None for r in lines])
     )
     return [*columns, _words("below", "Below", below)] if any(below) else columns
 
@@ -157,7 +163,9 @@ def _memory(rows: list[Row], least: int | None) -> list[Column]:
         rows = only_large(rows, least)
     kinds = {"header": "heading", "Memory Profile: peaks": "peak"}
     lines = [kinds.get(r["section"], "node" if remaining(r) is None else "rest") for r in rows]
-    lines = ["smaller" if r["name"].startswith("All Apply") else line for r, line in zip(rows, lines, strict=True)]
+    lines = [
+        "smaller" if (r["name"] or "").startswith("All Apply") else line for r, line in zip(rows, lines, strict=True)
+    ]
     names = [r["value_text"] if line == "heading" else r["name"] for r, line in zip(rows, lines, strict=True)]
     return [
         _words("line", "Line", lines),
@@ -170,7 +178,7 @@ def _memory(rows: list[Row], least: int | None) -> list[Column]:
         _words("code", "created/inplace/view", _text(rows, "created_inplace_view")),
         _count("remaining", "Remaining", [remaining(r) for r in rows]),
         _number("percent", "%", _arg(rows, "percent")),
-        Column("bytes_of_all", "Of all", Unit.BYTES, _int(rows, "bytes_of_all")),
+        Column("bytes_of_all", "Bytes of all", Unit.BYTES, _int(rows, "bytes_of_all")),
     ]
 
 
@@ -181,13 +189,14 @@ def only_large(rows: list[Row], least: int) -> list[Row]:
     last = next((r for r in rows if r["section"] == "Memory Profile" and remaining(r) is not None), None)
     if not gone or last is None:
         return rows
-    size = sum(r["bytes"] for r in gone) + (last["bytes"] or 0)
-    whole = last["args"].get("bytes_of_all") or 0
+    size = sum(r["bytes"] or 0 for r in gone) + (last["bytes"] or 0)
+    stated = last["args"].get("bytes_of_all")
+    whole = stated if isinstance(stated, int) else 0
     args = {**last["args"], "remaining": len(gone) + (remaining(last) or 0)}
     args["percent"] = 100 * size / whole if whole else 0.0
-    lost = {id(r) for r in gone}
-    changed = {**last, "bytes": size, "args": args}
-    return [changed if r is last else r for r in rows if id(r) not in lost]
+    left_out = {id(r) for r in gone}
+    changed: Row = {**last, "bytes": size, "args": args}
+    return [changed if r is last else r for r in rows if id(r) not in left_out]
 
 
 def _scan_overhead(rows: list[Row]) -> list[Column]:
@@ -210,7 +219,7 @@ def _optimizer(rows: list[Row]) -> list[Column]:
     for row in rows:
         lines.append(row)
         words.append(row["value_text"])
-        for text in row["args"].get("details") or ():
+        for text in _listed(row, "details"):
             lines.append({**row, "args": {}, "section": "header", "name": None})
             words.append(str(text))
     steps = [r["section"] != "header" for r in lines]

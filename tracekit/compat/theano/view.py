@@ -14,12 +14,11 @@ With compat "theano" the tables are those that Theano prints, in its order and w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tracekit.compat.theano import _upstream
 from tracekit.compat.theano._events import COLUMNS, NO_NODES, event_blocks
 from tracekit.compat.theano._other import printed_tables, summed_block
-from tracekit.compat.theano._rows import APPLY, CLASS, OPS, Block, Row, cut, printed_blocks, remaining, total
+from tracekit.compat.theano._rows import APPLY, CLASS, OPS, Block, Row, cut, number, printed_blocks, remaining, total
 from tracekit.compat.theano._shows import SHOWS
 from tracekit.index.trace_index import TraceIndex
 from tracekit.options import OptionSpec
@@ -28,7 +27,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
-from tracekit.views.totals import TOTALS_NOTE
+from tracekit.views.totals import TOTALS_NOTE, cell, fields
 
 _TITLE = "Functions, classes, ops and nodes (Theano)"
 _SHOWN = 20
@@ -190,8 +189,8 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
         if rest is not None and remaining(rest):
             lines.append((block, rest, whole, whole))
 
-    def cells(get: Callable[[Row], Any]) -> list[Cell]:
-        return [get(r) for _, r, _, _ in lines]
+    def cells(get: Callable[[Row], object]) -> list[Cell]:
+        return [cell(get(r)) for _, r, _, _ in lines]
 
     columns = [
         Column("name", {CLASS: "Class", OPS: "Op", APPLY: "Apply"}[section], Unit.TEXT, cells(lambda r: r["name"]), 0)
@@ -209,7 +208,8 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
         Column("avg", "Avg", Unit.NS, cells(_avg), 2),
     ]
     for key, title, priority in _SPREAD:
-        columns.append(Column(key, title, Unit.NS, cells(lambda r, k=key: r.get("spread", {}).get(k)), priority))  # type: ignore[misc]
+        times: list[Cell] = [r["spread"].get(key) if r["spread"] else None for _, r, _, _ in lines]
+        columns.append(Column(key, title, Unit.NS, times, priority))
     columns += [
         Column("ratio", "Ratio", Unit.RATIO, [(r["total_ns"] or 0) / w if w else None for _, r, w, _ in lines], 1),
         Column("sum_ratio", "Sum", Unit.RATIO, [s / w if w else None for _, _, w, s in lines], 5),
@@ -227,19 +227,18 @@ def _timed(name: str, section: str, blocks: Sequence[Block], most: int | None, o
 
 
 def _avg(found: Row) -> Cell:
-    if "spread" in found:
+    if found["spread"]:
         return int(found["spread"]["avg"])
     return None if found["avg_ns"] is None else round(found["avg_ns"])
 
 
 def _type(found: Row) -> Cell:
     """Return what Theano says of a node: C, Py; other traces have none."""
-    return None if "spread" in found else found["args"].get("implementation")
+    return None if found["spread"] else cell(found["args"].get("implementation"))
 
 
 def _number(found: Row, name: str) -> float | None:
-    text = found["args"].get(name)
-    return float(text) if text is not None else None
+    return number(found["args"].get(name))
 
 
 def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
@@ -255,18 +254,23 @@ def _sorted(rows: list[Row], options: ViewOptions) -> list[Row]:
     }
     inner = {"nodes": "apply_nodes", "id": "id", "kind": "kind", "thread": "thread"}
 
-    def value(found: Row) -> Any:
+    def value(found: Row) -> Cell:
         if places.get(key):
-            return found[places[key]]
+            return fields(found, (places[key],))[0]
         if key in inner:
-            return found["args"].get(inner[key])
-        return found.get("spread", {}).get(key)
+            return cell(found["args"].get(inner[key]))
+        return found["spread"].get(key) if found["spread"] else None
 
     known = [r for r in rows if value(r) is not None]
     if not key or not known:
         return rows
     words = isinstance(value(known[0]), str) or key == "id"
-    known.sort(key=value, reverse=words == options.sorted_by.startswith("-"))
+
+    def place(found: Row) -> tuple[float, str]:
+        got = value(found)
+        return (got, "") if isinstance(got, (int, float)) else (0.0, str(got))
+
+    known.sort(key=place, reverse=words == options.sorted_by.startswith("-"))
     return known + [r for r in rows if value(r) is None]
 
 

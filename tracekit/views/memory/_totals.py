@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
@@ -13,6 +10,7 @@ from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ViewOptions
+from tracekit.views.totals import in_file_order, totals_rows
 
 
 def count(index: TraceIndex) -> int:
@@ -22,7 +20,7 @@ def count(index: TraceIndex) -> int:
 
 def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> Section:
     """Return the rows of TOTALS of kind memory in the order of the file, or a section that says what is needed."""
-    rows = _rows(index)
+    rows = in_file_order(totals_rows(index, {Kind.MEMORY}))
     if not rows:
         return tabulate.nothing(view, title, "memory", options)
     labels = source_labels(index)
@@ -55,23 +53,6 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> S
     table = tabulate.finish("memory", title, columns, options, own_order="", blocks=places, top_each=False)
     note = "from totals that the profiler had summed itself, as printed: peaks, sizes, or what each row increased"
     return Section(view, title, (table,), notes=(note, *tabulate.option_notes(options, table)))
-
-
-def _rows(index: TraceIndex) -> list[dict[str, Any]]:
-    if not index.totals.num_rows:
-        return []
-    rows = index.totals.filter(grouping.kind_mask(index.totals, {Kind.MEMORY})).to_pylist()
-    for row in rows:
-        row["args"] = _members(row["args"])
-    return sorted(rows, key=lambda row: (row["source"], row["run"], row["order"]))
-
-
-def _members(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _text(value: object) -> Cell:

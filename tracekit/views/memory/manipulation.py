@@ -74,10 +74,10 @@ def _from_totals(index: TraceIndex, options: ViewOptions, picked: Picked) -> Sec
     tables = []
     if len(timed):
         columns = [*_placed(timed), *_totals.statistic_columns(timed)]
-        sizes, totals = timed.values("bytes"), timed.values("total_ns")
+        sizes = [row["bytes"] for row in timed.rows]
         if any(size is not None for size in sizes):
-            both = zip(sizes, totals, strict=True)
-            rate = [size * 10**9 / ns if size is not None and ns else None for size, ns in both]
+            both = [(row["bytes"], row["total_ns"]) for row in timed.rows]
+            rate: list[Cell] = [size * 10**9 / ns if size is not None and ns else None for size, ns in both]
             columns.append(Column("bytes", "Bytes", Unit.BYTES, sizes, 2))
             columns.append(Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1))
         tables.append(tabulate.finish("copies", _TITLE, columns, options, blocks=timed.blocks))

@@ -1,4 +1,4 @@
-"""What operators called and launched: the rows below each operator of the view, at levels 1 and 2."""
+"""Calls and launches of operators: the rows below each operator of the view, at levels 1 and 2."""
 
 from __future__ import annotations
 

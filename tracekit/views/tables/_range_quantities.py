@@ -1,4 +1,4 @@
-"""What the cells of tables of host ranges measure (operator, user_defined), for `tracekit explain`: see `_ranges`."""
+"""Quantities of the cells of tables of host ranges (operator, user_defined), for `tracekit explain`: see `_ranges`."""
 
 from __future__ import annotations
 

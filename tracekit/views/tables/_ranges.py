@@ -78,7 +78,7 @@ class Charged:
 
     @property
     def lost(self) -> int:
-        """How many of the ranges are on no thread, so that what they called and launched is not known."""
+        """The number of ranges without a thread: their calls and launches are not known."""
         return int(np.count_nonzero(self.places < 0))
 
     def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:

@@ -1,14 +1,11 @@
 """metrics: what a profiler counted for each kernel: hardware metrics and events, from TOTALS (`nvprof --metrics`).
 
 min, max, avg are over the calls of the kernel, as the file has them; rows of single calls (nvprof with both
---print-gpu-trace and --metrics) are merged, the mean weighted by calls. A value that is no number stands in `text`, and
-so does the word of a level ("Mid (5)"). Units are the file's own.
+--print-gpu-trace and --metrics) are merged, the mean weighted by calls. A value that is not a number is in `text`, and
+so is the word of a level ("Mid (5)"). Units are the file's own.
 """
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
@@ -16,12 +13,17 @@ from tracekit.report import Cell, Column, Section
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
 _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
 
-Row = dict[str, Any]
+
+class Row(TotalsRow):
+    """A row of TOTALS with the name of what was counted."""
+
+    metric: str
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -58,39 +60,38 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _counted(index: TraceIndex) -> list[Row]:
     """Return the counted rows, those that agree in all that names them merged, in the order of the file."""
     merged: dict[tuple[Cell, ...], list[Row]] = {}
-    found = index.totals.to_pylist() if index.totals.num_rows else []
-    for row in sorted(found, key=lambda row: (row["source"], row["run"], row["order"])):
-        row["metric"] = _metric(row)
-        if row["total_ns"] is None and row["metric"] is not None:
-            merged.setdefault(tuple(row[k] for k in _APART), []).append(row)
+    for row in in_file_order(totals_rows(index)):
+        metric = _metric(row)
+        if row["total_ns"] is None and metric is not None:
+            counted: Row = {**row, "metric": metric}
+            merged.setdefault(fields(counted, _APART), []).append(counted)
     return [rows[0] if len(rows) == 1 else _merged(rows) for rows in merged.values()]
 
 
 def _merged(rows: list[Row]) -> Row:
-    out = dict(rows[0])
-    calls, means = [row["calls"] for row in rows], [row["value_avg"] for row in rows]
-    for name, of in (("value_min", min), ("value_max", max)):
-        values = [row[name] for row in rows]
-        out[name] = None if None in values else of(values)
-    out["calls"] = None if None in calls else sum(calls)
-    out["value_avg"] = None
-    if None not in means and out["calls"]:
-        out["value_avg"] = sum(n * mean for n, mean in zip(calls, means, strict=True)) / out["calls"]
+    out = rows[0].copy()
+    out["value_min"] = with_all(min, [row["value_min"] for row in rows])
+    out["value_max"] = with_all(max, [row["value_max"] for row in rows])
+    out["calls"] = with_all(sum, [row["calls"] for row in rows])
+    products = [_product(row["calls"], row["value_avg"]) for row in rows]
+    total = with_all(sum, products) if out["calls"] else None
+    out["value_avg"] = total / out["calls"] if total is not None and out["calls"] else None
     texts = {row["value_text"] for row in rows}
     out["value_text"] = texts.pop() if len(texts) == 1 else None
     return out
 
 
-def _metric(row: Row) -> Cell:
+def _product(calls: int | None, mean: float | None) -> float | None:
+    return None if calls is None or mean is None else calls * mean
+
+
+def _metric(row: TotalsRow) -> str | None:
     """Return what was counted: its name in `args`, else the section's of a table of metrics; None for other rows."""
-    try:
-        args = json.loads(row["args"] or "{}")
-    except ValueError:
-        args = {}
-    for key in ("metric", "event") if isinstance(args, dict) else ():
-        if isinstance(args.get(key), str):
-            return str(args[key])
-    return str(row["section"]) if row["section"] in _SECTIONS else None
+    for key in ("metric", "event"):
+        found = row["args"].get(key)
+        if isinstance(found, str):
+            return found
+    return row["section"] if row["section"] in _SECTIONS else None
 
 
 _SHOWS = (
@@ -102,7 +103,7 @@ _SHOWS = (
     ColumnSpec("max", "Max", Unit.NUMBER, "The largest value of a call."),
     ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
-    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is no number."),
+    ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
 
 VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)

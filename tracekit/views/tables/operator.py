@@ -1,8 +1,8 @@
 """operator: what each operator took on the host, and the device work that it launched, by name.
 
 Columns: those of `_ranges`; ratio: of the sum of CPU totals, which counts nested operators twice; the ratios of self
-times add up to 100 %. Operators that call each other by the same name count each. With `op_detail` what stands below an
-operator follows it: at level 1 the ranges and calls in it that are no operators, by name, and the device work that it
+times add up to 100 %. Operators that call each other by the same name count each. With `op_detail` the rows below an
+operator follow it: at level 1 the ranges and calls in it that are no operators, by name, and the device work that it
 launched itself; at level 2 what was called and launched within those. Their ratio is of the operator's total, their
 device_ratio of its device total. With `thread_sep` each thread has a block. flops: where the file says them.
 
