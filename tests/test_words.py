@@ -36,7 +36,6 @@ NOT_YET: tuple[str, ...] = (
     "tracekit/readers/printed",
     "tracekit/readers/singa",
     "tracekit/readers/theano",
-    "tracekit/views/steps",
     "tracekit/writers",
     "tracekit/writers/chrome",
     "tracekit/writers/paddle",

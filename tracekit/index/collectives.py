@@ -32,6 +32,8 @@ _KERNEL_NAME = re.compile(
     r"(?:nccl|rccl|msccl|xccl)(?:Dev)?(?:Kernel)?_?"
     r"(AllReduce|AllGather|ReduceScatter|AllToAll|Broadcast|Reduce|SendRecv|Send|Recv|Gather|Scatter)"
 )
+_RANKS = re.compile(r"\[[0-9, ]*\]")
+"""A list of ranks that is complete: Kineto shortens long ones with an ellipsis."""
 _TORCH_WORDS = {
     "allreduce": "all_reduce",
     "allgather": "all_gather",
@@ -63,11 +65,16 @@ _ITEM_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """The operation of a row, its group of processes, and the bytes that one rank put in."""
+    """The operation of a row, its group of processes, and the bytes that one rank put in.
+
+    ranks: the ranks of the group, where the list is complete. number: of the collective in its group, -1 for none.
+    """
 
     name: str | None
     group: str | None
     size: int | None
+    ranks: str | None
+    number: int
 
 
 @join
@@ -134,11 +141,19 @@ def _described(args: dict[str, object], name: str | None, size: float | None) ->
     count = None if size is None or size != size else int(size)
     if count is None:
         count = _bytes(args)
+    number = args.get("Seq")
     return Collective(
         plain(operation) if isinstance(operation, str) and operation else name,
         None if group in (None, "") else str(group)[:200],
         count,
+        _ranks(args.get("Process Group Ranks")),
+        number if isinstance(number, int) and 0 <= number <= grouping.INT64_MAX else -1,
     )
+
+
+def _ranks(member: object) -> str | None:
+    text = orjson.dumps(member).decode() if isinstance(member, list) else member
+    return text if isinstance(text, str) and _RANKS.fullmatch(text) else None
 
 
 def _bytes(args: dict[str, object]) -> int | None:
@@ -152,10 +167,11 @@ def _bytes(args: dict[str, object]) -> int | None:
 
 def group_cells(found: list[Collective]) -> tuple[grouping.Key, grouping.Key]:
     """Return the operations and the groups as keys."""
-    return _key([one.name for one in found]), _key([one.group for one in found])
+    return key_of([one.name for one in found]), key_of([one.group for one in found])
 
 
-def _key(texts: list[str | None]) -> grouping.Key:
+def key_of(texts: list[str | None]) -> grouping.Key:
+    """Return texts as a key."""
     labels: list[Cell] = [*sorted({text for text in texts if text is not None})]
     number: dict[Cell, int] = {text: i for i, text in enumerate(labels, 1)}
     return grouping.Key(np.array([number.get(text, 0) for text in texts], np.int64), [None, *labels])

@@ -15,11 +15,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import orjson
 
-from tracekit import args, arrow
 from tracekit.arrays import I64, Mask
-from tracekit.arrow import Chunked
 from tracekit.index import collectives, grouping
 from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
@@ -28,8 +25,6 @@ from tracekit.schema import Kind
 
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "name", "device", "stream", "bytes", "args"}
 
-_RANKS = re.compile(r"\[[0-9, ]*\]")
-"""A list of ranks that is complete: Kineto shortens long ones with an ellipsis."""
 _PAIRS = re.compile(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)
 _QUEUED = re.compile(r"(?:nccl|rccl|xccl|hccl):")
 _TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
@@ -90,7 +85,8 @@ def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     pair = np.array([one.name is not None and _PAIRS.search(one.name) is not None for one in found], np.bool_)
     rows, found = rows[~pair], [one for one, skip in zip(found, pair.tolist(), strict=True) if not skip]
     operation, group = collectives.group_cells(found)
-    members, seq = _ranks_and_numbers(arrow.take(index.events.column("args"), rows))
+    members = collectives.key_of([one.ranks for one in found])
+    seq = np.array([one.number for one in found], np.int64)
     starts = index.starts[rows]
     ends = starts + index.lengths[rows]
     owner = owners.codes[rows]
@@ -176,23 +172,6 @@ def only(met: Meetings, keep: Mask) -> Meetings:
 
 def _text(cell: object) -> str | None:
     return None if cell is None else str(cell)
-
-
-def _ranks_and_numbers(column: Chunked) -> tuple[grouping.Key, I64]:
-    """Return the ranks in the group of each row, and its number in the group, -1 where the row has none."""
-    encoded = column.dictionary_encode()
-    codes, members = args.values(encoded, "Process Group Ranks")
-    texts = [_ranks(member) for member in members]
-    labels = sorted({text for text in texts if text is not None})
-    place = {text: i for i, text in enumerate(labels, 1)}
-    key = np.array([*(0 if text is None else place[text] for text in texts), 0], np.int64)[codes]
-    numbers, known = args.integers(encoded, "Seq")
-    return grouping.Key(key, [None, *labels]), np.where(known & (numbers >= 0), numbers, -1)
-
-
-def _ranks(member: object) -> str | None:
-    text = orjson.dumps(member).decode() if isinstance(member, list) else member
-    return text if isinstance(text, str) and _RANKS.fullmatch(text) else None
 
 
 def _lane_places(index: TraceIndex, rows: I64, owner: I64) -> I64:

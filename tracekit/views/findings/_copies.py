@@ -157,12 +157,14 @@ def _pageable(facts: Facts, copies: I64) -> Mask | None:
 
 def _pageable_by_args(column: Chunked) -> tuple[Mask, Mask]:
     """Return for each row whether its args name pageable memory, and whether they name the memory at all."""
-    encoded = column.dictionary_encode()
     pageable, known = np.zeros(len(column), np.bool_), np.zeros(len(column), np.bool_)
-    for key in _MEMORY_KEYS:
-        codes, members = args.values(encoded, key)
-        known |= codes >= 0
-        pageable |= np.array([*(member == "Pageable" for member in members), False], np.bool_)[codes]
+    rows = np.flatnonzero(arrow.bools(pc.match_substring_regex(column, "_mem_type")))
+    if rows.size:
+        encoded = arrow.take(column, rows).dictionary_encode()
+        for key in _MEMORY_KEYS:
+            codes, members = args.values(encoded, key)
+            known[rows] |= codes >= 0
+            pageable[rows] |= np.array([*(member == "Pageable" for member in members), False], np.bool_)[codes]
     return pageable, known
 
 

@@ -1,28 +1,27 @@
-"""benchmark: what loading a batch costs, what a step costs, how many go through a second: Paddle's Perf Summary, right.
+"""benchmark: the cost of loading a batch and of a step, and the speed: Paddle's Perf Summary with correct averages.
 
-An iteration ends where a step ends and begins where the one before ended (after a gap in the numbers of steps, and
-first of all, where the step or the loading before it began). batch_cost: its whole time; reader_cost: the time in
-dataloader ranges that ended in it, on the threads of the steps (ranges on no thread overlap what the loop does, and do
-not count); ips: steps by second, or samples where steps say how many (`num_samples` in args). The first SKIPPED
-iterations are left out, unless there are no others. avg of batch_cost and ips: over all iterations counted (ips: of
-their whole time); of reader_cost: over those that read. ratio: loading's share of the whole time.
+An iteration ends where a step ends and begins where the one before ended. The first iteration, and one after a gap in
+the numbers of steps, begins with its step or with the loading before it. batch_cost: its whole time; reader_cost: the
+time in dataloader ranges that ended in it, on the threads of the steps (ranges without a thread overlap the loop and do
+not count); ips: steps per second, or samples where steps have a count (`num_samples` in args).
 
-From TOTALS: what the Perf Summary and the lines of step_info printed, whose averages are Paddle's.
+The first SKIPPED iterations are left out, unless there are no others. avg of batch_cost and ips: over all iterations
+counted (ips: over their whole time); of reader_cost: over those that read. ratio: loading's share of the whole time.
+
+From TOTALS: the printed Perf Summary and lines of step_info, with Paddle's own averages.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import orjson
-import pyarrow as pa
 
-from tracekit.analysis.intervals import I64
+from tracekit import args, arrow
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import nearest_rank
+from tracekit.arrays import I64, Mask
 from tracekit.index import grouping, host
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -43,7 +42,7 @@ _SAMPLES = ("num_samples", "samples", "batch_size")
 
 @dataclass(frozen=True, slots=True)
 class _Perf:
-    """The iterations of one owner that count. batch, reader: shape (n,), ns. amounts: what went through each."""
+    """The counted iterations of one owner. batch, reader: shape (n,), ns. amounts: steps or samples of each."""
 
     owner: int
     batch: I64
@@ -76,7 +75,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _loading(index: TraceIndex, owners: _owners.Owners) -> tuple[tuple[I64, I64, I64], int]:
-    """Return owner, start and end of the outermost dataloader ranges on threads, and how many are on none."""
+    """Return owner, start and end of the outermost dataloader ranges on threads, and the number without a thread."""
     picked = index.pick({Kind.DATALOADER})
     placed = index.has("tid")[picked.rows]
     rows, starts = picked.rows[placed], picked.starts[placed]
@@ -96,7 +95,7 @@ def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64],
     read_from, read_to = read_from[at], read_to[at]
     number = np.searchsorted(ends, read_to, "left")
     inside = number < ends.size
-    # After a gap (another window of the profiler) an iteration begins with its own step or with the loading for it.
+    # After a gap (another window of the profiler) an iteration begins with its own step or with its loading.
     begin = starts.copy()
     np.minimum.at(begin, number[inside], read_from[inside])
     begin[1:] = np.maximum(begin[1:], ends[:-1])
@@ -112,27 +111,20 @@ def _perf(index: TraceIndex, steps: _steps.Steps, loading: tuple[I64, I64, I64],
     return _Perf(owner, batch[skipped:], reader[skipped:], amounts or [1.0] * (ends.size - skipped), unit, skipped)
 
 
-def _follows(index: TraceIndex, rows: I64) -> Any:
+def _follows(index: TraceIndex, rows: I64) -> Mask:
     """Return for each step but the first whether its number follows the one before; true where numbers are unknown."""
-    column = index.events.column("step").take(pa.array(rows))
-    known = column.is_valid().to_numpy()
-    numbers = column.fill_null(0).to_numpy().astype(np.int64)
-    return ~(known[1:] & known[:-1]) | (numbers[1:] == numbers[:-1] + 1)
+    known, numbers = index.has("step")[rows], index.ints("step")[rows]
+    follows: Mask = ~(known[1:] & known[:-1]) | (numbers[1:] == numbers[:-1] + 1)
+    return follows
 
 
 def _amounts(index: TraceIndex, rows: I64) -> list[float] | None:
-    """Return how many samples went through each step; None unless each says it."""
-    found = []
-    for text in index.events.column("args").take(pa.array(rows)).to_pylist():
-        try:
-            args = orjson.loads(text) if text else {}
-        except ValueError:
-            return None
-        value = next((args[k] for k in _SAMPLES if k in args), None) if isinstance(args, dict) else None
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-            return None
-        found.append(float(value))
-    return found
+    """Return the number of samples of each step; None unless every step has one."""
+    samples, known = args.floats(arrow.take(index.events.column("args"), rows), *_SAMPLES)
+    if not (known & (samples >= 0) & (samples < 1 << 53)).all():
+        return None
+    amounts: list[float] = samples.tolist()
+    return amounts
 
 
 def _skipping(owners: _owners.Owners, perf: _Perf) -> str:
@@ -162,12 +154,12 @@ def _costs(owners: _owners.Owners, found: list[_Perf], options: ViewOptions) -> 
         values.append(perf.batch)
         ratios.append(1.0 if whole else None)
     codes = np.repeat(np.arange(len(values)), [v.size for v in values])
-    of = grouping.statistics(grouping.Groups(codes, len(values), ()), np.concatenate(values))
+    statistics = grouping.statistics(grouping.Groups(codes, len(values), ()), np.concatenate(values))
     columns = [
         Column("name", "Name", Unit.TEXT, names, 0),
         *owners.column(of_owner),
-        *(c for c in tabulate.statistic_columns(of) if c.name != "ratio"),
-        Column("ratio", "Of all time", Unit.RATIO, ratios, 0),
+        *(c for c in tabulate.statistic_columns(statistics) if c.name != "ratio"),
+        Column("ratio", "Share of time", Unit.RATIO, ratios, 0),
     ]
     places: list[tuple[Cell, ...]] = [(i,) for i in range(len(names))]
     return tabulate.finish("costs", "Costs", columns, options, own_order="", blocks=places, top_each=False)
@@ -222,7 +214,7 @@ _SHOWS = (
     *specs.SPREAD,
     specs.RUN,
     specs.SOURCE,
-    ColumnSpec("ratio", "Of all time", Unit.RATIO, "The share of loading in the whole time."),
+    ColumnSpec("ratio", "Share of time", Unit.RATIO, "The share of loading in the whole time."),
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the figures."),
     ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over all counted iterations."),
     ColumnSpec("min", "Min", Unit.NUMBER, "The smallest figure of an iteration."),

@@ -1,12 +1,12 @@
-"""steps: the time of each training step, what stands out among them, and how busy the devices were.
+"""steps: the time of each training step, warm-up and outliers, and how busy the devices were.
 
-A step is a row of kind `step` that no other step of its thread holds. Ranks, processes and inputs stand apart.
+A step is a row of kind `step` that no other step of its thread contains. Ranks, processes and inputs are separate.
 busy_time is the union of the kernels, copies and memsets of the same rank (process, input) inside the step, whoever
-launched them; gap is what lies between the end of the step before and this one's start.
+launched them; gap is the time from the end of the step before to the start of this one.
 
 Warm-up is the leading steps that take longer than the median of all by 5.19 times the median distance to it (that is
 3.5 robust standard deviations: Iglewicz and Hoaglin, 1993), and by 5 % at least; never more than half of the steps.
-Outliers are later steps as far from the median of the steps after warm-up. Of fewer than 5 steps nothing is said. The
+Outliers are later steps as far from the median of the steps after warm-up. With fewer than 5 steps none are marked. The
 numbers are `tracekit.analysis.series.RULE`.
 """
 
@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.intervals import I64
 from tracekit.analysis.series import RULE, Judged, judge
 from tracekit.analysis.statistics import grouped
+from tracekit.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -36,9 +35,9 @@ from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.quantities import STATISTICS, quantity, ratio
 
 NAMED = 5
-"""Outliers that a note names."""
+"""The most outliers that a note names."""
 FIGURES = 8
-"""Owners whose series is drawn."""
+"""The most owners whose series is drawn."""
 
 _TITLE = "Steps"
 _COLUMNS = _steps.COLUMNS | {"step", "name"}
@@ -58,16 +57,16 @@ class StepTimes:
     starts: I64
     durations: I64
     busy: tuple[int | None, ...]
-    warm_up: npt.NDArray[np.bool_]
+    warm_up: Mask
 
 
 def step_times(index: TraceIndex) -> StepTimes:
-    """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a lacking column."""
+    """Return the steps that the view shows, none where the trace has none. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index)
     steps = _steps.find(index, owners)
     judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
-    warm_up = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+    warm_up = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
     busy = _steps.busy_inside(index, steps)
     return StepTimes(tuple(owners.labels), owners.codes, steps.owner, steps.starts, steps.durations, busy, warm_up)
 
@@ -82,10 +81,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(nothing.notes[0], HINT, *nothing.notes[1:]))
     busy = _steps.busy_inside(index, steps)
     judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
-    said = _said(steps, judged)
-    statistics = _statistics(steps, said, busy, options)
-    every = _every(index, steps, said, busy, options)
-    figures = tuple(_series(index, steps, o, judged[o], said) for o in list(judged)[:FIGURES])
+    marks = _marks(steps, judged)
+    statistics = _statistics(steps, marks, busy, options)
+    every = _every(index, steps, marks, busy, options)
+    figures = tuple(_series(index, steps, o, judged[o], marks) for o in list(judged)[:FIGURES])
     notes = [note for o in judged for note in _judgement(index, steps, o, judged[o])]
     if len(judged) > FIGURES:
         notes.append(f"drawn are the first {FIGURES} of {len(judged):,}")
@@ -98,22 +97,22 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (statistics, every), figures=figures, notes=tuple(notes))
 
 
-def _said(steps: Steps, judged: dict[int, Judged]) -> list[str]:
-    """Return a word for each step that stands out, "" for the others."""
-    said = np.full(steps.rows.size, "", dtype="<U8")
-    for o, of in judged.items():
+def _marks(steps: Steps, judged: dict[int, Judged]) -> list[str]:
+    """Return the mark of each step: "warm-up", "slow", "fast", or ""."""
+    marks = np.full(steps.rows.size, "", dtype="<U8")
+    for o, judgement in judged.items():
         at = np.flatnonzero(steps.owner == o)
-        said[at[: of.warm_up]] = "warm-up"
-        slow = steps.durations[at] > of.high
-        said[at[of.outliers & slow]] = "slow"
-        said[at[of.outliers & ~slow]] = "fast"
-    words: list[str] = said.tolist()
+        marks[at[: judgement.warm_up]] = "warm-up"
+        slow = steps.durations[at] > judgement.high
+        marks[at[judgement.outliers & slow]] = "slow"
+        marks[at[judgement.outliers & ~slow]] = "fast"
+    words: list[str] = marks.tolist()
     return words
 
 
-def _statistics(steps: Steps, said: list[str], busy: tuple[int | None, ...], options: ViewOptions) -> ReportTable:
+def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions) -> ReportTable:
     """Return a row for all steps of each owner, and where some are warm-up one for these and one for the rest."""
-    warm = np.array([word == "warm-up" for word in said], np.bool_)
+    warm = np.array([word == "warm-up" for word in marks], np.bool_)
     rows: list[tuple[int, str, I64]] = []
     for o in np.unique(steps.owner).tolist():
         mine = steps.owner == o
@@ -123,22 +122,24 @@ def _statistics(steps: Steps, said: list[str], busy: tuple[int | None, ...], opt
             rows.append((o, "warm-up", np.flatnonzero(mine & warm)))
     codes = np.repeat(np.arange(len(rows)), [at.size for _, _, at in rows])
     try:
-        of = grouped(codes, len(rows), np.concatenate([steps.durations[at] for _, _, at in rows]))
+        times = grouped(codes, len(rows), np.concatenate([steps.durations[at] for _, _, at in rows]))
     except OverflowError as err:
         raise grouping.too_long() from err
-    shares = [_share([busy[i] for i in at.tolist()], total) for (_, _, at), total in zip(rows, of.total, strict=True)]
+    shares = [
+        _share([busy[i] for i in at.tolist()], total) for (_, _, at), total in zip(rows, times.total, strict=True)
+    ]
     columns = [
         *steps.owners.column([o for o, _, _ in rows]),
         Column("which", "Which", Unit.TEXT, [which for _, which, _ in rows], 0),
-        Column("steps", "Steps", Unit.COUNT, of.calls.tolist(), 0),
-        Column("avg", "Mean", Unit.NS, of.mean.tolist(), 1),
-        Column("std", "Std", Unit.NS, of.pstd.tolist(), 3),
-        Column("min", "Min", Unit.NS, of.min.tolist(), 5),
-        Column("p50", "P50", Unit.NS, of.percentile(50).tolist(), 0),
-        Column("p95", "P95", Unit.NS, of.percentile(95).tolist(), 2),
-        Column("p99", "P99", Unit.NS, of.percentile(99).tolist(), 4),
-        Column("max", "Max", Unit.NS, of.max.tolist(), 3),
-        Column("total", "Total", Unit.NS, of.total.tolist(), 4),
+        Column("steps", "Steps", Unit.COUNT, times.calls.tolist(), 0),
+        Column("avg", "Mean", Unit.NS, times.mean.tolist(), 1),
+        Column("std", "Std", Unit.NS, times.pstd.tolist(), 3),
+        Column("min", "Min", Unit.NS, times.min.tolist(), 5),
+        Column("p50", "P50", Unit.NS, times.percentile(50).tolist(), 0),
+        Column("p95", "P95", Unit.NS, times.percentile(95).tolist(), 2),
+        Column("p99", "P99", Unit.NS, times.percentile(99).tolist(), 4),
+        Column("max", "Max", Unit.NS, times.max.tolist(), 3),
+        Column("total", "Total", Unit.NS, times.total.tolist(), 4),
         Column("busy", "Device busy", Unit.RATIO, shares, 2),
     ]
     blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
@@ -151,7 +152,7 @@ def _share(busy: Sequence[int | None], total: int) -> float | None:
 
 
 def _every(
-    index: TraceIndex, steps: Steps, said: list[str], busy: tuple[int | None, ...], options: ViewOptions
+    index: TraceIndex, steps: Steps, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
 ) -> ReportTable:
     events = index.events
     names = events.column("name").take(steps.rows).to_pylist()
@@ -172,10 +173,10 @@ def _every(
         Column("gap", "Gap before", Unit.NS, gap, 4),
         Column("busy_time", "Device busy", Unit.NS, busy, 3),
         Column("busy", "Busy", Unit.RATIO, shares, 1),
-        Column("said", "Stands out", Unit.TEXT, [word or None for word in said], 1),
+        Column("said", "Stands out", Unit.TEXT, [word or None for word in marks], 1),
         Column("name", "Name", Unit.TEXT, names, 5),
     ]
-    if not any(said):
+    if not any(marks):
         columns = [column for column in columns if column.name != "said"]
     if all(b is None for b in busy):
         columns = [column for column in columns if column.name not in ("busy", "busy_time")]
@@ -200,7 +201,7 @@ def _label(index: TraceIndex, steps: Steps, place: int) -> str:
     return f"step {number}" if number is not None else f"step at place {place}"
 
 
-def _series(index: TraceIndex, steps: Steps, owner: int, of: Judged, said: list[str]) -> Series:
+def _series(index: TraceIndex, steps: Steps, owner: int, judged: Judged, marks: list[str]) -> Series:
     at = np.flatnonzero(steps.owner == owner)
     numbers = index.events.column("step").take(steps.rows[at]).to_pylist()
     return Series(
@@ -208,30 +209,31 @@ def _series(index: TraceIndex, steps: Steps, owner: int, of: Judged, said: list[
         Unit.NS,
         [f"step {i if number is None else number}" for i, number in enumerate(numbers)],
         steps.durations[at].tolist(),
-        levels=(("median", of.median),) if at.size > 1 else (),
-        marks=tuple((i, said[place]) for i, place in enumerate(at.tolist()) if said[place]),
+        levels=(("median", judged.median),) if at.size > 1 else (),
+        marks=tuple((i, marks[place]) for i, place in enumerate(at.tolist()) if marks[place]),
     )
 
 
-def _judgement(index: TraceIndex, steps: Steps, owner: int, of: Judged) -> list[str]:
+def _judgement(index: TraceIndex, steps: Steps, owner: int, judged: Judged) -> list[str]:
     at = np.flatnonzero(steps.owner == owner)
     who = steps.owners.prefix(owner)
-    if not of.known:
+    if not judged.known:
         few = f"{grouping.plural('step', at.size)}, too few to tell warm-up and outliers (at least {RULE.least_values})"
         return [who + few]
     notes = []
-    if of.warm_up:
-        longest = int(steps.durations[at[: of.warm_up]].max())
-        first = "the first step is" if of.warm_up == 1 else f"the first {of.warm_up:,} steps are"
+    if judged.warm_up:
+        longest = int(steps.durations[at[: judged.warm_up]].max())
+        first = "the first step is" if judged.warm_up == 1 else f"the first {judged.warm_up:,} steps are"
         notes.append(
-            f"{who}{first} warm-up: up to {format_span(longest)}, with a median of {format_span(of.median)} after it"
+            f"{who}{first} warm-up: up to {format_span(longest)}, with a median of "
+            f"{format_span(judged.median)} after it"
         )
-    found = at[of.outliers].tolist()
+    found = at[judged.outliers].tolist()
     if found:
-        most = sorted(found, key=lambda place: -abs(int(steps.durations[place]) - of.median))[:NAMED]
+        most = sorted(found, key=lambda place: -abs(int(steps.durations[place]) - judged.median))[:NAMED]
         words = [f"{_label(index, steps, p)} ({format_span(int(steps.durations[p]))})" for p in sorted(most)]
         more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
-        limits = f"beyond {format_span(of.low)} to {format_span(of.high)}"
+        limits = f"beyond {format_span(judged.low)} to {format_span(judged.high)}"
         notes.append(f"{who}{grouping.plural('outlier', len(found))}, {limits}: {', '.join(words)}{more}")
     return notes
 
@@ -247,7 +249,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         mine &= np.array([owners.labels[o] == row["owner"] for o in steps.owner.tolist()], np.bool_)
     if row.get("which") in ("after warm-up", "warm-up"):
         judged = {o: judge(steps.durations[steps.owner == o]) for o in np.unique(steps.owner).tolist()}
-        warm = np.array([word == "warm-up" for word in _said(steps, judged)], np.bool_)
+        warm = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
         mine &= warm == (row["which"] == "warm-up")
     if "start" in row:  # the table of each step
         first = _spans(index, owners)[0]
@@ -272,7 +274,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
 
 
 def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, column: str, one: str) -> Quantity | None:
-    """at: places of the steps. A lane is a step: what runs on in the next one counts in both."""
+    """Return the device time in the steps at these places. A lane is a step: work that runs on counts in both."""
     work = index.pick(DEVICE_WORK)
     owner = steps.owners.codes[work.rows]
     if not np.isin(steps.owner[at], owner).all():
@@ -288,7 +290,7 @@ def _busy_quantity(index: TraceIndex, steps: Steps, at: I64, times: Quantity, co
         high = np.minimum(work.starts[inside] + work.durations[inside], end)
         pieces.append((work.rows[inside], low, high, np.full(inside.size, place)))
     none = (np.zeros(0, np.int64),) * 4
-    found, starts, ends, lanes = (np.concatenate(of) for of in zip(none, *pieces, strict=True))
+    found, starts, ends, lanes = (np.concatenate(parts) for parts in zip(none, *pieces, strict=True))
     words = f"time with at least one kernel, copy or memset within {one}"
     busy = Quantity(words, "union", found, starts, ends, lanes, by_clock(index).codes[found])
     return busy if column == "busy_time" else ratio(busy, times, f"{busy.words} / {times.words}")
