@@ -36,7 +36,7 @@ def by_name(
         keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
         threads = thread_keys(picked) if options.thread_sep and show_kind else []
         groups = grouping.group_by(*keys, *threads)
-        of = grouping.statistics(groups, picked.durations)
+        stats = grouping.statistics(groups, picked.durations)
         shown = [specs.NAME.column(groups.labels[0])]
         if show_kind:
             shown.append(_kinds(*groups.labels[:2]))
@@ -46,7 +46,7 @@ def by_name(
             shown.extend(thread_columns(index, blocks))
         elif options.thread_sep:
             notes.append(f"{what}s run on streams, not on threads: one block for all")
-        shown.extend(tabulate.statistic_columns(of, blocks))
+        shown.extend(tabulate.statistic_columns(stats, blocks))
         table = tabulate.finish(table_name(what), title, shown, options, blocks=blocks)
         notes += [tabulate.PERCENTILE_NOTE, *picked.notes(what), *totals.both_note(index, kinds, what)]
         notes += tabulate.option_notes(options, table)
@@ -83,9 +83,9 @@ def from_totals(
         shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
     shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals)]
     table = tabulate.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
-    said = ["totals know no threads: one block for all"] if options.thread_sep else []
-    said += [*totals.block_notes(of_totals), *notes, *tabulate.option_notes(options, table)]
-    return Section(view, title, (table,), notes=tuple(said))
+    all_notes = ["totals know no threads: one block for all"] if options.thread_sep else []
+    all_notes += [*totals.block_notes(of_totals), *notes, *tabulate.option_notes(options, table)]
+    return Section(view, title, (table,), notes=tuple(all_notes))
 
 
 def _kinds(names: Sequence[Cell], kinds: Sequence[Cell]) -> Column:

@@ -62,22 +62,22 @@ def ratios(totals: Sequence[int], blocks: Sequence[Cell | tuple[Cell, ...]] = ()
     ]
 
 
-def statistic_columns(of: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Column]:
+def statistic_columns(stats: Grouped, blocks: Sequence[Cell | tuple[Cell, ...]] = ()) -> list[Column]:
     """Return calls, total, avg, min, max, p50, p95, p99, std, ratio as columns, a row a group.
 
     std is that of the population, since a trace holds all calls: exact, rounded to ns.
     """
-    totals = of.total.tolist()
+    totals = stats.total.tolist()
     return [
-        specs.CALLS.column(of.calls.tolist(), 1),
+        specs.CALLS.column(stats.calls.tolist(), 1),
         specs.TOTAL.column(totals, 0),
-        specs.AVG.column(of.mean.tolist(), 2),
-        specs.MIN.column(of.min.tolist(), 5),
-        specs.MAX.column(of.max.tolist(), 3),
-        specs.P50.column(of.percentile(50).tolist(), 4),
-        specs.P95.column(of.percentile(95).tolist(), 6),
-        specs.P99.column(of.percentile(99).tolist(), 4),
-        specs.STD.column(of.pstd.tolist(), 7),
+        specs.AVG.column(stats.mean.tolist(), 2),
+        specs.MIN.column(stats.min.tolist(), 5),
+        specs.MAX.column(stats.max.tolist(), 3),
+        specs.P50.column(stats.percentile(50).tolist(), 4),
+        specs.P95.column(stats.percentile(95).tolist(), 6),
+        specs.P99.column(stats.percentile(99).tolist(), 4),
+        specs.STD.column(stats.pstd.tolist(), 7),
         specs.RATIO.column(ratios(totals, blocks), 1),
     ]
 

@@ -211,60 +211,60 @@ def _mean(total: int | None, calls: int | None) -> int | None:
     return whole + (2 * rest > calls or (2 * rest == calls and whole % 2 == 1))
 
 
-def statistic_columns(of: Summed) -> list[Column]:
+def statistic_columns(found: Summed) -> list[Column]:
     """Return calls, total, avg, min, max, median (where the file has one), ratio within each block."""
-    totals = [row["total_ns"] for row in of.rows]
+    totals = [row["total_ns"] for row in found.rows]
     columns = [
-        specs.CALLS.column(of.values("calls"), 1),
+        specs.CALLS.column(found.values("calls"), 1),
         specs.TOTAL.column(totals, 0),
-        specs.AVG.column(of.values("avg_ns"), 2),
-        specs.MIN.column(of.values("min_ns"), 5),
-        specs.MAX.column(of.values("max_ns"), 3),
+        specs.AVG.column(found.values("avg_ns"), 2),
+        specs.MIN.column(found.values("min_ns"), 5),
+        specs.MAX.column(found.values("max_ns"), 3),
     ]
-    medians = of.values("median_ns")
+    medians = found.values("median_ns")
     if any(m is not None for m in medians):
         columns.append(specs.MEDIAN.column(medians, 4))
-    return [*columns, specs.RATIO.column(ratios([total or 0 for total in totals], of.blocks), 1)]
+    return [*columns, specs.RATIO.column(ratios([total or 0 for total in totals], found.blocks), 1)]
 
 
-def size_columns(of: Summed) -> list[Column]:
+def size_columns(found: Summed) -> list[Column]:
     """Return calls, bytes and those of the least, the largest and the mean call."""
 
     def size(values: list[float | None]) -> list[Cell]:
-        sizes = [v if row["unit"] in _BYTES else None for v, row in zip(values, of.rows, strict=True)]
+        sizes = [v if row["unit"] in _BYTES else None for v, row in zip(values, found.rows, strict=True)]
         return [round(v) if v is not None and abs(v) <= INT64_MAX else None for v in sizes]
 
     # The file's own mean, where it has one: what it prints of the sum is rounded more.
-    both = zip(size([row["value_avg"] for row in of.rows]), of.rows, strict=True)
+    both = zip(size([row["value_avg"] for row in found.rows]), found.rows, strict=True)
     means = [mean if mean is not None else _mean(row["bytes"], row["calls"]) for mean, row in both]
     return [
-        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 0),
-        Column("bytes", "Bytes", Unit.BYTES, of.values("bytes"), 0),
+        Column("calls", "Calls", Unit.COUNT, found.values("calls"), 0),
+        Column("bytes", "Bytes", Unit.BYTES, found.values("bytes"), 0),
         Column("avg", "Avg", Unit.BYTES, means, 1),
-        Column("min", "Min", Unit.BYTES, size([row["value_min"] for row in of.rows]), 3),
-        Column("max", "Max", Unit.BYTES, size([row["value_max"] for row in of.rows]), 2),
+        Column("min", "Min", Unit.BYTES, size([row["value_min"] for row in found.rows]), 3),
+        Column("max", "Max", Unit.BYTES, size([row["value_max"] for row in found.rows]), 2),
     ]
 
 
-def block_columns(of: Summed) -> list[Column]:
+def block_columns(found: Summed) -> list[Column]:
     """Return the columns that distinguish what was not added up: only those in which the rows differ."""
-    sources = [source_label(of.labels, row["source"]) for row in of.rows]
+    sources = [source_label(found.labels, row["source"]) for row in found.rows]
     columns = [
-        specs.RANGE.column(of.values("range"), 2),
+        specs.RANGE.column(found.values("range"), 2),
         # Two tables of a file may list the same work: which one a row is of decides what may be added up.
-        specs.SECTION.column(of.values("section"), 0),
-        specs.RUN.column(of.values("run"), 0),
-        specs.DEVICE_ID.column(of.values("device"), 2),
-        specs.RANK.column(of.values("rank"), 0),
+        specs.SECTION.column(found.values("section"), 0),
+        specs.RUN.column(found.values("run"), 0),
+        specs.DEVICE_ID.column(found.values("device"), 2),
+        specs.RANK.column(found.values("rank"), 0),
         specs.SOURCE.column(sources, 2),
     ]
     return [c for c in columns if len(set(c.values)) > 1]
 
 
-def block_notes(of: Summed) -> list[str]:
+def block_notes(found: Summed) -> list[str]:
     """Return what to know of tables made from totals."""
     parts = ("input", "rank", "run", "section", "range")
-    apart = [part for part, found in zip(parts, zip(*of.blocks, strict=True), strict=True) if len(set(found)) > 1]
+    apart = [part for part, labels in zip(parts, zip(*found.blocks, strict=True), strict=True) if len(set(labels)) > 1]
     notes = [TOTALS_NOTE]
     if apart:
         again = ": two sections may tell the same time" if "section" in apart else ""

@@ -80,14 +80,14 @@ def ratio(part: float, whole: float) -> float | None:
     return float(np.float32(part / whole)) if whole else None
 
 
-def block_of(of: Ranges, rows: I64, name_of: Sequence[str], state: str) -> Block:
+def block_of(ranges: Ranges, rows: I64, name_of: Sequence[str], state: str) -> Block:
     """Return the rows of some ranges. name_of: what each of `of.names` is called here."""
     numbers: dict[str, int] = {}
-    by_code = np.zeros(len(of.names), np.int64)
-    for code in dict.fromkeys(of.name[rows].tolist()):
+    by_code = np.zeros(len(ranges.names), np.int64)
+    for code in dict.fromkeys(ranges.name[rows].tolist()):
         by_code[code] = numbers.setdefault(name_of[code], len(numbers))
-    codes = by_code[of.name[rows]]
-    host, gpu = of.host_ns[rows], of.gpu_ns[rows]
+    codes = by_code[ranges.name[rows]]
+    host, gpu = ranges.host_ns[rows], ranges.gpu_ns[rows]
     groups = Groups(codes, len(numbers), ())
     times = {"CPU": host, "GPU": gpu, "All": host + gpu}[state]
     stats, hosts, gpus = (statistics(groups, values) for values in (times, host, gpu))

@@ -80,7 +80,7 @@ def ranges_of(index: TraceIndex) -> Ranges:
     thread, labels = _threads(index, rows, starts)
     tree = nest(thread, starts, starts + host)
     name = codes[rows] % len(names)
-    gpu, notes, has_gpu = _gpu_ns(index, _Found(rows, names, name, thread, labels, starts, host, tree.parent))
+    gpu, notes, has_gpu = _gpu_ns(index, _HostRanges(rows, names, name, thread, labels, starts, host, tree.parent))
     order = np.lexsort((-events.column("event_id").to_numpy()[rows], -starts, starts + host, -thread))
     if blocks := int(is_block.sum()):
         notes.append(f"left out, as they hold the events of others: {plural('range', blocks)} named block_...")
@@ -132,7 +132,7 @@ def _threads(index: TraceIndex, rows: I64, starts: I64) -> tuple[I64, dict[int, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _HostRanges:
     """Ranges in the order of EVENTS, with the row of the range around each, -1 for none."""
 
     rows: I64
@@ -145,7 +145,7 @@ class _Found:
     parent: I64
 
 
-def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
+def _gpu_ns(index: TraceIndex, hosts: _HostRanges) -> tuple[I64, list[str], bool]:
     """Return how long the device work ran that each range launched, notes, and whether there is any.
 
     Where a launch is known by its correlation, it belongs to all ranges around it; else work belongs to the ranges of
@@ -153,7 +153,7 @@ def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
     """
     events = index.events
     work = np.flatnonzero(kind_mask(events, DEVICE_WORK) & events.column("dur_ns").is_valid().to_numpy())
-    spent = np.zeros(len(of.rows), np.int64)
+    spent = np.zeros(len(hosts.rows), np.int64)
     if not len(work):
         return spent, [], False
     ran = np.maximum(arrow.ints(events.column("dur_ns"))[work], 0)
@@ -161,35 +161,35 @@ def _gpu_ns(index: TraceIndex, of: _Found) -> tuple[I64, list[str], bool]:
         raise too_long()
     launch = launches_of(index, work).launch
     known = launch >= 0
-    _within(spent, events, of, launch[known], ran[known])
-    unknown = _by_name(spent, events, of, work[~known], ran[~known])
+    _within(spent, events, hosts, launch[known], ran[known])
+    unknown = _by_name(spent, events, hosts, work[~known], ran[~known])
     notes = [f"{plural('device row', unknown)} of no known range: in no GPU time here"] * bool(unknown)
     return spent, notes, True
 
 
-def _within(spent: I64, events: pa.Table, of: _Found, launch: I64, ran: I64) -> None:
+def _within(spent: I64, events: pa.Table, hosts: _HostRanges, launch: I64, ran: I64) -> None:
     """Add to each range the work of the launches that begin in it, on its thread."""
     at = events.column("ts_ns").to_numpy()[launch]
     columns = {name: arrow.take(events.column(name), launch).to_pylist() for name in ("source", "pid", "tid")}
     numbers: dict[tuple[Cell, ...], int] = {}
-    for number, label in of.labels.items():
+    for number, label in hosts.labels.items():
         # Calls may be in a file of their own beside that of the ranges: then process and thread identify them.
         numbers[label[1:]] = -1 if label[1:] in numbers else number
-    numbers |= {label: number for number, label in of.labels.items()}
+    numbers |= {label: number for number, label in hosts.labels.items()}
     places = zip(columns["source"], columns["pid"], columns["tid"], strict=True)
     lane = np.array([numbers.get(place, numbers.get(place[1:], -1)) for place in places], np.int64)
     order = np.lexsort((at, lane))
     at, lane, ran = at[order], lane[order], ran[order]
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(ran)))
-    for number in np.unique(of.thread).tolist():
-        mine = np.flatnonzero(of.thread == number)
+    for number in np.unique(hosts.thread).tolist():
+        mine = np.flatnonzero(hosts.thread == number)
         low, high = np.searchsorted(lane, [number, number + 1])
-        first = low + np.searchsorted(at[low:high], of.starts[mine], "left")
-        last = low + np.searchsorted(at[low:high], of.starts[mine] + of.host[mine], "right")
+        first = low + np.searchsorted(at[low:high], hosts.starts[mine], "left")
+        last = low + np.searchsorted(at[low:high], hosts.starts[mine] + hosts.host[mine], "right")
         spent[mine] += total[last] - total[first]
 
 
-def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> int:
+def _by_name(spent: I64, events: pa.Table, hosts: _HostRanges, work: I64, ran: I64) -> int:
     """Add device work to the ranges of its name and those around them; return how much of it has no range.
 
     The k-th share of a name's work belongs to the k-th of its ranges where the numbers divide, as each call of an
@@ -197,7 +197,7 @@ def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> i
     """
     codes, texts = text_codes(events.column("name"))
     names = [*texts, ""]
-    places = {of.names[n]: n for n in np.unique(of.name).tolist()}
+    places = {hosts.names[n]: n for n in np.unique(hosts.name).tolist()}
     pairs = zip(codes[work].tolist(), _details(events, work), strict=True)
     target = np.array([places.get(names[code], places.get(detail, -1)) for code, detail in pairs], np.int64)
     found = np.flatnonzero(target >= 0)
@@ -206,18 +206,18 @@ def _by_name(spent: I64, events: pa.Table, of: _Found, work: I64, ran: I64) -> i
     for code in np.unique(target[found]).tolist():
         mine = found[target[found] == code]
         mine = mine[np.argsort(began[mine], kind="stable")]
-        ranges = np.flatnonzero(of.name == code)
-        ranges = ranges[np.argsort(of.starts[ranges], kind="stable")]
+        ranges = np.flatnonzero(hosts.name == code)
+        ranges = ranges[np.argsort(hosts.starts[ranges], kind="stable")]
         if len(mine) % len(ranges) == 0:
             to = np.repeat(ranges, len(mine) // len(ranges))
         else:
-            to = ranges[np.maximum(np.searchsorted(of.starts[ranges], began[mine], "right") - 1, 0)]
+            to = ranges[np.maximum(np.searchsorted(hosts.starts[ranges], began[mine], "right") - 1, 0)]
         np.add.at(direct, to, ran[mine])
     hop = np.flatnonzero(direct)
     amount, at = direct[hop], hop
     while len(at):
         np.add.at(spent, at, amount)
-        at = of.parent[at]
+        at = hosts.parent[at]
         amount, at = amount[at >= 0], at[at >= 0]
     return len(work) - len(found)
 

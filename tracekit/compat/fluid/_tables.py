@@ -56,23 +56,23 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     Raises: UsageError for another key of --sort; TracekitError where a sum exceeds int64.
     """
     key = sort_key(options)
-    of = ranges_of(index)
-    if not len(of) and not any("state" in facts.facts for facts in index.run.sources):
-        return [], list(of.notes)
-    layout, state, notes = _manner(index, of)
-    names = numbered([of.names[code] for code in dict.fromkeys(of.name.tolist())])
-    plain = [names.get(name, name) for name in of.names]
+    ranges = ranges_of(index)
+    if not len(ranges) and not any("state" in facts.facts for facts in index.run.sources):
+        return [], list(ranges.notes)
+    layout, state, notes = _manner(index, ranges)
+    names = numbered([ranges.names[code] for code in dict.fromkeys(ranges.name.tolist())])
+    plain = [names.get(name, name) for name in ranges.names]
     detail = options.op_detail
-    numbers = sorted(of.labels, reverse=True)
+    numbers = sorted(ranges.labels, reverse=True)
     reports: list[tuple[list[Block], bool]] = []
     if len(numbers) > 1:
-        reports.append(([block_of(of, np.arange(len(of)), plain, state)], True))
+        reports.append(([block_of(ranges, np.arange(len(ranges)), plain, state)], True))
     specials = frozenset({SPECIAL} & set(plain)) if len(numbers) > 1 else frozenset()
     blocks = []
     for number in numbers:
-        kept = np.array([name not in specials for name in plain], np.bool_)[of.name]
-        rows = np.flatnonzero((of.thread == number) & kept)
-        blocks.append(block_of(of, rows, [threaded(name, number, specials) for name in plain], state))
+        kept = np.array([name not in specials for name in plain], np.bool_)[ranges.name]
+        rows = np.flatnonzero((ranges.thread == number) & kept)
+        blocks.append(block_of(ranges, rows, [threaded(name, number, specials) for name in plain], state))
     reports.append((blocks, False))
 
     tables: list[ReportTable] = []
@@ -91,18 +91,18 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
         )
     if layout == NEW:
         tables.append(memory_table(_allocations(index)))
-    return tables, [*of.notes, *notes]
+    return tables, [*ranges.notes, *notes]
 
 
-def _manner(index: TraceIndex, of: Ranges) -> tuple[str, str, list[str]]:
+def _manner(index: TraceIndex, ranges: Ranges) -> tuple[str, str, list[str]]:
     """Return layout and state, and notes where they are a guess.
 
     The profile itself says neither. Paddle 1.8 wrote whole us into it; a later one is written in the state All.
     """
     facts = list(facts_by_source(index).values())
-    starts = index.events.column("ts_ns").to_numpy()[of.rows]
+    starts = index.events.column("ts_ns").to_numpy()[ranges.rows]
     is_fluid = any(fact.facts.get("tool") == TOOL for fact in facts)
-    whole_us = not (starts % 1000).any() and not (of.host_ns % 1000).any()
+    whole_us = not (starts % 1000).any() and not (ranges.host_ns % 1000).any()
     layout = OLD if is_fluid and whole_us else NEW
     notes = []
     if is_fluid and whole_us:
@@ -112,7 +112,7 @@ def _manner(index: TraceIndex, of: Ranges) -> tuple[str, str, list[str]]:
     for fact in facts:
         if (state := fact.facts.get("state")) in STATES:
             return (OLD if fact.facts.get("layout") == OLD else layout), str(state), notes
-    state = "All" if of.has_gpu or (is_fluid and layout == NEW) else "CPU"
+    state = "All" if ranges.has_gpu or (is_fluid and layout == NEW) else "CPU"
     if is_fluid:
         notes.append(f"the profile does not say its state, {state} is taken; --option state=CPU, GPU or All says it")
     return layout, state, notes
@@ -158,16 +158,19 @@ def header_table(facts: Mapping[str, str], suffix: str, title: str) -> ReportTab
     )
 
 
-def overhead_tables(of: Overhead, suffix: str) -> list[ReportTable]:
+def overhead_tables(overhead: Overhead, suffix: str) -> list[ReportTable]:
     """Return the tables of overhead and copies."""
-    rows: list[tuple[str, float, float | None]] = [("Total time", of.total, None)]
-    if of.accumulated is not None:
-        rows = [("Elapsed time of events", of.total, None), ("Accumulated time of events", of.accumulated, None)]
+    rows: list[tuple[str, float, float | None]] = [("Total time", overhead.total, None)]
+    if overhead.accumulated is not None:
+        rows = [
+            ("Elapsed time of events", overhead.total, None),
+            ("Accumulated time of events", overhead.accumulated, None),
+        ]
     rows += [
-        ("Computation time", of.compute, of.compute_ratio),
-        ("Framework overhead", of.framework, of.framework_ratio),
+        ("Computation time", overhead.compute, overhead.compute_ratio),
+        ("Framework overhead", overhead.framework, overhead.framework_ratio),
     ]
-    return [overhead_table(rows, suffix), copies_table(of.copies, suffix)]
+    return [overhead_table(rows, suffix), copies_table(overhead.copies, suffix)]
 
 
 def overhead_table(rows: Sequence[tuple[str, float, float | None]], suffix: str) -> ReportTable:

@@ -39,15 +39,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
         return _as_upstream(index, options)
-    of = ranges_of(index)
-    if len(of):
-        return _from_events(index, of, options)
+    ranges = ranges_of(index)
+    if len(ranges):
+        return _from_events(index, ranges, options)
     reports = printed_reports(index)
     left = [r for r in reports if r.merged is options.thread_sep and _beside(r, reports)]
     rows = [(report, row) for report in reports if report not in left for row in _chosen(report, options)]
     if rows:
         return _from_printed(index, rows, options, len(left))
-    return tabulate.nothing(NAME, TITLE, "host range", options, of.notes)
+    return tabulate.nothing(NAME, TITLE, "host range", options, ranges.notes)
 
 
 def _as_upstream(index: TraceIndex, options: ViewOptions) -> Section:
@@ -60,33 +60,33 @@ def _as_upstream(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(NAME, TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _from_events(index: TraceIndex, of: Ranges, options: ViewOptions) -> Section:
-    kept = np.arange(len(of))
-    notes = [tabulate.PERCENTILE_NOTE, *of.notes]
+def _from_events(index: TraceIndex, ranges: Ranges, options: ViewOptions) -> Section:
+    kept = np.arange(len(ranges))
+    notes = [tabulate.PERCENTILE_NOTE, *ranges.notes]
     if not options.op_detail:
-        inner = np.array([role_of(name) is not Role.ORDINARY and COPY not in name for name in of.names], np.bool_)
-        kept = np.flatnonzero(~inner[of.name])
+        inner = np.array([role_of(name) is not Role.ORDINARY and COPY not in name for name in ranges.names], np.bool_)
+        kept = np.flatnonzero(~inner[ranges.name])
         notes.append("inner parts of operators (compute, infer_shape, prepare_data) are left out")
-    keys = [grouping.Key(of.name[kept], of.names)]
+    keys = [grouping.Key(ranges.name[kept], ranges.names)]
     if options.thread_sep:
-        keys.append(grouping.Key(of.thread[kept], range(max(of.labels) + 1)))
+        keys.append(grouping.Key(ranges.thread[kept], range(max(ranges.labels) + 1)))
     groups = grouping.group_by(*keys)
-    stats = grouping.statistics(groups, of.host_ns[kept])
+    stats = grouping.statistics(groups, ranges.host_ns[kept])
     outer: dict[Cell, int] = {}
-    for thread in sorted(of.labels):
-        mine = of.is_outer & (of.thread == thread)
+    for thread in sorted(ranges.labels):
+        mine = ranges.is_outer & (ranges.thread == thread)
         block = thread if options.thread_sep else None
-        outer[block] = outer.get(block, 0) + int(of.host_ns[mine].sum())
+        outer[block] = outer.get(block, 0) + int(ranges.host_ns[mine].sum())
     threads: list[Cell] = groups.labels[1] if options.thread_sep else [None] * groups.count
     totals = stats.total.tolist()
     columns = [Column("name", "Name", Unit.TEXT, groups.labels[0])]
     blocks: list[tuple[Cell, ...]] = []
     if options.thread_sep:
-        blocks = [of.labels[thread] for thread in threads if isinstance(thread, int)]
+        blocks = [ranges.labels[thread] for thread in threads if isinstance(thread, int)]
         columns += thread_columns(index, blocks)
     found = tabulate.statistic_columns(stats)
-    if of.has_gpu:
-        spent = grouping.statistics(groups, of.gpu_ns[kept]).total.tolist()
+    if ranges.has_gpu:
+        spent = grouping.statistics(groups, ranges.gpu_ns[kept]).total.tolist()
         found.insert(2, Column("gpu_time", "GPU time", Unit.NS, spent, 1))
         notes.append("GPU time is that of the work launched within a range: it counts for each range around the launch")
     shares: list[Cell] = [t / outer[b] if outer[b] else None for t, b in zip(totals, threads, strict=True)]
@@ -94,24 +94,24 @@ def _from_events(index: TraceIndex, of: Ranges, options: ViewOptions) -> Section
     notes.append("a ratio is of the time of the outermost ranges: nested ones have theirs within it")
     columns += found
     table = tabulate.finish("events", TITLE, columns, options, blocks=blocks)
-    tables = (table, *_overhead(of, sum(outer.values())))
+    tables = (table, *_overhead(ranges, sum(outer.values())))
     return Section(NAME, TITLE, tables, notes=(*notes, *tabulate.option_notes(options, table)))
 
 
-def _overhead(of: Ranges, whole: int) -> list[ReportTable]:
+def _overhead(ranges: Ranges, whole: int) -> list[ReportTable]:
     """Return computation, the rest and copies, where ranges say so by name."""
     rows: list[tuple[str, int | None, int]] = []
 
     def add(part: str, wanted: list[bool]) -> None:
-        mine = np.array(wanted, np.bool_)[of.name]
+        mine = np.array(wanted, np.bool_)[ranges.name]
         if mine.any():
-            rows.append((part, int(mine.sum()), int(of.host_ns[mine].sum())))
+            rows.append((part, int(mine.sum()), int(ranges.host_ns[mine].sum())))
 
-    add("computation", [name.rpartition("/")[2] == "compute" for name in of.names])
+    add("computation", [name.rpartition("/")[2] == "compute" for name in ranges.names])
     if rows:
         rows.append(("framework overhead", None, whole - rows[0][2]))
-    add("copies, asynchronous", [f"{COPY}Async" in name.rpartition("/")[2] for name in of.names])
-    add("copies, synchronous", [f"{COPY}Sync" in name.rpartition("/")[2] for name in of.names])
+    add("copies, asynchronous", [f"{COPY}Async" in name.rpartition("/")[2] for name in ranges.names])
+    add("copies, synchronous", [f"{COPY}Sync" in name.rpartition("/")[2] for name in ranges.names])
     if not rows:
         return []
     columns = (
@@ -194,9 +194,9 @@ def _from_printed(
         + ": parts have theirs within it"
     )
     if left:
-        of = "of all threads together" if options.thread_sep else "by thread"
+        where = "of all threads together" if options.thread_sep else "by thread"
         shows = "without --thread-sep they are shown" if options.thread_sep else "--thread-sep shows them"
-        notes.append(f"the same calls are in {grouping.plural('report', left)} {of} too: {shows}")
+        notes.append(f"the same calls are in {grouping.plural('report', left)} {where} too: {shows}")
     return Section(NAME, TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
 

@@ -137,26 +137,26 @@ def _in_use(events: pa.Table) -> Samples:
     values = np.zeros(len(rows))
     labels: list[Cell] = []
     several = len(set(groups.labels[0])) > 1
-    for group, (of, number) in enumerate(zip(*groups.labels, strict=True)):
+    for group, (source_number, number) in enumerate(zip(*groups.labels, strict=True)):
         mine = groups.codes == group
         values[mine] = np.cumsum(sizes[mine])
         where = "cpu/0" if number is None else f"gpu/{number}"
-        labels.append(f"Memory: {where}{f' (input {of})' if several else ''}")
+        labels.append(f"Memory: {where}{f' (input {source_number})' if several else ''}")
     return Samples(Groups(groups.codes, groups.count, ([MEMORY[0]] * groups.count, labels)), values)
 
 
-def last_of(of: Samples) -> F64:
+def last_of(samples: Samples) -> F64:
     """Return the last value of each group; rows are in order of time."""
-    last = np.zeros(of.groups.count, np.int64)
-    last[of.groups.codes] = np.arange(len(of.values))
-    return of.values[last] if len(of.values) else np.zeros(of.groups.count)
+    last = np.zeros(samples.groups.count, np.int64)
+    last[samples.groups.codes] = np.arange(len(samples.values))
+    return samples.values[last] if len(samples.values) else np.zeros(samples.groups.count)
 
 
-def bounds_of(of: Samples) -> tuple[I64, F64, F64, F64]:
+def bounds_of(samples: Samples) -> tuple[I64, F64, F64, F64]:
     """Return count, minimum, maximum and mean of each group, of the samples as they are."""
-    count = np.bincount(of.groups.codes, minlength=of.groups.count)
-    low, high = np.full(of.groups.count, np.inf), np.full(of.groups.count, -np.inf)
-    np.minimum.at(low, of.groups.codes, of.values)
-    np.maximum.at(high, of.groups.codes, of.values)
-    total = np.bincount(of.groups.codes, weights=of.values, minlength=of.groups.count)
+    count = np.bincount(samples.groups.codes, minlength=samples.groups.count)
+    low, high = np.full(samples.groups.count, np.inf), np.full(samples.groups.count, -np.inf)
+    np.minimum.at(low, samples.groups.codes, samples.values)
+    np.maximum.at(high, samples.groups.codes, samples.values)
+    total = np.bincount(samples.groups.codes, weights=samples.values, minlength=samples.groups.count)
     return count, low, high, total / np.maximum(count, 1)

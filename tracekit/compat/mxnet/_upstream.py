@@ -71,38 +71,38 @@ def tables_of(index: TraceIndex, options: ViewOptions) -> tuple[list[ReportTable
     Raises: UsageError for another key of --sort; TracekitError where a sum exceeds int64.
     """
     key, ascending = order_of(options)
-    of = rows_of(index)
-    lines: dict[str, list[Line]] = {category: [] for category in of.categories}
-    stats = statistics(of.durations.groups, of.durations.ns)
+    rows = rows_of(index)
+    lines: dict[str, list[Line]] = {category: [] for category in rows.categories}
+    stats = statistics(rows.durations.groups, rows.durations.ns)
     figures = zip(
-        *of.durations.groups.labels,
+        *rows.durations.groups.labels,
         *(a.tolist() for a in (stats.calls, stats.total, stats.min, stats.max)),
         strict=True,
     )
     for category, name, count, total, low, high in figures:
         lines[str(category)].append(Line(str(name), count, total, low, high, total / count))
-    for category, line in _counter_lines(of.counters, 1000.0):
+    for category, line in _counter_lines(rows.counters, 1000.0):
         lines[category].append(line)
     unit = next((u for f in facts_by_source(index).values() if (u := f.facts.get("memory_unit")) in UNITS), "kB")
-    for category, line in _counter_lines(of.memory, 1 / UNITS[unit]):
+    for category, line in _counter_lines(rows.memory, 1 / UNITS[unit]):
         lines[category].append(line)
     tables = [
         _table(category, sorted_lines(found, key or "total", ascending=ascending), unit, options.top)
         for category, found in sorted(lines.items(), key=lambda item: item[0].encode())
     ]
-    notes = list(of.notes)
-    if of.counters.groups.count:
+    notes = list(rows.notes)
+    if rows.counters.groups.count:
         notes.append("MXNet prints a counter as if it were us, and half of its maximum less its minimum as its average")
-    if of.memory.groups.count and of.is_mxnet:
+    if rows.memory.groups.count and rows.is_mxnet:
         notes.append(
             f"a {unit} of memory is {UNITS[unit]} bytes; older MXNet than 1.9: --option memory_unit=kb, of 100"
         )
     return tables, notes
 
 
-def _counter_lines(of: Samples, scale: float) -> list[tuple[str, Line]]:
-    counts, lows, highs, _ = bounds_of(of)
-    columns = (*of.groups.labels, counts.tolist(), last_of(of).tolist(), lows.tolist(), highs.tolist())
+def _counter_lines(samples: Samples, scale: float) -> list[tuple[str, Line]]:
+    counts, lows, highs, _ = bounds_of(samples)
+    columns = (*samples.groups.labels, counts.tolist(), last_of(samples).tolist(), lows.tolist(), highs.tolist())
     return [
         (str(category), Line(str(name), count, last * scale, low * scale, high * scale, _half(high - low) * scale))
         for category, name, count, last, low, high in zip(*columns, strict=True)

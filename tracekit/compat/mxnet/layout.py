@@ -38,8 +38,8 @@ def _table(table: ReportTable, unit: str) -> Iterator[str]:
     names = [column.name for column in table.columns]
     is_memory = "total" not in names
     if is_memory:
-        of = table.column("min").title.partition("(")[2].rstrip(")")
-        heads = [f"{word} Use  ({of})" for word in ("Min", "Max", "Avg")]
+        unit_of_size = table.column("min").title.partition("(")[2].rstrip(")")
+        heads = [f"{word} Use  ({unit_of_size})" for word in ("Min", "Max", "Avg")]
     else:
         heads = [f"Time ({unit})", *(f"{word} Time ({unit})" for word in ("Min", "Max", "Avg"))]
     rules = [*([] if is_memory else ["---------"]), *["-------------"] * 3]

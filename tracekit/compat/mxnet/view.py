@@ -34,19 +34,19 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """
     tabulate.require(index, NAME, COLUMNS)
     if options.compat == NAME:
-        found, said = tables_of(index, options)
+        found, notes = tables_of(index, options)
         if not found:
             found, more = tables_of_printed(index, options)
-            said += more
+            notes += more
         needs = [] if found else ["needs events with a duration, counters or memory; this trace has none"]
-        return Section(NAME, TITLE, tuple(found), notes=(*needs, *said))
-    of = rows_of(index)
-    tables = [table for table in _from_events(of.durations, of.counters, of.memory, options) if table]
-    notes = list(of.notes)
-    if of.durations.groups.count:
+        return Section(NAME, TITLE, tuple(found), notes=(*needs, *notes))
+    rows = rows_of(index)
+    tables = [table for table in _from_events(rows.durations, rows.counters, rows.memory, options) if table]
+    notes = list(rows.notes)
+    if rows.durations.groups.count:
         notes.append(tabulate.PERCENTILE_NOTE)
         notes.append("a ratio is of the same category")
-    if of.counters.groups.count or of.memory.groups.count:
+    if rows.counters.groups.count or rows.memory.groups.count:
         notes.append("the mean of a counter and of memory is that of its samples, however long each one stood")
     if not tables:
         tables, notes = _from_printed(index, options)
@@ -61,12 +61,12 @@ def _from_events(
     return [_times(durations, options), _counters(counters, options), _memory(memory, options)]
 
 
-def _times(of: Durations, options: ViewOptions) -> ReportTable | None:
-    if not of.groups.count:
+def _times(durations: Durations, options: ViewOptions) -> ReportTable | None:
+    if not durations.groups.count:
         return None
-    categories, names = of.groups.labels
+    categories, names = durations.groups.labels
     blocks: list[tuple[Cell, ...]] = [(category,) for category in categories]
-    stats = grouping.statistics(of.groups, of.ns)
+    stats = grouping.statistics(durations.groups, durations.ns)
     found = tabulate.statistic_columns(stats, blocks)
     return tabulate.finish("times", "Times", [*_named(categories, names), *found], options, blocks=blocks)
 
@@ -75,14 +75,14 @@ def _named(categories: Sequence[Cell], names: Sequence[Cell]) -> list[Column]:
     return [Column("name", "Name", Unit.TEXT, names), Column("category", "Category", Unit.TEXT, categories, 1)]
 
 
-def _counters(of: Samples, options: ViewOptions) -> ReportTable | None:
-    if not of.groups.count:
+def _counters(samples: Samples, options: ViewOptions) -> ReportTable | None:
+    if not samples.groups.count:
         return None
-    count, low, high, mean = bounds_of(of)
+    count, low, high, mean = bounds_of(samples)
     columns = [
-        *_named(*of.groups.labels),
+        *_named(*samples.groups.labels),
         Column("calls", "Samples", Unit.COUNT, count.tolist(), 1),
-        Column("last", "Last", Unit.NUMBER, last_of(of).tolist()),
+        Column("last", "Last", Unit.NUMBER, last_of(samples).tolist()),
         Column("min", "Min", Unit.NUMBER, low.tolist(), 2),
         Column("max", "Max", Unit.NUMBER, high.tolist(), 1),
         Column("avg", "Mean", Unit.NUMBER, mean.tolist(), 2),
@@ -90,13 +90,13 @@ def _counters(of: Samples, options: ViewOptions) -> ReportTable | None:
     return tabulate.finish("counters", "Counters", columns, options, own_order="calls")
 
 
-def _memory(of: Samples, options: ViewOptions) -> ReportTable | None:
-    if not of.groups.count:
+def _memory(samples: Samples, options: ViewOptions) -> ReportTable | None:
+    if not samples.groups.count:
         return None
-    count, low, high, mean = bounds_of(of)
-    sizes = [[_bytes(v) for v in values.tolist()] for values in (last_of(of), low, high, mean)]
+    count, low, high, mean = bounds_of(samples)
+    sizes = [[_bytes(v) for v in values.tolist()] for values in (last_of(samples), low, high, mean)]
     columns = [
-        *_named(*of.groups.labels),
+        *_named(*samples.groups.labels),
         Column("calls", "Samples", Unit.COUNT, count.tolist(), 1),
         Column("last", "Last", Unit.BYTES, sizes[0], 2),
         Column("min", "Min", Unit.BYTES, sizes[1], 2),

@@ -60,7 +60,7 @@ def flops(trees: Forest, ops: I64, items: Group) -> tuple[list[int | None], list
     ops: host events; items: their groups.
     """
     hosts, columns = trees.hosts, trees.columns
-    told = columns.of_format(*PADDLE_FORMATS)[hosts.rows[ops]]
+    from_paddle = columns.of_format(*PADDLE_FORMATS)[hosts.rows[ops]]
     own = np.zeros(hosts.rows.size, np.int64)
     unknown = np.zeros(hosts.rows.size, np.int64)
     args = columns.args(hosts.rows[ops])
@@ -72,13 +72,13 @@ def flops(trees: Forest, ops: I64, items: Group) -> tuple[list[int | None], list
         own[node], unknown[node] = max(count, 0), int(count == _UNKNOWN)
     everyone = np.arange(hosts.rows.size)
     own, unknown = hosts.sum_up(everyone, own)[ops], hosts.sum_up(everyone, unknown)[ops]
-    unknown[~told] += 1
+    unknown[~from_paddle] += 1
     total, unsure = np.zeros(items.count, np.int64), np.zeros(items.count, np.int64)
     np.add.at(total, items.codes, own)
     np.add.at(unsure, items.codes, unknown)
     found: list[int | None] = [None if u else t for t, u in zip(total.tolist(), unsure.tolist(), strict=True)]
     notes = []
-    if (~told).any():
+    if (~from_paddle).any():
         notes.append("FLOPs are unknown but for Paddle's own files, which have the shapes of inputs")
     elif lacking := found.count(None):
         notes.append(f"FLOPs of {plural('operator', lacking)} depend on attributes that no file has")

@@ -63,14 +63,14 @@ class Times:
         return self.total / self.calls
 
 
-def times(of: Group, values: I64) -> list[Times]:
+def times(groups: Group, values: I64) -> list[Times]:
     """Return the times of each group. Paddle's maximum begins at 0."""
-    total, most = np.zeros(of.count, np.int64), np.zeros(of.count, np.int64)
-    least = np.full(of.count, np.iinfo(np.int64).max)
-    np.add.at(total, of.codes, values)
-    np.maximum.at(most, of.codes, values)
-    np.minimum.at(least, of.codes, values)
-    calls = np.bincount(of.codes, minlength=of.count)
+    total, most = np.zeros(groups.count, np.int64), np.zeros(groups.count, np.int64)
+    least = np.full(groups.count, np.iinfo(np.int64).max)
+    np.add.at(total, groups.codes, values)
+    np.maximum.at(most, groups.codes, values)
+    np.minimum.at(least, groups.codes, values)
+    calls = np.bincount(groups.codes, minlength=groups.count)
     columns = (calls.tolist(), total.tolist(), most.tolist(), least.tolist())
     return [Times(*row) for row in zip(*columns, strict=True)]
 
@@ -92,18 +92,18 @@ def line_columns(lines: Sequence[Line], *sides: str) -> list[Column]:
     """Return the columns of times of these sides ("cpu", "gpu"): total, avg, max, min, ratio of each."""
     columns = []
     for side in sides:
-        of: list[Times | None] = [getattr(line, side) for line in lines]
+        sides_of_lines: list[Times | None] = [getattr(line, side) for line in lines]
         title = side.upper()
         # A maximum below its minimum is of no occurrence: Others has totals alone.
-        single = [t if t is not None and t.calls else None for t in of]
+        single = [t if t is not None and t.calls else None for t in sides_of_lines]
         cells: dict[str, list[Cell]] = {
-            "total": [None if t is None else t.total for t in of],
+            "total": [None if t is None else t.total for t in sides_of_lines],
             "avg": [None if t is None else round(t.total / t.calls) for t in single],
             "max": [None if t is None else t.max for t in single],
             "min": [None if t is None else t.min for t in single],
         }
         columns += [Column(f"{side}_{key}", f"{title} {key}", Unit.NS, cells[key], 1) for key in cells]
-        ratio: list[Cell] = [None if t is None else t.ratio for t in of]
+        ratio: list[Cell] = [None if t is None else t.ratio for t in sides_of_lines]
         columns.append(Column(f"{side}_ratio", f"{title} ratio", Unit.RATIO, ratio, 2))
     return columns
 
@@ -138,5 +138,5 @@ def sort_key(options: ViewOptions) -> str:
 
 def ranked(items: Sequence[Sides], key: str) -> list[int]:
     """Return the order of items by a SortedKeys; equal ones stay as they were seen."""
-    of, largest_first = _KEYS[key]
-    return sorted(range(len(items)), key=lambda i: of(items[i]), reverse=largest_first)
+    figure_of, largest_first = _KEYS[key]
+    return sorted(range(len(items)), key=lambda i: figure_of(items[i]), reverse=largest_first)

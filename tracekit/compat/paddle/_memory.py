@@ -91,8 +91,8 @@ def _records(trees: Forest) -> _Records:
     size, _ = trees.columns.numbers("bytes")
     size = size[memory.rows]
     number = np.array([_TYPES.index(text) if text in _TYPES else -1 for text in texts] + [-1], np.int64)
-    told = trees.columns.of_format(*PADDLE_FORMATS)[memory.rows]
-    kind = np.where(told, number[names[memory.rows]], (size < 0).astype(np.int64))
+    from_paddle = trees.columns.of_format(*PADDLE_FORMATS)[memory.rows]
+    kind = np.where(from_paddle, number[names[memory.rows]], (size < 0).astype(np.int64))
 
     owner = memory.owner
     parents = np.append(hosts.parent, -1)
@@ -119,8 +119,10 @@ def _places(trees: Forest) -> tuple[I64, list[str]]:
     ordinal, known = trees.columns.numbers("device")
     rows = trees.memory.rows
     of_device = [f"Place(gpu:{n})" if k else "Place(cpu)" for n, k in zip(ordinal[rows], known[rows], strict=True)]
-    told = trees.columns.of_format(*PADDLE_FORMATS)[rows]
-    fallback = pa.array(["" if t else text for t, text in zip(told.tolist(), of_device, strict=True)], pa.string())
+    from_paddle = trees.columns.of_format(*PADDLE_FORMATS)[rows]
+    fallback = pa.array(
+        ["" if t else text for t, text in zip(from_paddle.tolist(), of_device, strict=True)], pa.string()
+    )
     coded = arrow.encoded(pc.coalesce(found, fallback))
     return arrow.ints(coded.indices), arrow.texts(coded.dictionary)
 
@@ -133,8 +135,8 @@ def _peaks(trees: Forest, records: _Records, at: Mask) -> tuple[Cell, Cell]:
     for key in ("peak_allocated", "peak_reserved"):
         text = _extracted(trees, rf'"{key}":(?P<n>[0-9]{{1,18}})').filter(pa.array(counting & at))
         most = pc.max(text.cast(pa.int64())).as_py()
-        told = trees.columns.of_format(*PADDLE_FORMATS)[trees.memory.rows][counting & at].any()
-        peaks.append(0 if most is None and told else most)
+        from_paddle = trees.columns.of_format(*PADDLE_FORMATS)[trees.memory.rows][counting & at].any()
+        peaks.append(0 if most is None and from_paddle else most)
     return peaks[0], peaks[1]
 
 
@@ -144,10 +146,10 @@ def _rows(trees: Forest, records: _Records, wanted: Mask, reserved: bool) -> lis
     items = group(np.arange(name.size), name)
     counts, sizes = [], []
     for freed in (False, True):
-        of = (kind % 2 == 1) == freed
-        counts.append(np.bincount(items.codes[of], minlength=items.count).tolist())
+        is_wanted = (kind % 2 == 1) == freed
+        counts.append(np.bincount(items.codes[is_wanted], minlength=items.count).tolist())
         total = np.zeros(items.count, np.int64)
-        np.add.at(total, items.codes[of], -size[of] if freed else size[of])
+        np.add.at(total, items.codes[is_wanted], -size[is_wanted] if freed else size[is_wanted])
         sizes.append(total.tolist())
     texts = [trees.names[code] for code in name[items.first].tolist()]
     kinds = ["Reserved" if reserved else "Allocated"] * items.count

@@ -91,8 +91,8 @@ def model(index: TraceIndex, options: ViewOptions) -> Section:  # noqa: ARG001 -
     return Section("model", "Model Summary", (_table("model", "Model Summary", lines),), notes=tuple(notes))
 
 
-def _of_steps(of: Times, total: int) -> Times:
-    return of.over(total if total else None)
+def _of_steps(times_of_item: Times, total: int) -> Times:
+    return times_of_item.over(total if total else None)
 
 
 def _table(name: str, title: str, lines: Sequence[Line], *, sides: Sequence[str] = ("cpu", "gpu")) -> ReportTable:
@@ -186,10 +186,10 @@ class _Details:
         self._below_item = self._work(trees, direct, item_of[work.owner[direct]], items.count)
 
     @staticmethod
-    def _lines(trees: Forest, of: Group, name: I64, above: I64, *, count: int) -> list[list[tuple[int, str]]]:
+    def _lines(trees: Forest, groups: Group, name: I64, above: I64, *, count: int) -> list[list[tuple[int, str]]]:
         """Return for each of `count` rows above the groups below it, as they are seen, with their names."""
         found: list[list[tuple[int, str]]] = [[] for _ in range(count)]
-        for number, row in enumerate(of.first.tolist()):
+        for number, row in enumerate(groups.first.tolist()):
             found[above[row]].append((number, trees.names[name[row]]))
         return found
 

@@ -133,8 +133,8 @@ def _far(node: I64, start: I64, end: I64, nodes: Nodes, slack: int, *, missing: 
     """Return whether a row sticks out of its node by more than `slack`; `missing` where there is no node."""
     far = np.full(node.size, missing, np.bool_)
     has = np.flatnonzero(node >= 0)
-    of = node[has]
-    far[has] = (nodes.start[of] > start[has] + slack) | (nodes.end[of] + slack < end[has])
+    node_of_row = node[has]
+    far[has] = (nodes.start[node_of_row] > start[has] + slack) | (nodes.end[node_of_row] + slack < end[has])
     return far
 
 

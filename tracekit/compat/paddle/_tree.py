@@ -203,13 +203,13 @@ def attach(columns: Columns, hosts: Hosts, rows: I64, lane: I64) -> Attached:
     if written.any():
         own = np.flatnonzero(in_order[hosts.rows])
         places = _order.Places(own, columns.source[hosts.rows[own]], columns.event_id[hosts.rows[own]])
-        told = rows[written]
+        rows_written = rows[written]
         owner[written] = _order.as_written(
             thread[written],
             start[written],
             end[written],
-            columns.source[told],
-            columns.event_id[told],
+            columns.source[rows_written],
+            columns.event_id[rows_written],
             owner[written],
             nodes,
             places,
@@ -240,9 +240,9 @@ def _work(columns: Columns, calls: Attached, kind: I64) -> tuple[Attached, int]:
     own = np.flatnonzero(in_order[calls.rows])
     places = _order.Places(own, columns.source[calls.rows[own]], columns.event_id[calls.rows[own]])
     before = _order.written_before(columns.source[rows], columns.event_id[rows], places)
-    told = in_order[rows] & (before >= 0) & (call >= 0)
-    told[told] = number[calls.rows[before[told]]] == number[rows[told]]
-    call[told] = before[told]
+    follows_call = in_order[rows] & (before >= 0) & (call >= 0)
+    follows_call[follows_call] = number[calls.rows[before[follows_call]]] == number[rows[follows_call]]
+    call[follows_call] = before[follows_call]
     linked = call >= 0
     call, rows = call[linked], rows[linked]
     order = np.lexsort((columns.event_id[rows], call))

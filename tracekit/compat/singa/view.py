@@ -111,9 +111,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
-    of = source_label(labels, found.source)
-    of = of if found.rank is None else f"{of} rank {found.rank}"
-    of = f"{of} ({found.run})" if found.several else of
+    label = source_label(labels, found.source)
+    label = label if found.rank is None else f"{label} rank {found.rank}"
+    label = f"{label} ({found.run})" if found.several else label
     grow = 1.0
     if found.operators and options.compat != "singa":
         wanted, iterations = options.value(SKIP_ITERATIONS), options.value(ITERATIONS)
@@ -136,7 +136,7 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
             time = sum(o.avg or 0.0 for o in part)
             phases.append(_Line(f"{name} Propagation", None, name.lower(), 1, time))
         notes.append("phases are sums of operators: backward begins with the first whose name contains Backward")
-    return _Profile(of, phases, operators, found.below_blank)
+    return _Profile(label, phases, operators, found.below_blank)
 
 
 def _printed_line(row: TotalsRow, grow: float) -> _Line:
@@ -152,8 +152,8 @@ def _printed_line(row: TotalsRow, grow: float) -> _Line:
 
 
 def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, notes: list[str]) -> _Profile:
-    of = source_label(labels, graph.source)
-    of = of if graph.rank is None else f"{of} rank {graph.rank}"
+    label = source_label(labels, graph.source)
+    label = label if graph.rank is None else f"{label} rank {graph.rank}"
     count = int(graph.iterations.numbers.size)
     skip = options.value(SKIP_ITERATIONS)
     if skip is None:
@@ -190,12 +190,12 @@ def _from_events(graph: Graph, labels: dict[int, str], options: ViewOptions, not
         operators.append(_Line(graph.names[number], number, graph.kinds[number], calls, avg, spread=spread))
     phases = _phases(graph, skip, measured, of_node.total, nodes, durations, graph.iteration[counted])
     all_ns = sum(of_node.total.tolist()) / divisor if measured else None
-    return _Profile(of, phases, operators, left_out=left_out, all_ns=all_ns)
+    return _Profile(label, phases, operators, left_out=left_out, all_ns=all_ns)
 
 
-def _spread(of: Grouped, number: int) -> dict[str, Cell]:
-    found: dict[str, Cell] = {f"p{p}": int(of.percentile(p)[number]) for p in (50, 95, 99)}
-    found |= {"min": int(of.min[number]), "max": int(of.max[number]), "std": int(of.pstd[number])}
+def _spread(stats: Grouped, number: int) -> dict[str, Cell]:
+    found: dict[str, Cell] = {f"p{p}": int(stats.percentile(p)[number]) for p in (50, 95, 99)}
+    found |= {"min": int(stats.min[number]), "max": int(stats.max[number]), "std": int(stats.pstd[number])}
     return found
 
 
@@ -219,10 +219,12 @@ def _phases(
     found["iteration"] = whole
     made = []
     for kind, times in found.items():
-        of = grouped(np.zeros(times.size, np.int64), 1, times)
+        stats = grouped(np.zeros(times.size, np.int64), 1, times)
         name = "Iteration" if kind == "iteration" else f"{kind.capitalize()} Propagation"
         name = "Optimizer" if kind == "optimizer" else name
-        made.append(_Line(name, None, kind, int(times.size), int(of.total[0]) / int(times.size), spread=_spread(of, 0)))
+        made.append(
+            _Line(name, None, kind, int(times.size), int(stats.total[0]) / int(times.size), spread=_spread(stats, 0))
+        )
     return made
 
 

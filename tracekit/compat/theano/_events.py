@@ -252,9 +252,9 @@ def _ordered(totals: I64, calls: I64, third: I64) -> I64:
 def _table(
     section: str, codes: I64, own: I64, thunks: int, most: int, nodes: I64, names: list[str], work: _Work
 ) -> list[Row]:
-    of = statistics(grouping.Groups(codes, len(names), ()), own)
-    present = np.flatnonzero(of.present)
-    order = present[_ordered(of.total[present], of.calls[present], nodes[present])]
+    stats = statistics(grouping.Groups(codes, len(names), ()), own)
+    present = np.flatnonzero(stats.present)
+    order = present[_ordered(stats.total[present], stats.calls[present], nodes[present])]
     made = []
     python = {str(Kind.PYTHON_OP)}
     for group in order[:most].tolist():
@@ -264,8 +264,8 @@ def _table(
             "implementation": "Py" if kind in python else "C",
             "kind": kind,
         }
-        made.append(_row(section, names[group], of, group, args))
-    return _shares(section, made, thunks, len(order), _sum(of.total[order[most:]]))
+        made.append(_row(section, names[group], stats, group, args))
+    return _shares(section, made, thunks, len(order), _sum(stats.total[order[most:]]))
 
 
 def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I64, names: list[str]) -> list[Row]:
@@ -279,7 +279,7 @@ def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I6
     place = np.full(work.ids.size, -1, np.int64)
     place[shown] = np.arange(shown.size)
     mine = place[nodes] >= 0
-    of = statistics(grouping.Groups(place[nodes[mine]], shown.size, ()), work.own[chosen][mine])
+    stats = statistics(grouping.Groups(place[nodes[mine]], shown.size, ()), work.own[chosen][mine])
     lane_of = np.zeros(work.ids.size, np.int64)
     lane_of[work.apply] = work.lane
     made = []
@@ -287,21 +287,21 @@ def _apply_rows(work: _Work, chosen: I64, thunks: int, most: int, op_of_node: I6
         lane = work.lanes[lane_of[node]]
         kind = work.ops[op_of_node[node]][0]
         args: dict[str, object] = {"id": int(work.ids[node]), "thread": lane, "kind": kind}
-        made.append(_row(APPLY, names[op_of_node[node]], of, group, args))
+        made.append(_row(APPLY, names[op_of_node[node]], stats, group, args))
     return _shares(APPLY, made, thunks, int(found.size), _sum(totals[order[most:]]))
 
 
-def _row(section: str, name: str, of: Grouped, group: int, args: dict[str, object]) -> Row:
+def _row(section: str, name: str, stats: Grouped, group: int, args: dict[str, object]) -> Row:
     spread = {
-        "min": int(of.min[group]),
-        "p50": int(of.percentile(50)[group]),
-        "p95": int(of.percentile(95)[group]),
-        "p99": int(of.percentile(99)[group]),
-        "max": int(of.max[group]),
-        "std": int(of.pstd[group]),
-        "avg": int(of.mean[group]),
+        "min": int(stats.min[group]),
+        "p50": int(stats.percentile(50)[group]),
+        "p95": int(stats.percentile(95)[group]),
+        "p99": int(stats.percentile(99)[group]),
+        "max": int(stats.max[group]),
+        "std": int(stats.pstd[group]),
+        "avg": int(stats.mean[group]),
     }
-    calls, time = int(of.calls[group]), int(of.total[group])
+    calls, time = int(stats.calls[group]), int(stats.total[group])
     return row(section, name, args, calls=calls, total_ns=time, avg_ns=time / calls, spread=spread)
 
 

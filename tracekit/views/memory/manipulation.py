@@ -34,13 +34,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not picked.rows.size:
         return _from_totals(index, options, picked)
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), picked.key("copy_kind"))
-    of = grouping.statistics(groups, picked.durations)
+    stats = grouping.statistics(groups, picked.durations)
     size, rate, parts = _sizes(picked, groups)
     columns = [
         Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
         Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
         Column("copy_kind", "Copy", Unit.TEXT, groups.labels[2], 7),
-        *tabulate.statistic_columns(of),
+        *tabulate.statistic_columns(stats),
         Column("bytes", "Bytes", Unit.BYTES, size, 2),
         Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1),
     ]
@@ -91,11 +91,11 @@ def _from_totals(index: TraceIndex, options: ViewOptions, picked: Picked) -> Sec
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _placed(of: _totals.Summed) -> list[Column]:
+def _placed(summed: _totals.Summed) -> list[Column]:
     return [
-        Column("name", "Name", Unit.TEXT, of.values("name"), 0),
-        Column("kind", "Kind", Unit.TEXT, of.values("kind"), 8),
-        *_totals.block_columns(of),
+        Column("name", "Name", Unit.TEXT, summed.values("name"), 0),
+        Column("kind", "Kind", Unit.TEXT, summed.values("kind"), 8),
+        *_totals.block_columns(summed),
     ]
 
 

@@ -148,7 +148,7 @@ def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
     """Return the table of places, and whether a peak had to be counted."""
     size = len(found.labels)
     codes = found.place * len(TYPES) + found.kind
-    said: dict[int, int] = {}
+    stated_peaks: dict[int, int] = {}
     for kind, key in _RUNNING:
         texts = _extracted(found.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
         known = texts.is_valid().to_numpy()
@@ -157,14 +157,14 @@ def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
         most = np.full(size * len(TYPES), -1, np.int64)
         np.maximum.at(most, at, values)
         for code in np.flatnonzero(most >= 0).tolist():
-            said[code] = max(said.get(code, 0), int(most[code]))
+            stated_peaks[code] = max(stated_peaks.get(code, 0), int(most[code]))
     present = np.bincount(codes, minlength=size * len(TYPES)) > 0
     # A reserved value that is 0 all along says nothing.
-    shown = [c for c in range(size * len(TYPES)) if present[c] or said.get(c, 0)]
+    shown = [c for c in range(size * len(TYPES)) if present[c] or stated_peaks.get(c, 0)]
     computed = False
     peaks: list[Cell] = []
     for code in shown:
-        peak = said.get(code)
+        peak = stated_peaks.get(code)
         if peak is None:
             peak, computed = _counted(found.size[codes == code]), True
         peaks.append(peak)
@@ -225,9 +225,9 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
     names = index.key("name", np.maximum(holder, 0)) if index.events.num_rows else None
     labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
     codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
-    said = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
-    if said.null_count < len(said):
-        stated = arrow.encoded(said.combine_chunks())
+    holder_names = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
+    if holder_names.null_count < len(holder_names):
+        stated = arrow.encoded(holder_names.combine_chunks())
         own = arrow.ints(stated.indices, -1)
         codes = np.where(own >= 0, len(labels) + own, codes)
         labels += arrow.texts(stated.dictionary)
@@ -263,7 +263,7 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
     values = arrow.floats(events.column("value"), 0.0)[rows]
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
-    of = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]
+    values_of_group = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]
     owners = owner_labels(
         index, [(s if isinstance(s, int) else 0, r) for s, r in zip(*groups.labels[1:3], strict=True)]
     )
@@ -275,10 +275,10 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
     columns = [
         Column("name", "Counter", Unit.TEXT, groups.labels[0], 0),
         *([Column("place", "Place", Unit.TEXT, places, 1)] if any(places) else []),
-        Column("calls", "Samples", Unit.COUNT, [len(v) for v in of], 1),
-        Column("min", "Min", Unit.NUMBER, [float(v.min()) for v in of], 1),
-        Column("max", "Max", Unit.NUMBER, [float(v.max()) for v in of], 0),
-        Column("last", "Last", Unit.NUMBER, [float(v[-1]) for v in of], 2),
+        Column("calls", "Samples", Unit.COUNT, [len(v) for v in values_of_group], 1),
+        Column("min", "Min", Unit.NUMBER, [float(v.min()) for v in values_of_group], 1),
+        Column("max", "Max", Unit.NUMBER, [float(v.max()) for v in values_of_group], 0),
+        Column("last", "Last", Unit.NUMBER, [float(v[-1]) for v in values_of_group], 2),
     ]
     return tabulate.finish("counters", "Counters of memory", columns, options, own_order="name")
 

@@ -118,11 +118,16 @@ def _table(charged: Charged, things: _Things) -> _Table:
     if things.host_ns is None or things.self_ns is None:
         figures["device_self"] = on_device.total.tolist()
     else:
-        of = grouping.statistics(groups, things.host_ns)
+        stats = grouping.statistics(groups, things.host_ns)
         _, own = grouping.sums(groups.codes, groups.count, things.self_ns, "durations")
-        figures |= {"total": of.total.tolist(), "self": list(own), "avg": of.mean.tolist(), "min": of.min.tolist()}
-        figures |= {"max": of.max.tolist(), "std": of.pstd.tolist()}
-        figures |= {f"p{p}": of.percentile(p).tolist() for p in (50, 95, 99)}
+        figures |= {
+            "total": stats.total.tolist(),
+            "self": list(own),
+            "avg": stats.mean.tolist(),
+            "min": stats.min.tolist(),
+        }
+        figures |= {"max": stats.max.tolist(), "std": stats.pstd.tolist()}
+        figures |= {f"p{p}": stats.percentile(p).tolist() for p in (50, 95, 99)}
     figures |= {"device_avg": on_device.mean.tolist(), "device_min": on_device.min.tolist()}
     figures["device_max"] = on_device.max.tolist()
     if things.host_ns is not None:

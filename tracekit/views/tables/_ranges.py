@@ -84,7 +84,9 @@ class Charged:
     def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
         """Return the columns of figures, a row a group; those of devices only where there is device work."""
         groups, durations = self.groups, self.picked.durations
-        of = [_host_title(c) for c in tabulate.statistic_columns(grouping.statistics(groups, durations), blocks)]
+        host_columns = [
+            _host_title(c) for c in tabulate.statistic_columns(grouping.statistics(groups, durations), blocks)
+        ]
         at = self.places[self.places >= 0]
         codes = groups.codes[self.places >= 0]
         having, own_time = grouping.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
@@ -92,23 +94,23 @@ class Charged:
         shares = tabulate.ratios(own_time, blocks)
         share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 2)
         self_time = Column("self", "CPU self", Unit.NS, _where(known, own_time), 1)
-        found = {c.name: c for c in (*of, self_time, share, *self._device_columns(codes, at, known))}
+        found = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns(codes, at, known))}
         first = [found.pop(name) for name in _FIRST if name in found]
         return [*first, *found.values()]
 
     def _device_columns(self, codes: I64, at: I64, known: list[bool]) -> list[Column]:
         if not self.host.work.size:
             return []
-        of = grouping.statistics(replace(self.groups, codes=codes), self.total[at])
+        stats = grouping.statistics(replace(self.groups, codes=codes), self.total[at])
         _, own = grouping.sums(codes, self.groups.count, self.own[at], "durations")
         whole = int(self.host.work_ns.sum())
         shares: list[Cell] = [ns / whole if whole else None for ns in own]
         return [
-            Column("device_total", "Device total", Unit.NS, _where(known, of.total.tolist()), 0),
+            Column("device_total", "Device total", Unit.NS, _where(known, stats.total.tolist()), 0),
             Column("device_self", "Device self", Unit.NS, _where(known, own), 2),
-            Column("device_avg", "Device avg", Unit.NS, _where(known, of.mean.tolist()), 5),
-            Column("device_min", "Device min", Unit.NS, _where(known, of.min.tolist()), 6),
-            Column("device_max", "Device max", Unit.NS, _where(known, of.max.tolist()), 6),
+            Column("device_avg", "Device avg", Unit.NS, _where(known, stats.mean.tolist()), 5),
+            Column("device_min", "Device min", Unit.NS, _where(known, stats.min.tolist()), 6),
+            Column("device_max", "Device max", Unit.NS, _where(known, stats.max.tolist()), 6),
             Column("device_ratio", "Device ratio", Unit.RATIO, _where(known, shares), 3),
         ]
 

@@ -173,11 +173,11 @@ class _Block:
         self.steps = 0 in self.kinds
         steps, phases = mine & (found.kind == 0), mine & (found.kind > 0) & (found.kind <= _ASIDE)
         self.notes: list[str] = []
-        said = owners.prefix(owner)
+        prefix = owners.prefix(owner)
         whole: Ranges = merge(found.starts[steps], found.ends[steps])
         if not self.steps:
             whole = _span(index, owners.codes == owner)
-            self.notes.append(f"{said}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
+            self.notes.append(f"{prefix}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
         self.time = length(whole)
         spent = (found.ends - found.starts)[phases]
         self.rest = self.time - sum(spent.tolist())
@@ -186,11 +186,11 @@ class _Block:
         free = length(difference(whole, merge(found.starts[phases], found.ends[phases])))
         if self.rest < 0 or self.work_rest < 0:
             self.notes.append(
-                f"{said}Others is below zero: phases overlap each other (on several threads) or lie outside of steps"
+                f"{prefix}Others is below zero: phases overlap each other (on several threads) or lie outside of steps"
             )
         if free != self.rest:
             where = "in steps" if self.steps else "of the span"
-            self.notes.append(f"{said}no phase ran in {format_span(free)} of the time {where}")
+            self.notes.append(f"{prefix}no phase ran in {format_span(free)} of the time {where}")
 
 
 def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
@@ -203,8 +203,8 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
     groups = [(block, kind) for block in blocks for kind in block.kinds]
     code = {(block.owner, kind): i for i, (block, kind) in enumerate(groups)}
     codes = np.array([code[o, k] for o, k in zip(found.owner.tolist(), found.kind.tolist(), strict=True)], np.int64)
-    of = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.ends - found.starts)
-    figures = [c for c in tabulate.statistic_columns(of) if c.name != "ratio"]
+    stats = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.ends - found.starts)
+    figures = [c for c in tabulate.statistic_columns(stats) if c.name != "ratio"]
 
     def each(values: Sequence[Cell], rest: Sequence[Cell]) -> list[Cell]:
         """Put what is left behind the rows of its block."""

@@ -69,12 +69,19 @@ def _from_events(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
 
 
 def _from_totals(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
-    of = totals.counted(index, _KINDS, ("name", "kind"))
-    if not len(of):
+    counted = totals.counted(index, _KINDS, ("name", "kind"))
+    if not len(counted):
         return None
-    sizes = of.values("bytes")
+    sizes = counted.values("bytes")
     more = [Column("bytes", "Bytes", Unit.BYTES, sizes, 1)] if any(size is not None for size in sizes) else []
-    return _counted(of.values("name"), of.values("kind"), totals.block_columns(of), of.values("calls"), more, options)
+    return _counted(
+        counted.values("name"),
+        counted.values("kind"),
+        totals.block_columns(counted),
+        counted.values("calls"),
+        more,
+        options,
+    )
 
 
 def _counted(

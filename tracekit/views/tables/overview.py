@@ -52,8 +52,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         placed = ~np.isin(index.ints("source"), made_up)
     clock = by_clock(index)
     union, span = _unions(kinds, clock, start, start + length, placed, timed)
-    told = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
-    unions: list[Cell] = [u if t else None for u, t in zip(union, told.tolist(), strict=True)]
+    has_time = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
+    unions: list[Cell] = [u if t else None for u, t in zip(union, has_time.tolist(), strict=True)]
     columns = [
         Column("kind", "Kind", Unit.TEXT, kinds.labels[0], 0),
         Column("calls", "Calls", Unit.COUNT, calls.tolist(), 0),
@@ -94,20 +94,20 @@ def _unions(
 
 
 def _from_totals(index: TraceIndex, options: ViewOptions) -> Section:
-    of = _totals.summed(index, _every_kind(index), ("kind",))
+    found_totals = _totals.summed(index, _every_kind(index), ("kind",))
     whole = _of_the_whole(index, options)
-    if not len(of) and whole:
+    if not len(found_totals) and whole:
         return Section(VIEW.name, _TITLE, whole, notes=(_WHOLE_NOTE, *tabulate.option_notes(options, whole[0])))
-    if not len(of):
+    if not len(found_totals):
         needs = "needs events or totals with times; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     columns = [
-        Column("kind", "Kind", Unit.TEXT, of.values("kind"), 0),
-        *_totals.block_columns(of),
-        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 0),
-        Column("total", "Total", Unit.NS, of.values("total_ns"), 1),
+        Column("kind", "Kind", Unit.TEXT, found_totals.values("kind"), 0),
+        *_totals.block_columns(found_totals),
+        Column("calls", "Calls", Unit.COUNT, found_totals.values("calls"), 0),
+        Column("total", "Total", Unit.NS, found_totals.values("total_ns"), 1),
     ]
-    table = tabulate.finish("kinds", _TITLE, columns, options, blocks=of.blocks)
+    table = tabulate.finish("kinds", _TITLE, columns, options, blocks=found_totals.blocks)
     note = "from totals that the profiler had summed itself: without starts there is no union and no share"
     notes = (note, *[_WHOLE_NOTE for _ in whole], *tabulate.option_notes(options, table))
     return Section(VIEW.name, _TITLE, (table, *whole), notes=notes)
@@ -117,16 +117,20 @@ _WHOLE_NOTE = "times of the whole may lie within one another: they do not add up
 
 
 def _of_the_whole(index: TraceIndex, options: ViewOptions) -> tuple[ReportTable, ...]:
-    of = _totals.of_header(index)
-    if not len(of):
+    found_totals = _totals.of_header(index)
+    if not len(found_totals):
         return ()
     columns = [
-        Column("name", "Name", Unit.TEXT, of.values("name"), 0),
-        *_totals.block_columns(of),
-        Column("calls", "Calls", Unit.COUNT, of.values("calls"), 1),
-        Column("total", "Total", Unit.NS, of.values("total_ns"), 0),
+        Column("name", "Name", Unit.TEXT, found_totals.values("name"), 0),
+        *_totals.block_columns(found_totals),
+        Column("calls", "Calls", Unit.COUNT, found_totals.values("calls"), 1),
+        Column("total", "Total", Unit.NS, found_totals.values("total_ns"), 0),
     ]
-    return (tabulate.finish("whole", "Of the whole, as the report itself says", columns, options, blocks=of.blocks),)
+    return (
+        tabulate.finish(
+            "whole", "Of the whole, as the report itself says", columns, options, blocks=found_totals.blocks
+        ),
+    )
 
 
 def _every_kind(index: TraceIndex) -> list[str]:
