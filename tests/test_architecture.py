@@ -44,7 +44,7 @@ MAY: dict[str, set[str]] = {
     "inputs": {*SHARED, "readers", "writers.base", "run", "steps", "selection", "trace", "schema", "options", "errors"},
     "pipeline": {
         *SHARED, "readers", "writers", "views", "compat", "index", "render", "inputs", "inventory", "run", "steps",
-        "selection", "trace", "schema", "report", "units", "options", "errors", "_version",
+        "selection", "trace", "tables", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
         *SHARED, "recorder", "pipeline", "inputs", "trace", "report", "render.base", "views.base", "units", "options",

@@ -19,7 +19,7 @@ from tracekit.errors import (
     UnknownFormatError,
     UsageError,
 )
-from tracekit.inputs import expand
+from tracekit.inputs import InputOptions, expand
 from tracekit.selection import Selection
 from tracekit.views import VIEWS
 
@@ -124,6 +124,19 @@ def test_views_see_the_columns_that_they_ask_for() -> None:
         pipeline.columns_of(["nonsense"])
     with pytest.raises(UsageError):
         tracekit.view(whole, "nonsense")
+
+
+def test_a_report_reads_args_of_the_kinds_that_its_views_name() -> None:
+    path = sample("kineto/gpu.pt.trace.json")
+    whole, narrow = tracekit.read(path), pipeline.read(path, pipeline.for_report(InputOptions()))
+    assert pipeline.render(pipeline.report(narrow), "json") == pipeline.render(pipeline.report(whole), "json")
+    kept, every = (
+        {row["kind"] for row in trace.events.select(["kind", "args"]).to_pylist() if row["args"]}
+        for trace in (narrow, whole)
+    )
+    assert kept == every - {"runtime", "driver", "flow", "overhead", "other", "memset", "mark"}
+    assert pipeline.args_of(["kernel"]) == frozenset()
+    assert pipeline.args_of(["critical_path", "memory"]) == {"sync", "memory"}
 
 
 def test_report_names_its_input_and_every_view() -> None:

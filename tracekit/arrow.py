@@ -92,6 +92,11 @@ _untyped: Any = pyarrow.compute
 pc: _Compute = _untyped
 
 
+def release_memory() -> None:
+    """Give freed memory back to the system: for use after a stage that freed much, and before one that needs much."""
+    pa.default_memory_pool().release_unused()
+
+
 def array(values: object, type: pa.DataType | None = None, *, mask: Mask | Column | None = None) -> Column:
     """Return `pa.array(values)`; rows where `mask` is true become null.
 

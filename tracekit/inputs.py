@@ -54,7 +54,8 @@ class InputOptions:
     error. demangle: make C++ names readable. options: `key: value` of one format. columns: those of EVENTS to keep,
     None for all. partial: a bad input among several becomes a failure of the result; else it raises. fingerprint: put
     each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1. more_columns: returns
-    the columns to keep besides, for the name of a format that was found.
+    the columns to keep besides, for the name of a format that was found. args_of: the kinds of rows whose `args` to
+    keep, None for all; where `more_columns` has args, all are kept.
     """
 
     format: str = ""
@@ -67,6 +68,7 @@ class InputOptions:
     fingerprint: bool = False
     progress: Callable[[float], None] | None = None
     more_columns: Callable[[str], frozenset[str]] | None = None
+    args_of: frozenset[str] | None = None
 
 
 USUAL = InputOptions()
@@ -271,6 +273,12 @@ class Inputs:
         # A selection needs columns of its own; steps and the order of rows need some that no one named.
         return None if named is None or self._options.selection else named | steps.COLUMNS | {"ts_ns", "dur_ns"}
 
+    def _args_of(self, name: str) -> frozenset[str] | None:
+        """Return the kinds of rows whose `args` anyone will look at in an input of that format, None for all."""
+        more = self._options.more_columns
+        every = self._options.selection or (more is not None and "args" in more(name))
+        return None if every else self._options.args_of
+
     def _open(self, number: int, item: Input, first_source: int) -> tuple[Opened, bool]:
         """Return what the reader made of an input, and whether `step` is still to be set."""
         how = self._options
@@ -286,7 +294,11 @@ class Inputs:
         shown = os.fsencode(item.name).decode("utf-8", "replace")
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=how.strict)
         options = ReadOptions(
-            source=first_source, demangle=how.demangle, values=values, columns=self._looked_at(reader.name)
+            source=first_source,
+            demangle=how.demangle,
+            values=values,
+            columns=self._looked_at(reader.name),
+            args_of=self._args_of(reader.name),
         )
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:

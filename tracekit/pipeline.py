@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tracekit import arrow, schema, steps
 from tracekit import compat as upstreams
-from tracekit import schema, steps
 from tracekit._version import __version__
 from tracekit.compat.base import Compat
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
@@ -21,6 +21,7 @@ from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
+from tracekit.tables import sorted_by_start
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS, clocks_of
@@ -50,11 +51,11 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
             else:
                 events.append(batch if columns is None else batch.select(keep))
         failures = joined.bad()
-    rows = concat(events, pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata))
-    events.clear()
+    empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)
+    rows = sorted_by_start(events, empty)
     trace = Trace(rows, concat(totals, schema.TOTALS), stream.run, stream.ledgers, failures)
     del rows
-    pa.default_memory_pool().release_unused()
+    arrow.release_memory()
     if not unmarked:
         return trace
     marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
@@ -127,6 +128,17 @@ def columns_of(views: Sequence[str], compat: str = "") -> frozenset[str]:
     return frozenset().union(*(view_named(name, compat).columns for name in views))
 
 
+def args_of(views: Sequence[str], compat: str = "") -> frozenset[str] | None:
+    """Return the kinds of rows whose `args` these views read, None for all. Raises: UsageError for an unknown name."""
+    found: set[str] = set()
+    for view in (view_named(name, compat) for name in views):
+        if "args" in view.columns:
+            if view.args_of is None:
+                return None
+            found |= view.args_of
+    return frozenset(found)
+
+
 def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = ()) -> InputOptions:
     """Return how to read what a summary of these views shows: with the columns that they need.
 
@@ -134,7 +146,8 @@ def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = 
     Raises: UsageError for an unknown name.
     """
     more = None if compat or (views and "all" not in views) else _own_columns
-    return replace(options, columns=columns_of(views_of(compat, views), compat), more_columns=more)
+    names = views_of(compat, views)
+    return replace(options, columns=columns_of(names, compat), args_of=args_of(names, compat), more_columns=more)
 
 
 def _own_columns(form: str) -> frozenset[str]:
@@ -188,7 +201,8 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
 
 def for_report(options: InputOptions) -> InputOptions:
     """Return how to read what the report of all views shows: with the columns that they need."""
-    return replace(options, columns=columns_of(tuple(VIEWS)), more_columns=_own_columns)
+    names = tuple(VIEWS)
+    return replace(options, columns=columns_of(names), args_of=args_of(names), more_columns=_own_columns)
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
@@ -197,7 +211,11 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     options = options or ViewOptions()
     names = (*VIEWS, *own_views(trace))
     _check(names, options)
-    return report_of(trace, [_section(index, name, options) for name in names])
+    sections = []
+    for name in names:
+        sections.append(_section(index, name, options))
+        arrow.release_memory()
+    return report_of(trace, sections)
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")

@@ -42,25 +42,45 @@ def _stable_order(values: I64) -> Rows:
 
 
 def in_one_chunk(table: pa.Table, order: Rows | None) -> pa.Table:
-    """Return the rows in an order, with one chunk for each column.
-
-    It works column by column, so that the memory of one serves the next. Columns without any value share theirs.
-    """
+    """Return the rows in an order, with one chunk for each column."""
     if order is None and all(column.num_chunks == 1 for column in table.columns):
         return table
+    return _in_one_chunk(table.columns, table.schema, order)
+
+
+def sorted_by_start(batches: list[pa.RecordBatch], empty: pa.Schema) -> pa.Table:
+    """Return the rows of all batches by start, with one chunk for each column; empties the list.
+
+    It works column by column, and the memory of one serves the next: no more than one column is there twice.
+    """
+    if not batches:
+        return empty.empty_table()
+    table = pa.Table.from_batches(batches)
+    batches.clear()
+    order, schema, columns = start_order(table), table.schema, table.columns
+    del table
+    return _in_one_chunk(columns, schema, order)
+
+
+def _in_one_chunk(columns: list[Chunked], schema: pa.Schema, order: Rows | None) -> pa.Table:
+    """Return the columns in an order, each in one chunk, and empty the list. Columns without any value share one."""
     rows = None if order is None else arrow.array(order)
-    columns: list[Chunked] = []
+    done: list[Chunked] = []
     empty: dict[pa.DataType, Column] = {}
-    for index, field_ in enumerate(table.schema):
-        column = table.column(index)
-        if column.null_count == table.num_rows:
-            if field_.type not in empty:
-                empty[field_.type] = arrow.nulls(table.num_rows, field_.type)
-            columns.append(pa.chunked_array([empty[field_.type]]))
+    columns.reverse()
+    while columns:
+        column = columns.pop()
+        if column.null_count == len(column):
+            if column.type not in empty:
+                empty[column.type] = arrow.nulls(len(column), column.type)
+            done.append(pa.chunked_array([empty[column.type]]))
             continue
-        column = table.select([index]).combine_chunks().column(0)
-        columns.append(column if rows is None else column.take(rows))
-    return pa.Table.from_arrays(columns, schema=table.schema)
+        alone = pa.Table.from_arrays([column], ["column"])
+        column = alone.unify_dictionaries().combine_chunks().column(0)
+        del alone
+        arrow.release_memory()
+        done.append(column if rows is None else column.take(rows))
+    return pa.Table.from_arrays(done, schema=schema)
 
 
 def compact_texts(array: DictColumn) -> DictColumn:

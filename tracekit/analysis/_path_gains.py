@@ -17,7 +17,7 @@ from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: an edge that is not there."""
-_CELLS = 1 << 21
+_CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
 
 

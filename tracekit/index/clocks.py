@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.index.grouping import Groups, Key, group_by
+from tracekit.index.grouping import Groups, Key, group_by, zeros
 from tracekit.index.sources import facts_by_source, several_clocks
 from tracekit.index.trace_index import TraceIndex, join
 
@@ -42,5 +42,5 @@ def by_input(index: TraceIndex) -> Groups:
 def by_clock(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups that share a clock; a single group where all do."""
     if not several_clocks(index) and not sources_of_several_runs(index):
-        return Groups(np.zeros(index.events.num_rows, np.int64), 1, ())
+        return Groups(zeros(index.events.num_rows), 1, ())
     return by_input(index)

@@ -21,6 +21,8 @@ from tracekit.report import Cell
 from tracekit.schema import Kind
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
+ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}
+"""Kinds of rows that may be collectives, whose `args` describe them."""
 _HOST_NAME = re.compile(
     r"^(?:c10d(?:_functional)?::|_c10d|nccl|rccl|msccl|xccl|oneccl|hccl|bkcl|gloo:|mpi[:_]|ucc[:_]|nvshmem|deep_ep)"
     r"|(?<![a-z])(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|(?<![a-z])c_broadcast|^(?:dist::)?broadcast_?$"

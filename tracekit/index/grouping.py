@@ -42,6 +42,11 @@ class Groups:
     labels: tuple[list[Cell], ...]
 
 
+def zeros(count: int) -> I64:
+    """Return the codes of rows in a single group: one number for all rows takes no memory, and is not for writing."""
+    return np.broadcast_to(np.int64(0), count)
+
+
 def plural(what: str, count: int) -> str:
     """Return a count with its noun: "1 kernel", "2,000 kernels"."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -89,6 +94,8 @@ def _dense(codes: I64, size: int) -> tuple[I64, I64]:
         found, places = np.unique(codes, return_inverse=True)
         return found, places.astype(np.int64, copy=False)
     present = np.bincount(codes, minlength=size) > 0
+    if int(np.count_nonzero(present)) == 1:
+        return np.flatnonzero(present), zeros(codes.size)
     places = np.cumsum(present) - 1
     return np.flatnonzero(present), places[codes]
 

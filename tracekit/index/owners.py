@@ -76,7 +76,8 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     runs = [inputs.labels[1][p] if isinstance(p, int) else None for p in places]
     processes = [run if p is None else p for p, run in zip(pids, runs, strict=True)]
     clocks = [p if own_clocks and isinstance(p, int) else 0 for p in places]
-    return Owners(number[groups.codes], _labels(index, sources, ranks, processes), ranks, clocks)
+    codes = number[groups.codes] if groups.count > 1 else groups.codes
+    return Owners(codes, _labels(index, sources, ranks, processes), ranks, clocks)
 
 
 def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:

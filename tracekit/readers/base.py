@@ -71,13 +71,14 @@ class ReadOptions:
     source: number that goes into the column `source` and the keys of Run. demangle: make C++ names readable. values:
     the options of the format that were given, of the types that it declares. columns: those of EVENTS that will be
     looked at, None for all; a reader may leave others null where that saves work, but its ledger and its run stay the
-    same.
+    same. args_of: the kinds of rows whose `args` will be looked at, None for all; a reader may leave others' null.
     """
 
     source: int = 0
     demangle: bool = True
     values: Mapping[str, object] = field(default_factory=dict)
     columns: frozenset[str] | None = None
+    args_of: frozenset[str] | None = None
 
     def wants(self, column: str) -> bool:
         """Return whether a column will be looked at."""

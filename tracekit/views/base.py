@@ -90,7 +90,8 @@ class View:
     """One view.
 
     columns: those of EVENTS that it needs. kinds: those that it is about (empty: any). shows: the columns of its
-    tables. options: its own options. define: the meaning of a cell, for `tracekit explain`.
+    tables. args_of: the kinds of rows whose `args` it reads, None for all. options: its own options. define: the
+    meaning of a cell, for `tracekit explain`.
     """
 
     name: str
@@ -101,3 +102,4 @@ class View:
     define: Define | None = None
     shows: tuple[ColumnSpec, ...] = ()
     options: tuple[OptionSpec[object], ...] = ()
+    args_of: frozenset[Kind] | None = None

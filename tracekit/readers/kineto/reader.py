@@ -114,7 +114,8 @@ class _Kineto:
     def batches(self) -> Iterator[pa.RecordBatch]:
         reading, waiting = self.reading, list[Rows]()
         look = Look(reading)
-        planner = Planner(look, reading.ledger, with_args=reading.options.wants("args"))
+        args_of = reading.options.args_of if reading.options.wants("args") else frozenset[str]()
+        planner = Planner(look, reading.ledger, args_of=args_of)
         for rows in events.planned(reading, planner):
             self._watch(rows)
             waiting.append(rows)

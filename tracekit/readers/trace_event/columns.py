@@ -45,11 +45,13 @@ Look = Callable[[Build], None]
 class Planner:
     """Plans by shape, and columns by plans. per_unit: ns of one unit of the file's times, 1000 or 1.
 
-    with_args: the column `args` is wanted; it is the dearest.
+    args_of: the kinds of rows whose `args` are wanted, None for all; no column costs more.
     """
 
-    def __init__(self, look: Look, ledger: Ledger, per_unit: int = 1000, *, with_args: bool = True) -> None:
-        self._look, self._ledger, self._with_args = look, ledger, with_args
+    def __init__(
+        self, look: Look, ledger: Ledger, per_unit: int = 1000, *, args_of: frozenset[str] | None = None
+    ) -> None:
+        self._look, self._ledger, self._args_of = look, ledger, args_of
         self._digits = {1000: 3, 1: 0}[per_unit]
         self._per_unit = per_unit
         self._by_shape: dict[bytes, int] = {}
@@ -152,7 +154,9 @@ class Planner:
                 self._time_state[number, place] = RUN
                 self._time[number, place] = build.times[column]
         self._pieces[number], self._whole[number] = 0, False
-        if build.exact:
+        if self._args_of is not None and build.consts.get("kind") not in self._args_of:
+            build.consts.pop("args", None)
+        elif build.exact:
             build.consts.setdefault("args", build.args_text())
         elif build.whole_args:
             own = build.event.members["args"]
@@ -215,7 +219,7 @@ class Planner:
         for index, column in enumerate(TEXTS[:4]):
             if (texts := self._texts(index, used, place)) is not None:
                 columns[column] = texts
-        if self._with_args and (args := self._args(scan, own, first, scan.start[at])) is not None:
+        if (args := self._args(scan, own, first, scan.start[at])) is not None:
             columns["args"] = args
         return Rows(len(at), columns, own, self._builds, self._flags[own], (used, place))
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tracekit.index import grouping, meetings
+from tracekit import arrow
+from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Column, Finding, ReportTable, Section
+from tracekit.schema import Kind
 from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
@@ -95,7 +97,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     over_ranks = facts if joined.labels == facts.owners.labels else Facts(index, thresholds, view, facts.sections)
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
-    results = {name: rule(over_ranks if name == "straggler" else facts) for name, rule in RULES.items()}
+    results: dict[str, RuleResult] = {}
+    for name, rule in RULES.items():
+        results[name] = rule(over_ranks if name == "straggler" else facts)
+        arrow.release_memory()
     if next(facts.looked_at(), None) is None:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
         results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
@@ -188,6 +193,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=frozenset(),
+    args_of=collectives.ARGS_OF | graph.ARGS_OF | {Kind.MEMCPY},
     compute=compute,
     shows=_SHOWS,
     options=THRESHOLDS,

@@ -314,6 +314,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=_host.RANGES | {Kind.MEMORY, Kind.COUNTER},
+    args_of=frozenset({Kind.MEMORY}),
     compute=compute,
     shows=_SHOWS,
 )

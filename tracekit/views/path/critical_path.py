@@ -299,4 +299,12 @@ _SHOWS = (
     ColumnSpec("idle", "Idle", Unit.NS, "The time on the path in which nothing known ran."),
 )
 
-VIEW = View(name="critical_path", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)
+VIEW = View(
+    name="critical_path",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    args_of=_path_graph.ARGS_OF,
+)

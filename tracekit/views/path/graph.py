@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit import arrow
 from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, ceiling, walk
 from tracekit.arrays import I64, Mask
 from tracekit.index import grouping
@@ -29,6 +30,7 @@ from tracekit.views.path import _waits
 from tracekit.views.path._waits import IN_STEP, UNNAMED, Rows
 
 COLUMNS = _steps.COLUMNS | {"name", "device", "context", "stream", "correlation", "args"}
+ARGS_OF = frozenset({Kind.SYNC})
 RANGES = frozenset(
     {
         Kind.STEP,
@@ -87,6 +89,7 @@ def graphs(index: TraceIndex, owners: _owners.Owners, *, most: int = 0) -> tuple
         if mine.any():
             window = int(steps.starts[mine].min()), int((steps.starts + steps.durations)[mine].max())
         found.append(_graph(rows, owner, own, window))
+        arrow.release_memory()
     return tuple(found)
 
 

@@ -200,4 +200,12 @@ _SHOWS = (
     ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
 )
 
-VIEW = View(name="distributed", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute, shows=_SHOWS)
+VIEW = View(
+    name="distributed",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    shows=_SHOWS,
+    args_of=collectives.ARGS_OF,
+)

@@ -299,4 +299,12 @@ _SHOWS = (
     ColumnSpec("most", "Most", Unit.TEXT, "The rank with the largest value."),
 )
 
-VIEW = View(name="ranks", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)
+VIEW = View(
+    name="ranks",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset(),
+    compute=compute,
+    shows=_SHOWS,
+    args_of=collectives.ARGS_OF,
+)

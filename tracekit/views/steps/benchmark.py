@@ -229,4 +229,12 @@ _SHOWS = (
     ColumnSpec("ips", "Ips", Unit.NUMBER, "Steps or samples per second, as printed."),
 )
 
-VIEW = View(name="benchmark", title=_TITLE, columns=_COLUMNS, kinds=_KINDS, compute=compute, shows=_SHOWS)
+VIEW = View(
+    name="benchmark",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=_KINDS,
+    compute=compute,
+    shows=_SHOWS,
+    args_of=frozenset({Kind.STEP}),
+)

@@ -85,11 +85,11 @@ def _flops(charged: _ranges.Charged) -> list[Column]:
     args = charged.picked.index.events.column("args")
     if args.null_count == len(args):
         return []
-    mentioned = arrow.bools(pc.match_substring(args, "flops", ignore_case=True))[rows]
-    at = np.flatnonzero(mentioned)
+    own = arrow.take(args, rows)
+    at = np.flatnonzero(arrow.bools(pc.match_substring(own, "flops", ignore_case=True)))
     if not at.size:
         return []
-    found = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
+    found = pc.struct_field(pc.extract_regex(arrow.take(own, at), _FLOPS), "flops")
     known = arrow.bools(pc.greater(pc.utf8_length(found), 0))
     values = pc.cast(found.filter(arrow.array(known)), pa.int64()).to_numpy()
     having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
@@ -131,6 +131,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=_host.KINDS,
+    args_of=_KINDS,
     compute=compute,
     define=of_ranges(_kinds, "operator", ("name",)),
     shows=_SHOWS,
