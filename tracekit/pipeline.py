@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -362,7 +363,8 @@ def convert(
 def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
     """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
     batches = iter([*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
-    stream = Stream(trace.run, batches, trace.ledgers)
+    # Ledgers of its own: what a file did not take is no fact of the trace.
+    stream = Stream(trace.run, batches, tuple(copy(ledger) for ledger in trace.ledgers))
     options = WriteOptions(force=force, viewer=viewer, version=__version__)
     return _write(writer_for(target, to), stream, Path(target), options)
 

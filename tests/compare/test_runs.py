@@ -322,17 +322,17 @@ RANGE = [{"ts_ns": 0, "dur_ns": 5, "name": "setup", "kind": "user_range"}]
 
 def test_a_run_with_nothing_to_compare_is_named(tmp_path: Path) -> None:
     base, new = write(tmp_path / "a.parquet", steps(6)), write(tmp_path / "b.parquet", RANGE)
-    found = compare.compare(base, new)
+    found = compare(base, new)
     assert found.verdict == UNKNOWN
     assert f"new: nothing to compare in {new}" in found.notes
 
 
 def test_a_history_counts_the_runs_without_its_metric(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{number}.parquet", steps(6)) for number in range(3)]
-    found = compare.compare([*files, write(tmp_path / "x.parquet", RANGE)], history=True)
+    found = compare([*files, write(tmp_path / "x.parquet", RANGE)], history=True)
     assert found.history is not None
     assert found.history.values[3] is None
-    notes = compare.report_of(found).sections[-1].notes
+    notes = report_of(found).sections[-1].notes
     assert "1 run has no step.mean" in notes
     assert "no change point in 3 runs; at least 8 runs are needed" in notes
 

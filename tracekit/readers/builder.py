@@ -48,7 +48,7 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
         return nulls(kind, count)
     if isinstance(values, (str, int, float)):
         return constant(values, kind, count)
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, Sequence):
         return _column(arrow.array(values, pa.string() if pa.types.is_dictionary(kind) else kind), kind, count)
     if isinstance(values, np.ndarray):
         return arrow.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)

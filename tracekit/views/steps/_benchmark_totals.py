@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 import msgspec
+import numpy as np
 
 from tracekit import args, arrow
 from tracekit.index.sources import source_label, source_labels
@@ -27,7 +28,7 @@ class _Row(TypedDict):
     source: int
     run: int
     order: int
-    name: str
+    name: str | None
     unit: str | None
     avg_ns: float | None
     max_ns: int | None
@@ -66,14 +67,16 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str, note
 
 
 def _rows(index: TraceIndex) -> list[_Row]:
-    totals = index.totals
+    table = index.totals
+    sections = table.column("section").to_pylist()
+    totals = arrow.take(table, np.array([n for n, text in enumerate(sections) if text in (PERF, STEPS)], np.int64))
     if not totals.num_rows:
         return []
     lines, _ = args.integers(totals.column("args"), "step_info")
     numbered = totals.append_column("step_info", arrow.array(lines))
     rows = msgspec.convert(numbered.select(list(_Row.__annotations__)).to_pylist(), list[_Row])
     return sorted(
-        (row for row in rows if row["section"] in (PERF, STEPS)),
+        rows,
         key=lambda row: (row["source"], row["run"], row["order"]),
     )
 
@@ -133,7 +136,7 @@ def _lines(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportT
     for row in rows:
         if row["section"] == STEPS:
             number = row["step_info"]
-            lines.setdefault((row["source"], row["run"], number), _Line(number, row)).costs[row["name"]] = row
+            lines.setdefault((row["source"], row["run"], number), _Line(number, row)).costs[row["name"] or ""] = row
     if not lines:
         return None
     mine = list(lines.values())
