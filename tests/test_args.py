@@ -1,4 +1,4 @@
-"""args: members of JSON texts by column, exact and without an error for whatever stands in a file."""
+"""args: members of JSON texts by column, exact and without an error for any text of a file."""
 
 from __future__ import annotations
 
