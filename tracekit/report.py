@@ -189,7 +189,7 @@ class Evidence:
 class Finding:
     """A problem, its evidence, and the most that a fix can save.
 
-    claim: one sentence with numbers. events: ids of the first events that it is about. ceiling_ns: upper bound of the
+    claim: one sentence with numbers. events: ids of the first events that it is about. saving_ns: upper bound of the
     time that a fix saves; share: the same as a part of the window, 0..1. confidence: "high", "medium" or "low", for
     the reason `because`. advice: the fix. check: what to look at after the change. owner: the rank or input, "" for
     the only one.
@@ -200,7 +200,7 @@ class Finding:
     claim: str
     evidence: tuple[Evidence, ...]
     events: tuple[int, ...]
-    ceiling_ns: int
+    saving_ns: int
     share: float
     confidence: str
     because: str
@@ -220,7 +220,7 @@ class Finding:
         owner = f" ({self.owner})" if self.owner else ""
         facts = [
             (f"{self.rule}{owner}", self.claim),
-            ("could save", f"up to {format_span(self.ceiling_ns)} ({format_ratio(self.share)} %)"),
+            ("could save", f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"),
             ("confidence", f"{self.confidence}: {self.because}"),
             ("fix", self.advice),
             ("check", self.check),

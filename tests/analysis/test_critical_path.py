@@ -17,8 +17,8 @@ from tracekit.analysis.critical_path import (
     Part,
     Waits,
     build,
-    ceiling,
-    ceilings,
+    upper_bound,
+    upper_bounds,
     walk,
 )
 
@@ -73,10 +73,10 @@ def test_a_launched_kernel_and_a_synchronization_by_hand() -> None:
         (0, 10, OP, Part.HOST), (10, 15, LAUNCH, Part.LAUNCH), (15, 20, Lag.LAUNCH, Part.LAUNCH),
         (20, 60, GEMM, Part.KERNEL), (60, 63, SYNC, Part.SYNC), (63, 70, OP, Part.HOST),
     ]  # fmt: skip
-    assert [ceiling(graph, [name]) for name in (OP, LAUNCH, GEMM, SYNC)] == [17, 5, 40, 3]
-    assert ceiling(graph, [OP, GEMM]) == 57
+    assert [upper_bound(graph, [name]) for name in (OP, LAUNCH, GEMM, SYNC)] == [17, 5, 40, 3]
+    assert upper_bound(graph, [OP, GEMM]) == 57
     # Without the wait the host ends at 15 + 3 + 7, but the kernel still ends at 60.
-    assert ceiling(graph, [], without=[0]) == 10
+    assert upper_bound(graph, [], without=[0]) == 10
 
 
 def test_what_is_hidden_behind_another_chain_wins_only_what_that_leaves() -> None:
@@ -86,7 +86,12 @@ def test_what_is_hidden_behind_another_chain_wins_only_what_that_leaves() -> Non
         device((0, 20, 60, GEMM, 0), (1, 20, 50, COPY, 1)),
         waits((2, Waits.ALL, 10)),
     )
-    assert (graph.span, ceiling(graph, [GEMM]), ceiling(graph, [COPY]), ceiling(graph, [GEMM, COPY])) == (60, 10, 0, 40)
+    assert (graph.span, upper_bound(graph, [GEMM]), upper_bound(graph, [COPY]), upper_bound(graph, [GEMM, COPY])) == (
+        60,
+        10,
+        0,
+        40,
+    )
 
 
 def test_host_time_behind_a_busy_stream_wins_nothing() -> None:
@@ -94,9 +99,9 @@ def test_host_time_behind_a_busy_stream_wins_nothing() -> None:
     calls = [(0, 10 * i, 10 * i + 10, LAUNCH) for i in range(5)]
     work = [(0, 20 + 100 * i, 120 + 100 * i, GEMM, i) for i in range(5)]
     graph = build(host(*calls, (0, 50, 520, SYNC)), device(*work), waits((5, Waits.ALL, 50)))
-    assert ceiling(graph, [LAUNCH]) == 10
+    assert upper_bound(graph, [LAUNCH]) == 10
     # Then the last launch ends it all, at 50.
-    assert ceiling(graph, [GEMM]) == 470
+    assert upper_bound(graph, [GEMM]) == 470
     assert sum(b - a for a, b, n, _ in told(graph) if n == GEMM) == 500
 
 
@@ -107,7 +112,7 @@ def test_a_blocking_copy_holds_the_host_until_its_own_end() -> None:
     assert told(graph) == [
         (0, 10, LAUNCH, Part.LAUNCH), (10, 45, COPY, Part.COPY), (45, 50, LAUNCH, Part.LAUNCH), (50, 60, OP, Part.HOST),
     ]  # fmt: skip
-    assert ceiling(graph, [COPY]) == 35
+    assert upper_bound(graph, [COPY]) == 35
 
 
 def test_a_copy_that_outlasts_its_call_is_cut_where_the_call_returned() -> None:
@@ -118,11 +123,11 @@ def test_a_copy_that_outlasts_its_call_is_cut_where_the_call_returned() -> None:
         (0, 10, LAUNCH), (10, 40, COPY), (40, 45, COPY), (45, 46, SYNC), (46, 60, OP),
     ]  # fmt: skip
     assert graph.nodes.row[graph.nodes.devices_from :].tolist() == [0, 0]
-    assert ceiling(graph, [COPY]) == 35
+    assert upper_bound(graph, [COPY]) == 35
     quick = host((0, 0, 12, LAUNCH), (0, 12, 46, SYNC), (0, 46, 60, OP))
     graph = build(quick, device((0, 10, 45, COPY, 0)), waits((0, Waits.ANY, 0), (1, Waits.ALL, 12), works=(0, -1)))
     assert [(a, b, n) for a, b, n, _ in told(graph)][:2] == [(0, 10, LAUNCH), (10, 45, COPY)]
-    assert ceiling(graph, [COPY]) == 46 - 12 - 1
+    assert upper_bound(graph, [COPY]) == 46 - 12 - 1
 
 
 def test_a_sync_of_an_unknown_stream_waits_for_what_ended_last_inside_it() -> None:
@@ -131,7 +136,7 @@ def test_a_sync_of_an_unknown_stream_waits_for_what_ended_last_inside_it() -> No
     graph = build(rows, work, waits((2, Waits.ANY, 10)))
     assert GEMM in [n for _, _, n, _ in told(graph)]
     # Nobody waits for the other stream's work then, but it still ends at 40.
-    assert ceiling(graph, [GEMM]) == 22
+    assert upper_bound(graph, [GEMM]) == 22
     still_running = device((0, 12, 40, COPY, 0), (1, 12, 9_000, GEMM, 1))
     graph = build(rows, still_running, waits((2, Waits.ANY, 10)), end=62)
     assert graph.end == 9_000
@@ -144,7 +149,7 @@ def test_a_stream_waits_for_a_stream() -> None:
     rows = host((0, 0, 5, LAUNCH), (0, 5, 10, OP), (0, 10, 15, LAUNCH))
     work = device((0, 5, 100, GEMM, 0), (1, 101, 150, COPY, 2))
     alone = build(rows, work)
-    assert ceiling(alone, [GEMM]) == 0
+    assert upper_bound(alone, [GEMM]) == 0
     joined = build(rows, work, waits(streams=((1, 7, 0, 6),)))
     assert told(joined)[-3:] == [
         (5, 100, GEMM, Part.KERNEL),
@@ -152,7 +157,7 @@ def test_a_stream_waits_for_a_stream() -> None:
         (101, 150, COPY, Part.COPY),
     ]
     # The launch of the second one ends at 15, which would then hold it up.
-    assert ceiling(joined, [GEMM]) == 150 - (15 + 49)
+    assert upper_bound(joined, [GEMM]) == 150 - (15 + 49)
 
 
 def test_a_thread_that_was_free_waited_for_the_one_that_worked_then() -> None:
@@ -163,16 +168,16 @@ def test_a_thread_that_was_free_waited_for_the_one_that_worked_then() -> None:
         (0, 100_000, OP), (100_000, 101_000, Lag.WAIT), (101_000, 300_000, GEMM), (300_000, 302_000, RANGE),
         (302_000, 400_000, OP),
     ]  # fmt: skip
-    assert ceiling(graph, [GEMM]) == 199_000
+    assert upper_bound(graph, [GEMM]) == 199_000
     others = host(
         (0, 0, 400_000, RANGE), (0, 0, 100_000, OP), (1, 101_000, 300_000, GEMM), (0, 302_000, 400_000, OP), processes=1
     )
-    assert ceiling(build(others, device()), [GEMM]) == 0
+    assert upper_bound(build(others, device()), [GEMM]) == 0
 
 
 def test_a_watchdog_that_looks_in_is_nobody_that_one_waits_for() -> None:
     rows = host((0, 0, 100_000, OP), (1, 150_000, 155_000, GEMM), (0, 300_000, 400_000, OP))
-    assert ceiling(build(rows, device()), [GEMM]) == 0
+    assert upper_bound(build(rows, device()), [GEMM]) == 0
 
 
 def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
@@ -184,8 +189,8 @@ def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
         (0, 100_000, OP), (100_000, 200_000, OP), (200_000, 410_000, GEMM),
     ]  # fmt: skip
     # The end of the second is 100,000 earlier then, and 80,000 before the third.
-    assert ceiling(graph, [OP]) == 180_000
-    assert ceiling(graph, [GEMM]) == 10_000
+    assert upper_bound(graph, [OP]) == 180_000
+    assert upper_bound(graph, [GEMM]) == 10_000
 
 
 def test_a_sync_waits_for_work_without_a_launch_call_that_ran_meanwhile() -> None:
@@ -195,7 +200,7 @@ def test_a_sync_waits_for_work_without_a_launch_call_that_ran_meanwhile() -> Non
     assert [(a, b, n) for a, b, n, _ in told(graph)][-4:] == [
         (5, 300, GEMM), (300, 498, COPY), (498, 500, SYNC), (500, 510, OP),
     ]  # fmt: skip
-    assert ceiling(graph, [GEMM]) == 295
+    assert upper_bound(graph, [GEMM]) == 295
 
 
 def test_a_helper_thread_is_woken_by_one_that_goes_on() -> None:
@@ -215,8 +220,8 @@ def test_a_window_cuts_host_ranges_and_takes_what_was_launched_in_it() -> None:
 
 def test_nothing_gives_an_empty_path() -> None:
     graph = build(host(), device())
-    assert (told(graph), graph.span, ceiling(graph, [0])) == ([], 0, 0)
-    assert ceilings(graph, [np.zeros(0, np.bool_)]).tolist() == [0]
+    assert (told(graph), graph.span, upper_bound(graph, [0])) == ([], 0, 0)
+    assert upper_bounds(graph, [np.zeros(0, np.bool_)]).tolist() == [0]
 
 
 def test_columns_are_checked() -> None:
@@ -314,15 +319,15 @@ def test_nodes_of_a_chain_do_not_overlap_and_slack_is_never_negative(case: tuple
 
 @settings(max_examples=200, deadline=None)
 @given(cases() | cases(10_000), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4))
-def test_a_ceiling_is_what_the_longest_path_says_and_at_most_the_time_on_the_path(
+def test_an_upper_bound_is_what_the_longest_path_says_and_at_most_the_time_on_the_path(
     case: tuple[Any, ...], sets: list[set[int]]
 ) -> None:
     made, on, found, window = case
     graph = build(made, on, found, **window)
-    won = ceilings(graph, [np.isin(graph.nodes.names, sorted(names)) for names in sets]).tolist()
+    won = upper_bounds(graph, [np.isin(graph.nodes.names, sorted(names)) for names in sets]).tolist()
     path = told(graph)
     for names, gain in zip(sets, won, strict=True):
-        assert gain == ceiling(graph, names)
+        assert gain == upper_bound(graph, names)
         assert 0 <= gain <= sum(b - a for a, b, n, _ in path if n in names)
         if graph.sink >= 0:
             assert graph.end - gain == slow_end(graph, names)
@@ -333,7 +338,7 @@ def test_a_ceiling_is_what_the_longest_path_says_and_at_most_the_time_on_the_pat
 def test_without_a_wait_nothing_comes_later(case: tuple[Any, ...], names: set[int], without: set[int]) -> None:
     made, on, found, window = case
     graph = build(made, on, found, **window)
-    assert ceiling(graph, names) <= ceiling(graph, names, without=without) <= graph.span
+    assert upper_bound(graph, names) <= upper_bound(graph, names, without=without) <= graph.span
 
 
 @settings(max_examples=200, deadline=None)

@@ -109,14 +109,14 @@ def test_findings_ask_for_names_and_for_waits_left_out() -> None:
     made = trace(*TWO_STEPS)
     index = TraceIndex(made)
     (of,) = graph.graphs(index, _owners.find(index))
-    assert of.ceiling(["gemm"]) == 60
-    assert of.ceiling(["gemm", "relu"]) == 90
-    assert of.ceiling(["no such name"]) == 0
+    assert of.upper_bound(["gemm"]) == 60
+    assert of.upper_bound(["gemm", "relu"]) == 90
+    assert of.upper_bound(["no such name"]) == 0
     names = made.events.column("name").to_pylist()
     sync = names.index("cudaDeviceSynchronize")
     assert made.events.column("name")[int(of.waits[0])].as_py() == "cudaDeviceSynchronize"
     # The host is then 60 earlier, but the second kernel cannot begin before the first has ended, at 80.
-    assert of.ceiling([], without=[sync]) == 230 - (80 + 100)
+    assert of.upper_bound([], without=[sync]) == 230 - (80 + 100)
 
 
 def test_ranks_have_a_path_each() -> None:
@@ -193,7 +193,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 @settings(max_examples=200, deadline=None)
 @given(made=traces(), top=st.integers(0, 4))
-def test_parts_names_and_steps_add_up_to_the_span_and_ceilings_lie_between(made: Trace, top: int) -> None:
+def test_parts_names_and_steps_add_up_to_the_span_and_savings_lie_between(made: Trace, top: int) -> None:
     section = PATH(made, ViewOptions(top=top))
     if not section.tables:
         return

@@ -56,13 +56,13 @@ def with_devices(made: Trace, **properties: Any) -> Trace:
 # The case study of the seed: 11 steps, single-threaded loading, then num_workers=4.
 
 
-def test_the_case_study_finds_data_loading_and_its_ceiling(tmp_path: Path) -> None:
+def test_the_case_study_finds_data_loading_and_its_savings(tmp_path: Path) -> None:
     made = read(write_case_study(tmp_path / "before.json"))
     finding = one(made, "data loading")
     assert "49.11 %" in finding.claim
     assert finding.claim.startswith("Heavily input-bound")
     # The loader's 144.088 ms all lie on the thread that takes the steps, and nothing runs behind them.
-    assert finding.ceiling_ns == 144_088_000
+    assert finding.saving_ns == 144_088_000
     assert finding.share == pytest.approx(0.4911, abs=1e-4)
     assert finding.confidence == "high"
     model = {row["name"]: row for row in dicts(view(made, "model"))}
@@ -142,9 +142,9 @@ def test_synchronization_that_keeps_the_device_waiting() -> None:
     ]
     # Host (10 + 80 us a round) and device (100 us a round) could overlap but for the first launch: never more than the
     # time in the calls.
-    assert 0 < finding.ceiling_ns <= api["cudaStreamSynchronize"]["total"]
+    assert 0 < finding.saving_ns <= api["cudaStreamSynchronize"]["total"]
     whole = 10 * 191 * US
-    assert whole - finding.ceiling_ns >= 10 * 100 * US
+    assert whole - finding.saving_ns >= 10 * 100 * US
 
 
 def test_a_wait_at_the_end_wins_nothing() -> None:
@@ -173,7 +173,7 @@ def test_short_kernels_are_launch_bound() -> None:
     finding = one(made, "launch-bound")
     assert "100.00 % of 200 kernels" in finding.claim
     # Without launching and operators the kernels alone are left: 200 x 4 us of 4,004 us.
-    assert finding.ceiling_ns == 4004 * US - 800 * US
+    assert finding.saving_ns == 4004 * US - 800 * US
     assert not found(made, "launch-bound", launch_idle_share=0.9)
 
 
@@ -189,7 +189,7 @@ def test_fewer_blocks_than_multiprocessors() -> None:
     assert any("does not tell how many multiprocessors" in n for n in FINDINGS(made, ViewOptions()).notes)
     finding = one(with_devices(made, numSms=108), "little parallelism")
     # A quarter of the device works: three quarters of the kernels' time.
-    assert finding.ceiling_ns == 3000 * US * 3 // 4
+    assert finding.saving_ns == 3000 * US * 3 // 4
     assert not found(with_devices(made, numSms=27), "little parallelism")
 
 
@@ -200,7 +200,7 @@ def test_one_kernel_that_takes_most_of_the_path() -> None:
     finding = one(made, "expensive kernel", kernel_share=0.3)
     assert finding.claim.startswith("One kernel, big, takes 150.0 us in 3 calls")
     assert finding.confidence == "low"
-    assert finding.ceiling_ns == 150 * US
+    assert finding.saving_ns == 150 * US
     assert not found(made, "expensive kernel", kernel_share=0.9)
 
 
@@ -238,7 +238,7 @@ def test_pageable_copies() -> None:
     finding = one(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), "pageable copies")
     assert "40 copies" in finding.claim
     assert f"{40 << 20:,} bytes" in finding.claim
-    assert finding.ceiling_ns > 40 * 40 * US
+    assert finding.saving_ns > 40 * 40 * US
     assert not found(copies("Memcpy HtoD (Pinned -> Device)", 1 << 20), "pageable copies")
     assert any("which kind of memory" in n for n in FINDINGS(copies("Memcpy", 1 << 20), ViewOptions()).notes)
 
@@ -249,7 +249,7 @@ def test_memory_that_the_args_name_is_pageable_too() -> None:
     finding = one(trace(*({**row, "args": args, "ts_ns": i * 100 * US} for i in range(10))), "pageable copies")
     assert finding.confidence == "low"  # no host calls: no critical path
     assert "no host calls are in the trace" in finding.because
-    assert finding.ceiling_ns == 500 * US
+    assert finding.saving_ns == 500 * US
 
 
 def test_tiny_copies() -> None:
@@ -268,7 +268,7 @@ def test_exposed_copies(memory: str) -> None:
     breakdown = dicts(view(made, "breakdown"))[0]
     assert finding.evidence[0].value == breakdown["exposed_copies"] == 40 * 40 * US
     assert f"40 copies for {40 << 20:,} bytes; Memcpy HtoD{memory} takes 1.600 ms in all" in finding.claim
-    assert 0 < finding.ceiling_ns <= 40 * 40 * US
+    assert 0 < finding.saving_ns <= 40 * 40 * US
     assert not found(made, "exposed copies", exposed_copies_share=0.9)
 
 
@@ -300,7 +300,7 @@ def test_start_up() -> None:
     made = starting(50 * MS)
     finding = one(made, "start-up")
     assert finding.claim.startswith("50.00 ms pass in 1 call before the device has its first work, 50.00 ms of them in")
-    assert finding.ceiling_ns == 50 * MS
+    assert finding.saving_ns == 50 * MS
     assert finding.confidence == "high"
     assert [each.cell for each in finding.evidence] == ["api.cudaMalloc.calls", "api.cudaMalloc.total"]
     assert not found(made, "start-up", start_up_share=0.99)
@@ -339,7 +339,7 @@ def test_exposed_communication() -> None:
     assert {each.cell.rpartition(".")[2]: each.value for each in finding.evidence} == {
         key: breakdown[key] for key in ("exposed_comm", "exposed_comm_share", "overlap_share")
     }
-    assert 0 < finding.ceiling_ns <= breakdown["exposed_comm"]
+    assert 0 < finding.saving_ns <= breakdown["exposed_comm"]
     assert not found(talking(overlap=True), "exposed communication")
 
 
@@ -367,7 +367,7 @@ def test_a_straggler() -> None:
     assert finding.confidence == "high"
     told = {each.cell: each.value for each in finding.evidence}
     assert told["ranks.rank 2.last"] == 30
-    assert 0 < finding.ceiling_ns <= told["ranks.rank 2.late"]  # type: ignore[operator]
+    assert 0 < finding.saving_ns <= told["ranks.rank 2.late"]  # type: ignore[operator]
     assert not found(late(0), "straggler")
 
 
@@ -378,7 +378,7 @@ def test_warm_up() -> None:
         rows.append(step(i, at, at + ms * MS))
         at += ms * MS
     finding = one(trace(*rows), "warm-up")
-    assert finding.ceiling_ns == 40 * MS
+    assert finding.saving_ns == 40 * MS
     assert "one-time" in finding.claim
     assert not found(trace(*rows), "warm-up", warm_up_share=0.4)
     assert not found(trace(*rows[1:]), "warm-up")
@@ -387,20 +387,20 @@ def test_warm_up() -> None:
 # What holds for all findings.
 
 
-def test_the_largest_ceiling_stands_first_and_the_table_agrees() -> None:
+def test_the_largest_savings_stand_first_and_the_table_agrees() -> None:
     section = FINDINGS(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), ViewOptions())
-    ceilings = [each.ceiling_ns for each in section.findings]
-    assert len(ceilings) > 1
-    assert ceilings == sorted(ceilings, reverse=True)
-    assert [row["won"] for row in dicts(section)] == ceilings
+    upper_bounds = [each.saving_ns for each in section.findings]
+    assert len(upper_bounds) > 1
+    assert upper_bounds == sorted(upper_bounds, reverse=True)
+    assert [row["won"] for row in dicts(section)] == upper_bounds
     assert [row["rule"] for row in dicts(section)] == [each.rule for each in section.findings]
     top = FINDINGS(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), ViewOptions(top=1, sorted_by="-won"))
-    assert [each.ceiling_ns for each in top.findings] == [min(ceilings)]
+    assert [each.saving_ns for each in top.findings] == [min(upper_bounds)]
 
 
 def sound(section: Section) -> None:
     for each in section.findings:
-        assert each.ceiling_ns > 0
+        assert each.saving_ns > 0
         assert 0 < each.share <= 1
         assert each.confidence in ("high", "medium", "low")
         assert all((each.claim, each.because, each.advice, each.check))
@@ -409,7 +409,7 @@ def sound(section: Section) -> None:
 
 @settings(max_examples=60)
 @given(made=traces(), least=st.sampled_from([0.0, 0.01]))
-def test_any_trace_is_judged_and_no_ceiling_exceeds_its_window(made: Trace, least: float) -> None:
+def test_any_trace_is_judged_and_no_savings_exceed_its_window(made: Trace, least: float) -> None:
     nothing = dict.fromkeys((spec.key for spec in THRESHOLDS), 0.0) | {"least_share": least, "tiny_copy_bytes": 1e6}
     for thresholds in ({}, nothing):
         try:
@@ -448,7 +448,7 @@ def test_every_form_says_all_of_a_finding(tmp_path: Path) -> None:
     (finding,) = report.sections[0].findings
     (section,) = json.loads(render(report, "json", RenderOptions()))["sections"]
     (told,) = section["findings"]
-    assert told["ceiling_ns"] == finding.ceiling_ns
+    assert told["saving_ns"] == finding.saving_ns
     assert told["events"] == list(finding.events)
     assert {each["cell"]: each["value"] for each in told["evidence"]}["model.Dataloader.total"] == 144_088_000
     assert set(told) == set(Finding.__slots__)

@@ -1,4 +1,4 @@
-"""Upper bounds for `critical_path.ceilings`: a graph ends this much earlier when some of its nodes take no time.
+"""Upper bounds for `critical_path.upper_bounds`: a graph ends this much earlier when some of its nodes take no time.
 
 gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
 running sum of slacks and own times, gain - P is a running minimum of what comes in from other chains: so a stretch of a

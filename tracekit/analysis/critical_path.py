@@ -40,8 +40,8 @@ __all__ = [
     "Path",
     "Waits",
     "build",
-    "ceiling",
-    "ceilings",
+    "upper_bound",
+    "upper_bounds",
     "walk",
 ]
 
@@ -238,7 +238,7 @@ def _nonempty(path: Path) -> Path:
     return Path(path.starts[keep], path.ends[keep], path.names[keep], path.parts[keep], path.node[keep])
 
 
-def ceiling(graph: Graph, names: Collection[int], *, without: Collection[int] = ()) -> int:
+def upper_bound(graph: Graph, names: Collection[int], *, without: Collection[int] = ()) -> int:
     """Return the ns by which the window would end earlier if all nodes of these names took no time: at most so much.
 
     names: codes of names, as in `Host.names` and `Device.names`. without: numbers of waits that would not happen
@@ -246,11 +246,13 @@ def ceiling(graph: Graph, names: Collection[int], *, without: Collection[int] = 
     these names take on the path.
     """
     mask = np.isin(graph.nodes.names, np.array(sorted(names), np.int64))
-    return int(ceilings(graph, [mask], without=without)[0])
+    return int(upper_bounds(graph, [mask], without=without)[0])
 
 
-def ceilings(graph: Graph, masks: Sequence[Numbers], *, without: Collection[int] = (), path: Path | None = None) -> I64:
-    """Return `ceiling` for each of several sets of nodes, shape (k,). masks: each of shape (n,), true for its nodes.
+def upper_bounds(
+    graph: Graph, masks: Sequence[Numbers], *, without: Collection[int] = (), path: Path | None = None
+) -> I64:
+    """Return `upper_bound` for each of several sets of nodes, shape (k,). masks: of shape (n,), true for its nodes.
 
     path: what `walk` returned, where it is at hand.
     """

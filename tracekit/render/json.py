@@ -3,7 +3,7 @@
 `{"tracekit": VERSION, "sections": [{"view", "tables": [{"name", "columns": [{"name", "unit"}], "rows": [[...]]}],
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
-"value", "unit"}], "events": [ids], "ceiling_ns", "share", "confidence", "because", "advice", "check"}.
+"value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check"}.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
 only the html report has them.
 """
@@ -49,7 +49,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "claim": finding.claim,
         "evidence": evidence,
         "events": list(finding.events),
-        "ceiling_ns": finding.ceiling_ns,
+        "saving_ns": finding.saving_ns,
         "share": finite(finding.share),
         "confidence": finding.confidence,
         "because": finding.because,

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Path, ceilings
+from tracekit.analysis.critical_path import Path, upper_bounds
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import length, merge, union, union_length
 from tracekit.arrays import I32, I64, Mask
@@ -166,7 +166,7 @@ class Facts:
     def bounds(self, owner: int, masks: list[Mask], *, most: int | None = None) -> list[Bound]:
         """Return the same for several sets of nodes of the owner's graph."""
         graph = self.graphs[owner].graph
-        found = ceilings(graph, masks, path=self.paths[owner]).tolist()
+        found = upper_bounds(graph, masks, path=self.paths[owner]).tolist()
         return [self._bound(owner, ns, most, on_path=True) for ns in found]
 
     def without(self, owner: int, rows: I64) -> Bound:
@@ -176,7 +176,7 @@ class Facts:
         """
         own = self.graphs[owner]
         waits = np.flatnonzero(np.isin(own.waits, rows)).tolist()
-        saved = int(ceilings(own.graph, [self.nodes_of(owner, rows)], without=waits)[0])
+        saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits)[0])
         return self._bound(owner, saved, int(self.lengths[rows].sum()))
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:

@@ -4,7 +4,7 @@ A finding has a claim in one sentence, cells of other views as evidence, the ids
 the savings, a confidence with its reason, what to do, and how to check the result. The largest upper bound comes first.
 A finding that several ranks share is listed once, for the rank with the largest upper bound.
 
-The upper bound (`ceiling_ns`) is how much shorter the window would be on the critical path: the path is evaluated again
+The upper bound (`saving_ns`) is how much shorter the window would be on the critical path: the path is evaluated again
 as if the work took no time (`_facts`, analysis/critical_path), so time that hides behind other work does not count.
 Upper bounds do not add up: two rules may count the same idle time. share: of the window, which is that of the steps,
 else of the run.
@@ -136,14 +136,14 @@ def _worst(found: RuleResult) -> list[Finding]:
 
 
 def _in_order(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: (-each.ceiling_ns, each.rule, each.owner, each.claim))
+    return sorted(findings, key=lambda each: (-each.saving_ns, each.rule, each.owner, each.claim))
 
 
 def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, list[Finding]]:
     """Return the small table of the findings, and the findings in its order, cut as it is."""
     owners = [each.owner for each in findings]
     columns = [
-        Column("won", "Could save up to", Unit.NS, [each.ceiling_ns for each in findings], 0),
+        Column("won", "Could save up to", Unit.NS, [each.saving_ns for each in findings], 0),
         Column("share", "Share", Unit.RATIO, [each.share for each in findings], 0),
         Column("confidence", "Confidence", Unit.TEXT, [each.confidence for each in findings], 0),
         *([Column("owner", "Rank", Unit.TEXT, owners, 0)] if any(owners) else []),

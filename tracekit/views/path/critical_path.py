@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Lag, Part, Path, ceilings
+from tracekit.analysis.critical_path import Lag, Part, Path, upper_bounds
 from tracekit.analysis.intervals import I64
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -159,7 +159,7 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     order = np.lexsort((keys, -times))
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
-    savings = dict(zip(real, ceilings(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
+    savings = dict(zip(real, upper_bounds(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
     rows: list[tuple[Cell, ...]] = []
     for k in shown.tolist():
         name = int(keys[k]) // width - len(Lag)

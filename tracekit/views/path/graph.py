@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit import arrow
-from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, ceiling, walk
+from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, upper_bound, walk
 from tracekit.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
@@ -64,14 +64,14 @@ class OwnGraph:
     unlinked: int
     guessed_thread: bool
 
-    def ceiling(self, names: Collection[str], *, without: Collection[int] = ()) -> int:
+    def upper_bound(self, names: Collection[str], *, without: Collection[int] = ()) -> int:
         """Return the ns by which the window would be shorter if all work with one of these names took no time.
 
         without: rows of EVENTS of synchronizing calls that would not wait.
         """
         codes = [code for code, name in enumerate(self.names) if name in set(names)]
         calls = np.flatnonzero(np.isin(self.waits, np.array(sorted(without), np.int64))).tolist() if without else []
-        return ceiling(self.graph, codes, without=calls)
+        return upper_bound(self.graph, codes, without=calls)
 
 
 @join
