@@ -193,6 +193,15 @@ def test_fewer_blocks_than_multiprocessors() -> None:
     assert not found(with_devices(made, numSms=27), "little parallelism")
 
 
+def test_collectives_are_never_little_parallelism() -> None:
+    grid = {"grid_x": 2, "grid_y": 1, "grid_z": 1}
+    rows = [call(i, i * 2 * US, i * 2 * US + US) for i in range(30)]
+    rows += [work("ncclDevKernel_AllReduce", i, (i + 1) * 100 * US, (i + 2) * 100 * US, **grid) for i in range(30)]
+    section = FINDINGS(with_devices(trace(*rows), numSms=108), ViewOptions())
+    assert "little parallelism" not in [each.rule for each in section.findings]
+    assert any("little parallelism, expensive arithmetic (no kernels that compute" in n for n in section.notes)
+
+
 def test_one_kernel_that_takes_most_of_the_path() -> None:
     rows = [call(i, i * US, i * US + 500) for i in range(4)]
     rows += [work(name, i, 10 * US + i * 50 * US, 60 * US + i * 50 * US) for i, name in enumerate(["big"] * 3 + ["no"])]
@@ -252,6 +261,21 @@ def test_memory_that_the_args_name_is_pageable_too() -> None:
     assert finding.saving_ns == 500 * US
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"src_mem_type": "Pinned", "note": {"src_mem_type": "Pageable"}}, False),
+        ({"src_mem_type": "Pinned", "note": '"src_mem_type": "Pageable"'}, False),
+        ({"src_mem_type": "Pageable", "note": {"src_mem_type": "Pinned"}}, True),
+        ({"note": "src_mem_type", "dst_mem_type": "Pageable"}, True),
+    ],
+)
+def test_only_members_of_the_args_themselves_name_the_memory(args: dict[str, Any], told: bool) -> None:
+    row = {"kind": "memcpy", "name": "copy", "dur_ns": 50 * US, "bytes": 1 << 20, "device": 0}
+    rows = ({**row, "args": json.dumps({**args, "id": i}), "ts_ns": i * 100 * US} for i in range(10))
+    assert bool(found(trace(*rows), "pageable copies")) == told
+
+
 def test_tiny_copies() -> None:
     made = copies("Memcpy DtoH (Device -> Pageable)", 4)
     finding = one(made, "tiny copies")
@@ -306,6 +330,19 @@ def test_start_up() -> None:
     assert not found(made, "start-up", start_up_share=0.99)
     assert not found(starting(50 * US), "start-up")
     assert not found(starting(50 * MS, idle_before=1), "start-up")
+
+
+def test_start_up_is_the_same_whatever_steps_are_laid_over_it() -> None:
+    """A profiler that starts in a call writes steps that begin in it: the call's time stays the call's."""
+    rows = starting(50 * MS).events.to_pylist()
+    steps = [step(i, i * 20 * MS, (i + 1) * 20 * MS) for i in range(3)]
+    assert one(trace(*rows, *steps), "start-up").saving_ns == one(trace(*rows), "start-up").saving_ns == 50 * MS
+
+
+def test_the_sample_run_starts_up_alike_in_every_format() -> None:
+    files = ("nvprof-csv/gpu-and-api-trace.csv", "kineto/gpu.pt.trace.json", "nsys-sqlite/schema-of-2021.sqlite")
+    savings = {name: one(read(SAMPLES / name), "start-up").saving_ns for name in files}
+    assert set(savings.values()) == {391_789_380}, savings
 
 
 def test_a_trace_that_begins_in_the_middle_of_a_run_shows_no_start_up() -> None:

@@ -15,6 +15,7 @@ from tracekit.schema import Kind
 from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, row_of, span, sure
 
 _MEMORY_KEYS = ("src_mem_type", "dst_mem_type")
+_MEMORY_MEMBER = rf'"(?:{"|".join(_MEMORY_KEYS)})"\s*:'
 _MEMORY_NAME = re.compile(r"Pageable|Pinned", re.IGNORECASE)
 _PAGEABLE_NAME = re.compile(r"Pageable", re.IGNORECASE)
 
@@ -158,13 +159,21 @@ def _pageable(facts: Facts, copies: I64) -> Mask | None:
 def _pageable_by_args(column: Chunked) -> tuple[Mask, Mask]:
     """Return for each row whether its args name pageable memory, and whether they name the memory at all."""
     pageable, known = np.zeros(len(column), np.bool_), np.zeros(len(column), np.bool_)
-    rows = np.flatnonzero(arrow.bools(pc.match_substring_regex(column, "_mem_type")))
-    if rows.size:
-        encoded = arrow.take(column, rows).dictionary_encode()
+    rows = np.flatnonzero(arrow.bools(pc.match_substring_regex(column, _MEMORY_MEMBER)))
+    if not rows.size:
+        return pageable, known
+    texts = arrow.take(column, rows)
+    # In one object without escapes, a quoted word before a colon is a member of that object: no parser is needed.
+    flat = arrow.bools(pc.match_substring_regex(texts, r"^\{[^{\\]*$"))
+    known[rows] = flat
+    pageable[rows] = flat & arrow.bools(pc.match_substring_regex(texts, rf'{_MEMORY_MEMBER}\s*"Pageable"'))
+    nested = rows[~flat]
+    if nested.size:
+        encoded = arrow.take(column, nested).dictionary_encode()
         for key in _MEMORY_KEYS:
             codes, members = args.values(encoded, key)
-            known[rows] |= codes >= 0
-            pageable[rows] |= np.array([*(member == "Pageable" for member in members), False], np.bool_)[codes]
+            known[nested] |= codes >= 0
+            pageable[nested] |= np.array([*(member == "Pageable" for member in members), False], np.bool_)[codes]
     return pageable, known
 
 

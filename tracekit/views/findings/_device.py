@@ -26,10 +26,12 @@ _NO_TENSOR_CORES = re.compile(
 
 
 def little_parallelism(facts: Facts) -> RuleResult:
-    """Return kernels of fewer blocks than the device has multiprocessors."""
+    """Return kernels that compute in fewer blocks than the device has multiprocessors."""
     kernels = np.flatnonzero(facts.kinds(Kind.KERNEL))
+    # A collective takes few blocks on purpose: the wires limit it, and it shares the device with what computes.
+    kernels = kernels[~communicates(facts.index, kernels)] if kernels.size else kernels
     if not kernels.size:
-        return RuleResult(why_not="no kernels are in the trace")
+        return RuleResult(why_not="no kernels that compute are in the trace")
     sizes = _multiprocessors(facts)
     if not sizes:
         return RuleResult(why_not="the trace does not tell how many multiprocessors its devices have")

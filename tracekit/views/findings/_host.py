@@ -8,7 +8,7 @@ import numpy as np
 
 from tracekit.analysis.critical_path import Part
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import intersection, length, merge
+from tracekit.analysis.intervals import intersection, length, merge, union_length
 from tracekit.analysis.series import judge
 from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
@@ -322,7 +322,12 @@ def start_up(facts: Facts) -> RuleResult:
             continue
         mine = facts.within(owner, calls)
         mine = mine[facts.starts[mine] + facts.lengths[mine] <= begins.min()]
-        bound = facts.bound(owner, mine)
+        if not mine.size:
+            continue
+        # A step that begins during a call, as a profiler may write it, does not take the call's time.
+        begins_at = facts.starts[mine]
+        taken = union_length(begins_at, begins_at + facts.lengths[mine])
+        bound = facts.bounds(owner, [facts.nodes_of(owner, mine) | facts.inside(owner, mine)], most=taken)[0]
         if bound.share < max(facts.thresholds["start_up_share"], facts.thresholds["least_share"]):
             continue
         name, most = facts.most_common(mine, facts.lengths[mine])
