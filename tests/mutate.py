@@ -1,11 +1,15 @@
 """Change random lines of the package, one at a time, and report which changes the tests catch.
 
-    python tests/mutate.py map                        once: which test runs which line (all tests, with coverage)
-    python tests/mutate.py run --count 40 --seed 7    change 40 lines; the tests that run a line must fail
-    python tests/mutate.py show --count 40 --seed 7   print the changes alone
+    python tests/mutate.py run --count 40 --seed 7 --by-name   change 40 lines; the nearest test files must fail
+    python tests/mutate.py show --count 40 --seed 7            print the changes alone
+    python tests/mutate.py map                                 once: which test runs which line (all tests, slow)
+    python tests/mutate.py run --count 40 --seed 7             change 40 lines; the tests that run a line must fail
 
 Everything happens in copies of the checkout in a temporary folder. Operators, bounds, constants, conditions, dropped
 calls and swapped arguments are changed. Texts, annotations and docstrings are not.
+
+--by-name needs no map: it tries the test files whose names and imports are nearest to the changed module. Other files
+may catch what these do not, so its figure is a lower bound.
 
 mutmut and cosmic-ray try all changes of a file with all its tests. Neither takes a seeded sample over a package and
 runs the tests of each line, nearest first.
@@ -15,13 +19,17 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +41,13 @@ ROOT = Path(__file__).resolve().parent.parent
 MAP = ROOT / ".coverage.mutate"
 WAVES = (12, 60, 400)
 """How many tests are tried at a time, nearest first: most changes are caught by the first few."""
+NEAREST = (2, 4, 6)
+"""How many test files are tried at a time with --by-name."""
+EVERYWHERE = ("tests/test_samples.py", "tests/test_every_reader.py", "tests/views/test_contract.py")
+"""Test files that run most of the package, tried last with --by-name."""
 WAVE_S = 900
+MEMORY = 6 << 30
+"""A change may turn a loop into one that fills the memory: no process of the tests may have more bytes."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -153,82 +167,105 @@ def write_map(tests: list[str]) -> int:
     return code
 
 
-def tests_of(mutant: Mutant, data: CoverageData) -> list[str]:
-    """Return the tests that run the line, else those that run its module; those with the nearest names come first."""
+def words_of(path: str) -> set[str]:
+    """Return the words of a path of a module or a test, those of its folders included."""
+    parts = Path(path).with_suffix("").parts[1:]
+    return {word for part in parts for word in part.removeprefix("test_").split("_") if word}
+
+
+def tests_of(mutant: Mutant, data: CoverageData) -> list[list[str]]:
+    """Return the tests that run the line, else those that run its module, in waves; the nearest names come first."""
     lines = data.contexts_by_lineno(mutant.path)
     found = {context for context in lines.get(mutant.line, []) if context}
     found = found or {context for contexts in lines.values() for context in contexts if context}
-    tests = {context.partition("|")[0] for context in found}
-    words = {word for part in Path(mutant.path).with_suffix("").parts[1:] for word in part.split("_") if word}
-
-    def distance(test: str) -> tuple[int, str]:
-        file = test.partition("::")[0].removesuffix(".py").replace("/", "_")
-        return -len(words & set(file.split("_"))), test
-
+    words = words_of(mutant.path)
+    ranked = sorted({context.partition("|")[0] for context in found})
+    ranked.sort(key=lambda test: -len(words & words_of(test.partition("::")[0])))
     # A few tests of each file before more of the same one.
-    ranked = sorted(tests, key=distance)
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     order = []
     for at, test in enumerate(ranked):
         file = test.partition("::")[0]
-        seen[file] = seen.get(file, 0) + 1
-        order.append((distance(test)[0], seen[file] // 6, at, test))
-    return [test for *_, test in sorted(order)]
+        seen[file] += 1
+        order.append((-len(words & words_of(file)), seen[file] // 6, at, test))
+    return in_waves([test for *_, test in sorted(order)], (*WAVES, len(order)))
 
 
-def verdict(mutant: Mutant, tests: list[str], copy: Path) -> str:
+def nearest(mutant: Mutant) -> list[list[str]]:
+    """Return the test files whose path shares most words with the module and that name its folder or it, in waves."""
+    words = words_of(mutant.path)
+    module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    folder = module.rpartition(".")[0]
+
+    def distance(file: str) -> tuple[float, str]:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        imports = 2 * (module in text) + (folder != "tracekit" and folder in text)
+        own = words_of(file)
+        return -(len(words & own) + imports + len(words & own) / len(words | own)), file
+
+    files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+    waves = in_waves(sorted(files, key=distance), NEAREST)
+    return [*waves, [file for file in EVERYWHERE if all(file not in wave for wave in waves)]]
+
+
+def mapped() -> Callable[[Mutant], list[list[str]]]:
+    data = CoverageData(str(MAP))
+    data.read()
+    return lambda mutant: tests_of(mutant, data)
+
+
+def in_waves(tests: list[str], sizes: tuple[int, ...]) -> list[list[str]]:
+    ends = list(itertools.accumulate(sizes))
+    return [wave for size, end in zip(sizes, ends, strict=True) if (wave := tests[end - size : end])]
+
+
+def verdict(mutant: Mutant, waves: list[list[str]], copy: Path) -> str:
     """Return the test that catches a change, or an empty text."""
     path = copy / mutant.path
     whole = path.read_bytes()
     path.write_bytes(whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
     try:
-        at = 0
-        for size in (*WAVES, len(tests)):
-            wave, at = tests[at : at + size], at + size
-            if not wave:
-                break
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *wave]
-            try:
-                done = subprocess.run(
-                    command,
-                    cwd=copy,
-                    env=environment(copy),
-                    capture_output=True,
-                    text=True,
-                    timeout=WAVE_S,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return "a test that does not end"
-            if done.returncode:
-                failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                return failed[0].split(" - ")[0] if failed else "tests cannot be collected"
-        return ""
+        return next((caught for wave in waves if (caught := failure(wave, copy))), "")
     finally:
         path.write_bytes(whole)
 
 
-def run(chosen: list[Mutant], jobs: int) -> int:
-    data = CoverageData(str(MAP))
-    data.read()
+def failure(tests: list[str], copy: Path) -> str:
+    """Return the first of the tests that fails, or an empty text."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    pytest = subprocess.Popen(
+        command, cwd=copy, env=environment(copy), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        printed, _ = pytest.communicate(timeout=WAVE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(pytest.pid, signal.SIGKILL)
+        pytest.communicate()
+        return "a test that does not end"
+    if not pytest.returncode:
+        return ""
+    failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else "tests cannot be collected"
+
+
+def run(chosen: list[Mutant], waves_of: Callable[[Mutant], list[list[str]]], jobs: int) -> int:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         free: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
             free.put(copied(Path(folder) / f"copy{number}"))
 
-        def tried(mutant: Mutant) -> str:
-            tests, copy = tests_of(mutant, data), free.get()
+        def outcome(mutant: Mutant) -> str:
+            waves, copy = waves_of(mutant), free.get()
             try:
-                caught = verdict(mutant, tests, copy)
+                caught = verdict(mutant, waves, copy)
             finally:
                 free.put(copy)
-            print(
-                f"{'caught  ' if caught else 'SURVIVED'} {mutant}\n         {caught or f'{len(tests)} tests'}",
-                flush=True,
-            )
+            tried = f"{sum(map(len, waves))} tests or files of tests"
+            print(f"{'caught  ' if caught else 'SURVIVED'} {mutant}\n         {caught or tried}", flush=True)
             return caught
 
-        caught = [bool(text) for text in pool.map(tried, chosen)]
+        caught = [bool(text) for text in pool.map(outcome, chosen)]
     print(f"{sum(caught)} of {len(caught)} changes were caught")
     return 0 if all(caught) else 1
 
@@ -240,12 +277,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--by-name", action="store_true", help="try the nearest test files; needs no map")
     given = parser.parse_intermixed_args()
     if given.what == "map":
         return write_map(given.folders)
     chosen = sample(given.count, given.seed, given.folders or ["tracekit"])
     if given.what == "run":
-        return run(chosen, given.jobs)
+        return run(chosen, nearest if given.by_name else mapped(), given.jobs)
     print(*chosen, sep="\n")
     return 0
 

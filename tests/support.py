@@ -12,8 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner, Result
 
 import tracekit
+from tracekit import cli
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.sniff import votes
@@ -59,6 +61,18 @@ def sure_readers(path: Path) -> list[str]:
     named, unnamed = sure_of(head), sure_of(replace(head, name="unknown"))
     assert named == unnamed, path
     return named
+
+
+def run_command(*words: object, code: int | None = 0, width: int | None = None) -> Result:
+    """Run `tracekit` with these words in this process. code: the exit code it must have, None for any.
+
+    width: of the terminal, in columns.
+    """
+    result = CliRunner().invoke(
+        cli.app, [str(word) for word in words], prog_name="tracekit", env={"COLUMNS": str(width) if width else None}
+    )
+    assert code is None or result.exit_code == code, result.output
+    return result
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -9,11 +10,9 @@ from pathlib import Path
 
 import pytest
 from batch_trees import Here, put
-from support import sample
-from typer.testing import CliRunner, Result
+from support import run_command, sample
 
 from tracekit import batch
-from tracekit.cli import app
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +20,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "LocalEngine", Here)
 
 
-def run(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["batch", *map(str, words)], prog_name="tracekit")
-    assert result.exit_code == code, result.output
-    return result
+run = functools.partial(run_command, "batch")
 
 
 def job(root: Path, name: str = "run42", cut: int = 0) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import json
@@ -9,19 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support import sample
-from typer.testing import CliRunner, Result
-
-from tracekit.cli import app
+from support import run_command, sample
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")
 
 
-def run(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["archive", *map(str, words)], prog_name="tracekit")
-    assert result.exit_code == code, result.output
-    return result
+run = functools.partial(run_command, "archive")
 
 
 @pytest.fixture
@@ -167,7 +162,7 @@ def test_sizes_are_powers_of_1000_or_of_1024_as_written(text: str, size: int) ->
 def test_export_equals_a_conversion_of_the_source(suffix: str, root: Path, tmp_path: Path) -> None:
     entry = listed(root)[0]
     run("export", root, entry["id"], "-o", tmp_path / f"x.{suffix}")
-    CliRunner().invoke(app, ["convert", str(CSV), "-o", str(tmp_path / f"y.{suffix}")])
+    run_command("convert", CSV, "-o", tmp_path / f"y.{suffix}")
     exported, converted = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in "xy")
     if suffix.endswith(".gz"):
         exported, converted = gzip.decompress(exported), gzip.decompress(converted)
@@ -182,7 +177,7 @@ def test_export_equals_a_conversion_of_the_source(suffix: str, root: Path, tmp_p
 
 
 def test_the_whole_archive_is_an_input(root: Path) -> None:
-    done = CliRunner().invoke(app, ["inspect", str(root), "--format", "json"])
+    done = run_command("inspect", root, "--format", "json")
     assert [entry["events"] for entry in json.loads(done.stdout)["inputs"]] == [137, 38]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import subprocess
 import sys
@@ -10,17 +11,14 @@ from pathlib import Path
 
 import orjson
 import pytest
-from support import LONG_S, files_limited, sample, wait_until
-from typer.testing import CliRunner, Result
-
-from tracekit.cli import app
+from support import LONG_S, files_limited, run_command, sample, wait_until
+from typer.testing import Result
 
 GOOD = sample("nvprof-csv/gpu-trace-20-columns.csv")
 HEADER = b'"Start","Duration","Grid X","Device","Context","Stream","Name"\n'
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(w) for w in words], prog_name="tracekit")
+run = functools.partial(run_command, code=None)
 
 
 def refused(result: Result, *fragments: str) -> None:

@@ -9,20 +9,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from support import run_command as run
 from support import sample
-from typer.testing import CliRunner, Result
 
 import tracekit
-from tracekit.cli import app
 
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
 COMMANDS = ["convert", "summary", "report", "inspect", "formats", "demo"]
-
-
-def run(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, [str(w) for w in words], prog_name="tracekit")
-    assert result.exit_code == code, result.stderr
-    return result
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 
 import pytest
 from compare_runs import repeats, steps, write
-from support import sample
-from typer.testing import CliRunner, Result
+from support import run_command, sample
 
 from tracekit import archive
-from tracekit.cli import app
 
-
-def run(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["compare", *map(str, words)], prog_name="tracekit")
-    assert result.exit_code == code, result.output
-    return result
+run = functools.partial(run_command, "compare")
+SECTIONS = ("Metrics", "What the step is made of")
+"""Titles above that of a section's first table."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +26,45 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def test_help_teaches_by_one_example_with_quotes() -> None:
     text = run("--help").stdout
     assert "tracekit compare 'base/*.json' 'new/*.json' --fail-on" in " ".join(text.split("Example:")[1].split())
+
+
+@pytest.mark.parametrize(
+    ("width", "hidden"),
+    [
+        (
+            100,
+            {
+                "Verdict": "From, Why",
+                "Times": "From, Meaning",
+                "Counts": "Meaning",
+                "Device time by name": "Kind, Base calls, New calls, Of the change",
+            },
+        ),
+        (
+            60,
+            {
+                "Verdict": "New runs, Low, High, From, Why",
+                "Times": "Difference, Low, High, From, Meaning",
+                "Counts": "Low, High, From, Meaning",
+                "Step time by name": "Match, Of the change",
+                "Device time by name": "Kind, Match, Base calls, New calls, Of the change, Low, High",
+                "Operators by self time": "Of the change",
+                "API calls": "Match, Of the change",
+                "Runs": "Format, Device time, whole run",
+            },
+        ),
+    ],
+)
+def test_a_narrow_terminal_hides_the_limits_of_a_change_before_the_change(
+    sides: tuple[str, str], width: int, hidden: dict[str, str]
+) -> None:
+    blocks = run(*sides, width=width).stdout.split("\n\n")
+    found = {}
+    for block in blocks:
+        if said := re.search(r"columns? hidden \(([^)]*)\)", " ".join(block.split())):
+            title = next(line for line in block.split("\n") if line not in SECTIONS)
+            found[title] = said[1]
+    assert found == hidden
 
 
 def test_a_violated_rule_is_exit_code_3_and_one_line(sides: tuple[str, str]) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from support import run_command
 
 from tracekit import compat
 from tracekit.cli import _names, app
@@ -20,7 +20,7 @@ COMMANDS = ("convert", "summary", "report", "inspect", "formats")
 
 
 def run(*words: str) -> str:
-    result = CliRunner().invoke(app, list(words), prog_name="tracekit", env={"COLUMNS": "400"})
+    result = run_command(*words, code=None, width=400)
     return result.stdout + result.stderr
 
 

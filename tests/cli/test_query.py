@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
@@ -10,19 +11,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support import LONG_S, cpu_seconds, sample, wait_until
-from typer.testing import CliRunner, Result
-
-from tracekit.cli import app
+from support import LONG_S, cpu_seconds, run_command, sample, wait_until
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 SQL = "SELECT kind, count(*) AS n, sum(dur_ns) AS total_ns FROM events GROUP BY kind ORDER BY total_ns DESC"
 
 
-def run(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["query", *map(str, words)], prog_name="tracekit")
-    assert result.exit_code == code, result.output
-    return result
+run = functools.partial(run_command, "query")
 
 
 def test_help_teaches_by_one_example() -> None:

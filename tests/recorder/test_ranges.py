@@ -270,6 +270,23 @@ def test_start_and_end_may_be_on_different_threads(recorded: Finish) -> None:
     assert log.notes == {"end_without_begin": 1}
 
 
+def test_a_task_ends_no_range_that_another_task_began(recorded: Finish) -> None:
+    kept = recorder.range("kept")
+
+    async def begin_and_end() -> None:
+        with kept:
+            await asyncio.create_task(end_alone())
+
+    async def end_alone() -> None:
+        kept.__exit__(None, None, None)
+
+    asyncio.run(begin_and_end())
+    log = recorded()
+    assert log.calls() == {"kept": 1}
+    assert not log.overlapping[0].unfinished
+    assert log.notes == {"end_without_begin": 1}
+
+
 def test_pop_ends_the_last_push_and_by_name_repairs_and_counts_a_crossing(recorded: Finish) -> None:
     for name in ("a", "b", "c"):
         recorder.push(name, payload=name)

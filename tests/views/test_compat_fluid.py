@@ -12,13 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus, sample
-from typer.testing import CliRunner
+from support import corpus, run_command, sample
 from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.cli import app
 from tracekit.compat.fluid._names import Role, numbered, role_of
 from tracekit.compat.fluid._std_sort import descending
 from tracekit.compat.fluid.view import VIEW
@@ -162,11 +160,10 @@ def test_a_state_that_is_said_gives_its_columns_and_place() -> None:
 
 def test_the_command_prints_the_report_alone_and_notes_on_stderr() -> None:
     path = sample("fluid-pb/paddle18-alloc.pb")
-    found = CliRunner().invoke(app, ["summary", str(path), "--compat", "fluid", "--sort", "max"])
-    assert found.exit_code == 0
+    found = run_command("summary", path, "--compat", "fluid", "--sort", "max")
     assert found.stdout == printed(path, sorted_by="max")
     assert "note: Paddle 1.8 rounded the times of this profile to whole us" in found.stderr
-    found = CliRunner().invoke(app, ["summary", str(path), "--compat", "fluid", "--format", "json"])
+    found = run_command("summary", path, "--compat", "fluid", "--format", "json")
     sections = json.loads(found.stdout)["sections"]
     assert [table["name"] for table in sections[0]["tables"]] == ["header", "overhead", "copies", "events"]
 

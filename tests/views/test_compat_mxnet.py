@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support import corpus, sample
-from typer.testing import CliRunner
+from support import corpus, run_command, sample
 from views.tables import Row, dicts, event_rows, on_trace, statistics, trace
 
 import tracekit
 from tracekit import pipeline
-from tracekit.cli import app
 from tracekit.compat.mxnet.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.render.base import RenderOptions
@@ -83,7 +81,7 @@ def test_json_of_dumps_gives_the_same_table_to_its_four_digits(key: str) -> None
 @pytest.mark.corpus
 def test_json_of_a_compat_is_valid_and_has_the_figures() -> None:
     path = corpus(f"{FOLDER}/mxnet_profile.json")
-    found = CliRunner().invoke(app, ["summary", str(path), "--compat", "mxnet", "--format", "json"])
+    found = run_command("summary", path, "--compat", "mxnet", "--format", "json")
     made = json.loads(found.stdout)["sections"][0]["tables"]
     assert [table["name"] for table in made] == [
         "Device Storage", "MXNET_C_API", "event", "mydomain", "mydomain,frame", "mydomain,instant_marker", "operator",
@@ -118,8 +116,7 @@ def test_several_printed_runs_stay_apart(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_table_alone_and_notes_on_stderr() -> None:
     path = sample("mxnet/mxnet-1.9.1.json")
-    found = CliRunner().invoke(app, ["summary", str(path), "--compat", "mxnet", "--sort", "-count"])
-    assert found.exit_code == 0
+    found = run_command("summary", path, "--compat", "mxnet", "--sort", "-count")
     assert found.stdout == printed(path, sorted_by="-count")
     assert "note: MXNet prints a counter as if it were us" in found.stderr
 

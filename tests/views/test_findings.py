@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paddle_case import AFTER, write_case_study
 from strategies import traces
-from support import SAMPLES, corpus_root
-from typer.testing import CliRunner
+from support import SAMPLES, corpus_root, run_command
 from views.hosts import call, op, work
 from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
 
 from tracekit.api import read
-from tracekit.cli import app
 from tracekit.errors import TracekitError, UsageError
 from tracekit.pipeline import render, report_of, summary, view
 from tracekit.render.base import RenderOptions
@@ -523,16 +521,14 @@ def test_a_bad_threshold_is_refused() -> None:
 
 def test_a_threshold_of_the_command_line(tmp_path: Path) -> None:
     path = write_case_study(tmp_path / "before.json")
-    run = CliRunner().invoke
-    found = run(app, ["summary", str(path), "--view", "findings"])
+    words = ("summary", path, "--view", "findings")
+    found = run_command(*words)
     assert "data loading" in found.stdout
     assert "Heavily" in found.stdout
-    gone = run(app, ["summary", str(path), "--view", "findings", "--option", "data_loading_share=0.6"])
-    assert gone.exit_code == 0
+    gone = run_command(*words, "--option", "data_loading_share=0.6")
     assert "Heavily" not in gone.stdout
     assert "nothing found" in gone.stdout
-    wrong = run(app, ["summary", str(path), "--view", "findings", "--option", "data_loading_share=much"])
-    assert wrong.exit_code != 0
+    run_command(*words, "--option", "data_loading_share=much", code=2)
 
 
 def test_every_threshold_is_documented() -> None:
