@@ -151,6 +151,37 @@ def test_the_group_of_a_summary_stands_in_its_first_row_only(tmp_path: Path) -> 
     assert (got.totals[0]["avg_ns"], got.totals[2]["min_ns"]) == (500000.0, 90)
 
 
+OLD_SUMMARY = "Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+OLD_KERNEL = "100.00%  1.5000ms         3  500.00us  1.0000us  1.2000ms  f(int)\n"
+OLD_CALL = "100.00%  2.0000ms         4  500.00us     90ns  1.9000ms  cudaFree\n"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        f"{SUMMARY} GPU activities:  {OLD_KERNEL}      API calls:\n                  {OLD_CALL}",
+        f"{SUMMARY} GPU activities:\n                  {OLD_KERNEL}      API calls:\n                  {OLD_CALL}",
+        f"{OLD_SUMMARY}{OLD_KERNEL}\nAPI calls:\n{OLD_SUMMARY}{OLD_CALL}",
+        f"{OLD_SUMMARY}{OLD_KERNEL}\nAPI calls:\n{OLD_CALL}",
+    ],
+)
+def test_a_heading_on_a_line_of_its_own_begins_its_group(table: str, tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE + table)
+    assert [(r["section"], r["name"], r["kind"], r["total_ns"], r["calls"]) for r in got.totals] == [
+        ("GPU activities", "f(int)", "kernel", 1_500_000, 3),
+        ("API calls", "cudaFree", "runtime", 2_000_000, 4),
+    ]
+    assert not got.ledger.dropped
+    assert "application-output" not in got.ledger.ignored
+
+
+def test_a_heading_on_a_line_of_its_own_begins_its_group_in_csv(tmp_path: Path) -> None:
+    header = '"Time(%)","Time","Calls","Avg","Min","Max","Name"\n%,ms,,us,us,us,\n'
+    rows = '100.0,1.5,3,500.0,1.0,1200.0,"f(int)"\n', '100.0,2.0,4,500.0,0.09,1900.0,"cudaFree"\n'
+    got = read(tmp_path, f"{PREAMBLE}{header}{rows[0]}API calls:,,,,,,\n{header}{rows[1]}")
+    assert [(r["section"], r["total_ns"]) for r in got.totals] == [("GPU activities", 1500000), ("API calls", 2000000)]
+
+
 def test_unified_memory_block_belongs_to_the_device_above_it(tmp_path: Path) -> None:
     block = (
         '\n==4242== Unified Memory profiling result:\nDevice "Tesla T4 (1)"\n'

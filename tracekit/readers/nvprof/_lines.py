@@ -23,6 +23,8 @@ MID_PREFIX = re.compile(
 
 STARTED = re.compile(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
 SECTION = re.compile(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
+BARE_SECTION = re.compile(r'^[\s"]*(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):["\s,;]*$')
+"""The heading of a group on a line of its own: a report that was passed on without `==PID==`, or with broken lines."""
 NVTX_PART = re.compile(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?$', re.DOTALL)
 UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)")
 """Headings of tables that are not read: device clocks, samples of the CPU, the critical path."""

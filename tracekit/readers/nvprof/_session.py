@@ -152,7 +152,10 @@ class Session:
             self.ledger.note("no-header", lines.NO_HEADER, where=f"line {number}")
             self._open_table(lines.SUMMARY, number)
         table = self.table
-        if table is not None and read_units(text, table, torn=torn):
+        if self.run is not None and (group := lines.BARE_SECTION.match(text)) is not None:
+            self._begin_group(group[1])
+            self.ledger.ignore("group")
+        elif table is not None and read_units(text, table, torn=torn):
             self.ledger.ignore("unit-row")
         elif table is None or not self._row(table, text, number, torn):
             self._line_between_rows(text, number)
@@ -236,6 +239,12 @@ class Session:
         self.section, self.nvtx, self.device = section, {}, ""
         if self.awaiting:
             self.awaiting = [self.run, *(r for r in self.awaiting if r is not self.run)]
+
+    def _begin_group(self, section: str) -> None:
+        """Put the rows below, of the open summary or under a header of their own, into a section of the same run."""
+        self.section, self.nvtx = section, {}
+        if self.table is not None and self.table.header.table is Table.SUMMARY:
+            self.table.section, self.table.kind, self.table.nvtx = section, "", {}
 
     # Tables
 
