@@ -179,13 +179,77 @@ def test_rocprof_has_exact_times_beside_those_in_whole_us(tmp_path: Path) -> Non
 
 
 def test_rocprof_times_of_another_clock_are_left_in_args(tmp_path: Path) -> None:
+    """The first range ties the two clocks; one that is off by a µs or more, or lasts another time, is not of it."""
+    texts = [("99000", "101000"), ("104000", "106000"), ("99000", "103000"), ("10400", "x")]
     ranges = [
         {"ph": "X", "name": "hipFree", "pid": 2, "tid": 8, "ts": "10", "dur": "2", "args": {"BeginNs": b, "EndNs": e}}
-        for b, e in [("99000", "101000"), ("10400", "x")]
+        for b, e in texts
     ]
     found = in_order(tracekit.read(write(tmp_path / "x", ranges)))
-    assert [(r["ts_ns"], r["dur_ns"]) for r in found] == [(10_000, 2000)] * 2
+    assert [(r["ts_ns"], r["dur_ns"]) for r in found] == [(10_000, 2000)] * 4
     assert [args_of(r) for r in found] == [r["args"] for r in ranges]
+
+
+def test_rocprof_with_api_calls_has_copies_fills_and_exact_times(tmp_path: Path) -> None:
+    """--hip-trace: ts counts from the first call, BeginNs from boot; commands have a process COPY of their own."""
+
+    def row(name: str, pid: str, tid: str, ts: int, begin: int, end: int, **more: str) -> dict[str, object]:
+        times = {"ts": str(ts), "dur": str((end - begin) // 1000)}
+        exact = {"BeginNs": str(begin), "EndNs": str(end), "DurationNs": str(end - begin), "Name": name}
+        return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times, "args": {**exact, **more}}
+
+    boot, of_gpu = 84_118_448_000_000, {"dev-id": "1", "queue-id": "0"}
+    names = {0: "Markers and Ranges", 1: "COPY", 2: "CPU HIP API", 7: "GPU1"}
+    path = write(
+        tmp_path / "x",
+        [
+            {},
+            *({"args": {"name": n}, "ph": "M", "pid": p, "name": "process_name"} for p, n in names.items()),
+            row("step", "0", "9", 3, boot + 3400, boot + 90_000),
+            row("hipMemcpy", "2", "9", 5, boot + 5400, boot + 20_700),
+            row("CopyHostToDevice", "1", "0", 7, boot + 7100, boot + 17_999, **of_gpu),
+            row("CopyDeviceToDevice", "1", "0", 30, boot + 30_001, boot + 30_002, **of_gpu),
+            row("__hipPushCallConfiguration", "2", "9", 40, boot + 40_000, boot + 40_500),
+            row("CopyHostToDevice_kernel(int*)", "7", "2", 50, boot + 50_000, boot + 60_001, **of_gpu),
+            row("FillBuffer", "7", "2", 70, boot + 70_000, boot + 70_700, **of_gpu),
+            row("Unknown command type", "7", "2", 80, boot + 80_000, boot + 80_000, **of_gpu),
+        ],
+    )
+    ledger_adds_up(path, "chrome-trace")
+    found = in_order(tracekit.read(path))
+    assert [(r["kind"], r["copy_kind"], r["dur_ns"], r["device"], r["stream"]) for r in found] == [
+        ("user_range", None, 86_600, None, None),
+        ("runtime", None, 15_300, None, None),
+        ("memcpy", "HtoD", 10_899, 1, None),
+        ("memcpy", "DtoD", 1, 1, None),
+        ("runtime", None, 500, None, None),
+        ("kernel", None, 10_001, 1, 2),
+        ("memset", None, 700, 1, 2),
+        ("other", None, 0, 1, 2),
+    ]
+    assert {r["ts_ns"] - found[0]["ts_ns"] for r in found} == {
+        0, 2000, 3700, 26_601, 36_600, 46_600, 66_600, 76_600,
+    }  # fmt: skip
+    assert {r["pid"] for r in found if r["device"] is not None} == {None}
+
+
+def test_rocm_profile_data_has_device_work(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x",
+        [
+            {},
+            {"name": "process_name", "ph": "M", "pid": "2", "args": {"name": "GPU2"}},
+            *(
+                {"pid": "2", "tid": "0", "name": n, "ts": "5", "dur": "3", "ph": "X", "args": {"desc": d}}
+                for n, d in [("CopyHostToDevice", "CopyHostToDevice"), ("gemm(int)", "KernelExecution")]
+            ),
+            {"pid": "77", "tid": "78", "name": "hipMalloc", "ts": "9", "dur": "3", "ph": "X", "args": {"desc": ""}},
+        ],
+    )
+    found = in_order(tracekit.read(path))
+    assert [(r["kind"], r["device"], r["pid"]) for r in found] == [
+        ("memcpy", 2, None), ("kernel", 2, None), ("runtime", None, 77)
+    ]  # fmt: skip
 
 
 def test_unitrace_has_calls_and_device_commands(tmp_path: Path) -> None:

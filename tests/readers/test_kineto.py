@@ -317,6 +317,18 @@ def test_events_that_a_script_filtered_out_of_a_file_are_still_of_kineto(
     assert trace.run.origin_ns == origin
 
 
+def test_roctracer_commands_of_cat_kernel_are_copies_and_fills(tmp_path: Path) -> None:
+    """torch before 2.0 on ROCm gives all commands of a device the cat of kernels."""
+    names = ["CopyDeviceToHost", "FillBuffer", "Marker", "gemm"]
+    events = [slice_of(cat="kernel", name=n, pid=1, tid=7, ts=10 + i) for i, n in enumerate(names)]
+    found = rows(tracekit.read(write(tmp_path / "x", slice_of(ts=9), *events)))
+    of_device = [(r["name"], r["kind"], r["copy_kind"]) for r in found if r["device"] == 1]
+    assert of_device == [
+        ("CopyDeviceToHost", "memcpy", "DtoH"), ("FillBuffer", "memset", None), ("Marker", "sync", None),
+        ("gemm", "kernel", None),
+    ]  # fmt: skip
+
+
 def test_what_the_profiler_warned_of_is_told(tmp_path: Path) -> None:
     log = "WARNING:2026-05-22 17:15:23 2910:2910 CuptiActivityProfiler.cpp:333] Failed to read 3 of\\n the counters"
     tail = f'], "INFO": ["x"], "WARNING": ["{log}", "y"], "ERROR": [""], "traceName": "t"}}'

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import arrow
+from tracekit.readers import rocm
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
@@ -18,6 +19,7 @@ from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
 
 _NS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_DEVICE = re.compile(r"[0-9]{1,6}", re.ASCII)
 _GPU_LANE = re.compile(
     r"(?:/job:[^ ]{1,200})?/(?:device:GPU|gpu):([0-9]{1,4})/(?:stream:)?([0-9]{1,9}|all|memcpy)"
     r"(?:<[^ ]{0,200}>)? Compute",
@@ -78,20 +80,56 @@ class Autograd(Special):
 
 
 class Rocprof(Special):
-    """rocprof's results.json (ROCm before 7): times are text in whole µs; exact ones, of the same clock, in args."""
+    """rocprof's results.json (ROCm before 7), and traces of rocmProfileData: AMD's calls and asynchronous activity.
+
+    rocprof's times are text in whole µs; exact ones are in args. With --hip-trace and the like the times of the events
+    count from the first one, those in args from boot.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading)
+        self._base: int | None = None
+        """Exact time of ts 0 by the first range that has both, 0 for one clock."""
 
     def range(self, build: Build) -> Collection[str]:
-        """Take the exact times, and recognise calls."""
+        """Take the exact times, and recognise calls and commands."""
         event, consts = build.event, build.consts
         name = event.get("name") or ""
-        if name.startswith(("hip", "hsa_")):
-            consts["kind"] = Kind.RUNTIME if name.startswith("hip") else Kind.DRIVER
-        begin, end = event.arg("BeginNs") or "", event.arg("EndNs") or ""
-        if not (_NS.fullmatch(begin) and _NS.fullmatch(end) and consts.get("ts_ns") == int(begin) // 1000 * 1000):
-            return ()
-        consts["ts_ns"], consts["dur_ns"] = int(begin), int(end) - int(begin)
-        taken = {"BeginNs", "EndNs"}
-        return taken | {"DurationNs"} if event.arg("DurationNs") == str(consts["dur_ns"]) else taken
+        if (call := rocm.call_kind(name)) is not None:
+            consts["kind"] = call
+        taken = self._exact_times(build)
+        command = rocm.activity(name)
+        device = event.arg("dev-id") or ""
+        if command is not None and _DEVICE.fullmatch(device):
+            consts["kind"], consts["copy_kind"] = command
+            consts["device"] = int(device)
+            build.flags |= DEVICE
+        return taken
+
+    def rows(self, rows: Rows) -> None:
+        """Empty pid and tid of commands of the process COPY: they are rows of rocprof's page."""
+        mine = rows.has(DEVICE) & ~rows.ints("stream")[1]
+        for name in ("pid", "tid") if mine.any() else ():
+            old = events.filled(rows.columns.get(name), rows.count, pa.int64())
+            rows.columns[name] = events.where(mine, arrow.nulls(rows.count, pa.int64()), old)
+
+    def _exact_times(self, build: Build) -> set[str]:
+        """Take start and duration in ns out of args where they agree with the whole µs; return their keys."""
+        event, consts = build.event, build.consts
+        begin_text, end_text = event.arg("BeginNs") or "", event.arg("EndNs") or ""
+        start, duration = consts.get("ts_ns"), consts.get("dur_ns")
+        if not (_NS.fullmatch(begin_text) and _NS.fullmatch(end_text)):
+            return set()
+        if not isinstance(start, int) or not isinstance(duration, int):
+            return set()
+        begin, exact = int(begin_text), int(end_text) - int(begin_text)
+        if self._base is None:
+            self._base = 0 if start == begin // 1000 * 1000 else begin - start
+        if abs(begin - self._base - start) >= 1000 or abs(exact - duration) >= 1000:
+            return set()
+        consts["ts_ns"], consts["dur_ns"] = begin - self._base, exact
+        taken = {"BeginNs", "EndNs"} if not self._base else set()
+        return taken | {"DurationNs"} if event.arg("DurationNs") == str(exact) else taken
 
 
 class TensorFlow(Special):

@@ -48,6 +48,7 @@ ASCEND = Dialect(
     special=Ascend,
 )
 ROCPROF = Dialect("rocprof", "rocprof", device=re.compile(r"(?:[0-9]+ )?GPU([0-9]{1,6})", re.ASCII), special=Rocprof)
+RPD = Dialect("rpd", "rocmProfileData (rpd2tracing)", device=re.compile(r"GPU([0-9]{1,6})", re.ASCII), special=Rocprof)
 HOROVOD = Dialect("horovod", "Horovod timeline", special=Horovod)
 UNITRACE = Dialect("unitrace", "Intel unitrace", {"gpu_op": Kind.KERNEL, "cpu_op": Kind.RUNTIME}, special=Unitrace)
 TRACEKIT = Dialect("tracekit", "tracekit", {str(k): Kind(k) for k in KINDS})
@@ -65,6 +66,7 @@ _HEADS = (
     (ONNXRUNTIME, re.compile(rb'"cat"\s*:\s*"Session"[^{}]{0,200}"name"\s*:\s*"(?:model_loading|session_init)')),
     (HOROVOD, re.compile(rb'"name"\s*:\s*"NEGOTIATE_(?:ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER)"')),
     (ROCPROF, re.compile(rb'"BeginNs"\s*:\s*"[0-9]')),
+    (RPD, re.compile(rb'"desc"\s*:\s*"(?:KernelExecution|FillBuffer|Copy(?:Host|Device)To(?:Host|Device)[^"]*)"')),
     (UNITRACE, re.compile(rb'"name"\s*:\s*"(?:ze[A-Z]|cl[A-Z])[^"]{1,200}"\s*,\s*"cat"\s*:\s*"(?:cpu|gpu)_op"')),
     (FLUID, re.compile(rb'"name"\s*:\s*"[^"]{0,200}:(?:cuda_api|cpu:block:[0-9]+|[gx]pu:[0-9]+)"|"memory usage on ')),
 )

@@ -13,9 +13,9 @@ Ranges are of kind user_range where nothing better is known; cat stays in args. 
 (Op: operator), JAX and XLA (names with "$": python_op; other: other), VizTracer and py-spy (python_op), Paddle's
 timeline.py, which writes ns into the field of µs (recognised by its process names, or by times beyond the year 2112;
 `--option time_unit_of_file=us` or `ns` overrules), and tracekit's own traces, whose rows come back to their lanes.
-Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, unitrace and what Horovod does:
-`_devices`. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do times
-of 2001 and later; else the clock is not stated.
+Device work of TensorFlow, ONNX Runtime, PyTorch before 1.8, Ascend's NPUs, rocprof, rocmProfileData, unitrace and what
+Horovod does: `_devices`. A top-level baseTimeNanoseconds (VizTracer: in its metadata) makes the clock Unix time, as do
+times of 2001 and later; else the clock is not stated.
 
 Async work (b, e, S, F) has no tid in its column: its id and tid are in args. The format is described in "Trace Event
 Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU); how viewers pair was tried with

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tracekit.readers import rocm
 from tracekit.readers.kineto._kinds import HOST as HOST_CATS
 from tracekit.readers.kineto._kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers.names import Demangler
@@ -68,6 +69,9 @@ class Look:
                 build.consts["copy_kind"] = direction
                 taken.add("direction")
             taken |= _taken(build, "bytes", "size")
+        elif kind is Kind.KERNEL and (command := rocm.activity(name)) is not None:
+            # roctracer's commands were all "kernel" in torch before 2.0
+            kind, build.consts["copy_kind"] = command
         readable, raw = self._demangler.one(name)
         build.consts |= {"kind": kind, "name": readable if "name" in event.members else None, "raw_name": raw}
         events.times(build)
@@ -103,7 +107,9 @@ class Look:
         taken |= _taken(build, "registers", "registers per thread")
         if kind is Kind.MEMCPY and "copy_kind" not in build.consts:
             found = _COPY.match(name)
-            build.consts["copy_kind"] = found[1] if found else event.arg("kind")
+            command = rocm.activity(name)
+            direction = command[1] if command else event.arg("kind")
+            build.consts["copy_kind"] = found[1] if found else direction
         return taken
 
     def _instant(self, build: Build) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import arrow
+from tracekit.readers import rocm
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
@@ -18,6 +19,15 @@ from tracekit.readers.trace_event.pairs import Pairs
 from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
+
+
+def _device_work(name: str) -> tuple[Kind, str | None]:
+    """Return kind and direction of the work of a device with this name."""
+    if (command := rocm.activity(name)) is not None:
+        return command
+    lower = name.lower()
+    return Kind.MEMCPY if "memcpy" in lower else Kind.MEMSET if "memset" in lower else Kind.KERNEL, None
+
 
 _OTHER_RECORDS = {
     "samples": "samples of stacks beside the events were skipped: not supported",
@@ -75,17 +85,21 @@ class ChromeReading:
             return
         columns, count = rows.columns, rows.count
         device = np.array([devices.get(p, 0) for p in pid.tolist()], np.int32)
-        columns["device"] = arrow.array(device, mask=~mine)
+        stated = events.filled(columns.get("device"), count, pa.int32())
+        columns["device"] = events.where(mine, arrow.array(device), stated)
         tid = events.filled(columns.get("tid"), count, pa.int64())
         columns["stream"] = events.where(mine, tid, arrow.nulls(count, pa.int64()))
         columns["tid"] = events.where(mine, arrow.nulls(count, pa.int64()), tid)
         columns["pid"] = events.where(mine, arrow.nulls(count, pa.int64()), columns["pid"])
         name = columns.get("name")
-        texts = [""] * count if name is None else [(n or "").lower() for n in arrow.optional_texts(name)]
+        texts = [""] * count if name is None else [n or "" for n in arrow.optional_texts(name)]
         kinds = columns["kind"].to_pylist()
+        copies: list[str | None] = columns["copy_kind"].to_pylist() if "copy_kind" in columns else [None] * count
         for at in np.flatnonzero(mine).tolist():
-            kinds[at] = Kind.MEMCPY if "memcpy" in texts[at] else Kind.MEMSET if "memset" in texts[at] else Kind.KERNEL
+            kinds[at], copies[at] = _device_work(texts[at])
         columns["kind"] = arrow.encoded(arrow.array([str(k) for k in kinds], pa.string()))
+        if any(copies):
+            columns["copy_kind"] = arrow.encoded(arrow.array(copies, pa.string()))
         for number, of in devices.items():
             if number in pid[mine]:
                 self.reading.run.devices[self.reading.options.source, of] = names.processes[number]

@@ -1,0 +1,42 @@
+"""Names of AMD's asynchronous activity: the commands that HIP and HSA put on a device beside kernels.
+
+Source: ROCm/clr `rocclr/platform/activity.cpp` (getOclCommandKindString), ROCm/rocprofiler `bin/tblextr.py`. rocprof,
+roctracer and rocmProfileData pass these words on as names; the name of a kernel is its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tracekit.schema import Kind
+
+_COPY = re.compile(r"Copy(Host|Device)To(Host|Device)(?:2D|Rect|P2P)?", re.ASCII)
+_COPIES = frozenset(
+    {"async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"}
+)
+_SYNCS = frozenset({"<barrier packet>", "Barrier", "Marker", "InternalMarker"})
+_OTHERS = frozenset({"Unknown command type", "Task"})
+
+
+def activity(name: str) -> tuple[Kind, str | None] | None:
+    """Return kind and direction of a command with this name, None for the name of a kernel.
+
+    >>> activity("CopyHostToDevice")
+    (<Kind.MEMCPY: 'memcpy'>, 'HtoD')
+    """
+    if (copy := _COPY.fullmatch(name)) is not None:
+        return Kind.MEMCPY, f"{copy[1][0]}to{copy[2][0]}"
+    if name in _COPIES:
+        return Kind.MEMCPY, None
+    if name == "FillBuffer":
+        return Kind.MEMSET, None
+    if name in _SYNCS:
+        return Kind.SYNC, None
+    return (Kind.OTHER, None) if name in _OTHERS else None
+
+
+def call_kind(name: str) -> Kind | None:
+    """Return the kind of a call of HIP (`__hipPushCallConfiguration` too) or of HSA, None for another name."""
+    if name.startswith(("hip", "__hip")):
+        return Kind.RUNTIME
+    return Kind.DRIVER if name.startswith("hsa_") else None
