@@ -14,7 +14,7 @@ GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
-.PHONY: demo test check docs picture bench fuzz clean
+.PHONY: demo test check docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracekit needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
@@ -54,6 +54,9 @@ picture: demo   ## take the picture of the README again (needs chromium)
 
 bench: $(STAMP)   ## ratios against named baselines, in one run
 	$(BIN)/python benchmarks/run.py
+
+truth: $(STAMP)   ## simulated programs with known ills: are they named, and are the savings upper bounds?
+	$(BIN)/python -m benchmarks.truth --jobs 2
 
 fuzz: $(STAMP)   ## coverage-guided fuzzing: make fuzz READERS="kineto theano" MINUTES=10
 	$(BIN)/python tests/fuzz.py $(READERS) --minutes $(or $(MINUTES),10)
