@@ -189,7 +189,7 @@ def test_any_rows_come_back_exactly(rows: list[tuple[int, int, str]]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["Start (us)", "Duration (us)", "CorrId", "Strm", "Name"])
     for start, dur, name in rows:
-        writer.writerow([str(Decimal(start) / 1000), f"{Decimal(dur) / 1000:,}", 1, 7, f"k{name}"])
+        writer.writerow([str(Decimal(start) / 1000), f"{Decimal(dur) / 1000:,.3f}", 1, 7, f"k{name}"])
     with tempfile.TemporaryDirectory() as folder:
         trace = report(Path(folder), text.getvalue().encode())
     found = sorted((r["ts_ns"], r["dur_ns"], r["name"]) for r in trace.events.to_pylist())
@@ -438,3 +438,75 @@ def test_kernels_of_two_reports_are_said_to_count_twice(tmp_path: Path) -> None:
     )
     assert "told-twice" in report(tmp_path, TRACE + other).ledgers[0].notes
     assert "told-twice" not in report(tmp_path, TRACE + b"\n" + TRACE).ledgers[0].notes
+
+
+KERNELS = "Time(%)\tTotal Time (ns)\tInstances\tAvg (ns)\tMin (ns)\tMax (ns)\tName\n"
+SIZES = "Total (KiB)\tCount\tAvg (KiB)\tMin (KiB)\tMax (KiB)\tOperation\n"
+STARTS = "Start (ns)\tDuration (ns)\tBytes (KiB)\tDevice\tName\n"
+
+
+def table(header: str, *rows: tuple[str, ...]) -> bytes:
+    return (header + "".join("\t".join(row) + "\n" for row in rows) + "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("share", "total", "average"),
+    [
+        ("27.0", "25,369,833", "12,684,916.5"), ("27,0", "25.369.833", "12.684.916,5"),
+        ("27.0", "2536,9833", "1268,4916.5"), ("27.0", "2,53,69,833", "1,26,84,916.5"),
+        ("27,0", "25\u202f369\u202f833", "12\u202f684\u202f916,5"), ("27.0", "25\u2019369\u2019833", "12684916.5"),
+        ("27,0", "25369833", "12684916,5"),
+    ],
+)  # fmt: skip
+def test_numbers_of_every_locale_are_read(share: str, total: str, average: str, tmp_path: Path) -> None:
+    text = table(KERNELS, (share, total, "2", average, "9", total, "f(int, int)"), ("1", "5", "1", "5", "5", "5", "g"))
+    trace = report(tmp_path, text)
+    first, _ = totals(trace)
+    assert (first["total_ns"], first["calls"], first["avg_ns"]) == (25_369_833, 2, 12_684_916.5)
+    assert not trace.ledgers[0].dropped
+
+
+@pytest.mark.parametrize("tables", [0, 1, 2])
+def test_a_size_with_a_decimal_comma_is_not_taken_for_thousands(tables: int, tmp_path: Path) -> None:
+    """Another table of the file, before or behind, shows what the comma is."""
+    size = table(SIZES, ("540,000", "2", "270,000", "135,000", "405,000", "[CUDA memcpy Host-to-Device]"))
+    kernels = table(KERNELS, ("100,0", "900", "3", "300,0", "100", "500", "k(int)"))
+    if tables:
+        trace = report(tmp_path, size + kernels if tables == 1 else kernels + size)
+        (copy,) = (row for row in totals(trace) if "bytes" in row)
+        assert (copy["bytes"], copy["value_min"], copy["value_max"]) == (540 << 10, 135 * 1024.0, 405 * 1024.0)
+        assert not trace.ledgers[0].dropped
+    else:
+        with pytest.raises(
+            TracekitError, match=r"540,000 is 540\.000 or 540000 \(options decimal=, or decimal=\. decides\)"
+        ):
+            report(tmp_path, size)
+
+
+@pytest.mark.parametrize(("decimal", "size"), [(",", 540 << 10), (".", 540_000 << 10)])
+def test_an_option_decides_what_a_comma_is(decimal: str, size: int, tmp_path: Path) -> None:
+    path = tmp_path / "sizes.txt"
+    path.write_bytes(table(SIZES, ("540,000", "2", "270,000", "135,000", "405,000", "[CUDA memset]")))
+    (row,) = totals(tracekit.read(path, options={"decimal": decimal}))
+    assert row["bytes"] == size
+
+
+def test_sums_that_must_agree_show_what_a_comma_is(tmp_path: Path) -> None:
+    """One row alone may be either; 1,5 x 1,000 is 1500 only where both are thousands."""
+    header = SIZES.replace("Count", "Operations")
+    row = ("1,500", "1000", "1.5", "1.5", "1.5", "[CUDA memset]")
+    (found,) = totals(report(tmp_path, table(header, row)))
+    assert found["bytes"] == 1500 << 10
+
+
+def test_a_trace_in_groups_of_four_has_all_rows(tmp_path: Path) -> None:
+    rows = [(f"44,0087,{at:04}", "1,2345", "8.192", "A100 (0)", "[CUDA memset]") for at in range(5000)]
+    trace = report(tmp_path, table(STARTS, *rows))
+    assert (trace.events.num_rows, trace.ledgers[0].dropped) == (5000, {})
+    assert events(trace)[0] | {"ts_ns": 4_400_870_000, "dur_ns": 12_345, "bytes": 8389} == events(trace)[0]
+
+
+def test_semicolons_between_cells_come_with_decimal_commas(tmp_path: Path) -> None:
+    text = table(KERNELS, ("100,0", "1.234.567", "3", "411.522,3", "100", "500", "k(int)")).replace(b"\t", b";")
+    (row,) = totals(report(tmp_path, text))
+    assert (row["total_ns"], row["avg_ns"]) == (1_234_567, 411_522.3)

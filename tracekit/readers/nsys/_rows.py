@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
-from tracekit.readers.nsys._tables import Header, RowError, event, total
+from tracekit.readers.nsys._tables import Header, RowError, adds_up, event, number_columns, total
+from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style, choose, styles_of
 from tracekit.trace import Ledger, Run
+
+_ROWS_AT_ONCE = 1 << 12
+"""Rows of a table that are held until the style of its numbers is chosen."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """Rows of one table: number of the line, cells by column, and whether the input ends within the row."""
+
+    header: Header
+    section: str
+    rows: list[tuple[int, dict[str, str], bool]]
 
 
 class Rows:
@@ -21,6 +35,12 @@ class Rows:
         self.events, self.totals = RowBuilder(), RowBuilder("totals")
         self._run, self._source = run, options.source
         self._names = Demangler(ledger, enabled=options.demangle)
+        self._decimal = options.value(DECIMAL)
+        self._style: Style | None = None
+        """The style of the file's tables so far."""
+        self._open: _Table | None = None
+        self._waiting: list[_Table] = []
+        """Tables whose numbers may mean either of two."""
 
     def take(self, *, everything: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows as batches if there are enough for one, or all that are left."""
@@ -33,7 +53,7 @@ class Rows:
         self._names.close()
 
     def row(self, header: Header, section: str, cells: list[str], number: int, *, torn: bool, quoted: bool) -> None:
-        """Read the cells of a row. torn: the input ends within it. quoted: a quote closes its last cell."""
+        """Take the cells of a row. torn: the input ends within it. quoted: a quote closes its last cell."""
         ledger, where = self.ledger, f"line {number}"
         if len(cells) != len(header.columns):
             if torn:
@@ -48,19 +68,61 @@ class Rows:
         if "Orig Start" in by_column and not by_column["Start"]:
             ledger.ignore("range without work of a device")
             return
-        try:
-            if header.form == "trace":
-                self._event(header, by_column, number)
-            else:
-                self._total(header, section, by_column)
-        except RowError as err:
-            if torn:
-                ledger.drop("torn-row", where=where, text="dropped: the last line is cut")
-            else:
-                ledger.drop("bad-row", where=where, text=f"dropped: a row that cannot be read ({err})")
+        if self._open is None or self._open.header is not header or len(self._open.rows) >= _ROWS_AT_ONCE:
+            self._close_table()
+            self._open = _Table(header, section, [])
+        self._open.rows.append((number, by_column, torn))
 
-    def _event(self, header: Header, cells: dict[str, str], number: int) -> None:
-        row = event(header, cells)
+    def finish(self) -> None:
+        """Read the rows that wait for their table's end, or for another table to show the locale of the file."""
+        self._close_table()
+        for table in self._waiting:
+            text = _ambiguous(table)
+            for number, _, _ in table.rows:
+                self.ledger.drop("ambiguous-number", where=f"line {number}", text=f"dropped: {text}")
+        self._waiting = []
+
+    def _close_table(self) -> None:
+        """Read the rows of the open table, or let them wait while its numbers may mean either of two."""
+        table, self._open = self._open, None
+        if table is None:
+            return
+        numbers = number_columns(table.header)
+        cells = [(row[c], whole) for _, row, _ in table.rows for c, whole in numbers.items() if row[c]]
+        styles = styles_of(cells, self._decimal)
+        by_column = [row for _, row, _ in table.rows]
+        style = (
+            choose(
+                styles, lambda style: adds_up(table.header, by_column, style), (text for text, _ in cells), self._style
+            )
+            if styles
+            else POINT
+        )
+        if style is None:
+            self._waiting.append(table)
+            return
+        if len(styles) == 1:
+            self._style = style
+            for waiting in self._waiting:
+                self._read(waiting, style)
+            self._waiting = []
+        self._read(table, style)
+
+    def _read(self, table: _Table, style: Style) -> None:
+        for number, cells, torn in table.rows:
+            try:
+                if table.header.form == "trace":
+                    self._event(table.header, cells, number, style)
+                else:
+                    self._total(table.header, table.section, cells, style)
+            except RowError as err:
+                code, reason = (
+                    ("torn-row", "the last line is cut") if torn else ("bad-row", f"a row that cannot be read ({err})")
+                )
+                self.ledger.drop(code, where=f"line {number}", text=f"dropped: {reason}")
+
+    def _event(self, header: Header, cells: dict[str, str], number: int, style: Style) -> None:
+        row = event(header, cells, style)
         source, columns = self._source, row.columns
         if row.name and columns.get("raw_name") is None:
             row.name, columns["raw_name"] = self._names.one(row.name)
@@ -75,8 +137,8 @@ class Rows:
         if row.rounded:
             self._note_rounded(number)
 
-    def _total(self, header: Header, section: str, cells: dict[str, str]) -> None:
-        name, columns = total(header, cells)
+    def _total(self, header: Header, section: str, cells: dict[str, str], style: Style) -> None:
+        name, columns = total(header, cells, style)
         if name:
             if name.endswith("…"):
                 self.ledger.note("names-cut", "names that end in … were cut in print: several may look the same")
@@ -91,3 +153,14 @@ class Rows:
     def _note_rounded(self, number: int) -> None:
         text = "sizes are printed in large units with few decimals: they are as exact as printed"
         self.ledger.note("sizes-rounded", text, where=f"line {number}" if number else "")
+
+
+def _ambiguous(table: _Table) -> str:
+    """Return the sentence for a table whose numbers may mean either of two, with one of them."""
+    columns = number_columns(table.header)
+    texts = (row[column] for _, row, _ in table.rows for column in columns)
+    text = next(t for t in texts if "," in t)
+    return (
+        f"the commas of a table may be decimal or divide thousands: {text[:30]} is {COMMA.plain(text)} or "
+        f"{POINT.plain(text)} (--option {DECIMAL.key}=, or {DECIMAL.key}=. decides)"
+    )

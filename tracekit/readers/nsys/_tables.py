@@ -1,13 +1,13 @@
 """Tables that `nsys stats` prints: their headers, and cells as rows of EVENTS and TOTALS.
 
 Units are in the header: `Start (ns)`, in older versions `Start(nsec)`. A MB is 1000000 bytes (402653184 bytes are
-printed as 402.653), KiB and MiB are powers of 1024. Numbers may have separators for thousands.
+printed as 402.653), KiB and MiB are powers of 1024. Numbers are in the style of a locale (`printed/numbers.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from typing import TypeAlias
 import orjson
 
 from tracekit.readers.nsys._layout import boxed, split
+from tracekit.readers.printed.numbers import ANY_NUMBER, Style
 from tracekit.readers.sqlite.cupti import call_kind, call_name
 from tracekit.schema import Kind
 from tracekit.units import TIME_EXPONENT, to_ns
@@ -35,7 +36,6 @@ _SIZES = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-_NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _DEVICE = re.compile(r"^(.*?)\s*\((\d{1,9})\)$")
@@ -163,11 +163,11 @@ def is_number(column: str) -> bool:
 
 
 def headed(line: str, unit: str = "") -> tuple[Header, str] | None:
-    """Return the header in a line, and the delimiter of its cells: a comma, a tab or a bar."""
+    """Return the header in a line, and the delimiter of its cells: a comma, a tab, a semicolon or a bar."""
     if (cells := boxed(line)) is not None:
         header = header_of(cells, unit)
         return None if header is None else (header, "|")
-    for delimiter in ",\t":
+    for delimiter in ",\t;":
         if delimiter in line and (header := header_of(split(line, delimiter), unit)) is not None:
             return header, delimiter
     return None
@@ -184,37 +184,79 @@ def has_numbers(header: Header, cells: list[str]) -> bool:
     """Return whether the cells have numbers where the header needs them. Statistics may be empty."""
     by_column = dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
     if header.form == "trace":
-        return all(_NUMBER.fullmatch(by_column[name]) for name in ("Start", "Duration"))
+        return all(ANY_NUMBER.fullmatch(by_column[name]) for name in ("Start", "Duration"))
     numbers = [text for name, text in by_column.items() if is_number(name)]
-    return len(numbers) > 2 and all(_NUMBER.fullmatch(text) or not text for text in numbers) and any(numbers[1:])
+    return len(numbers) > 2 and all(ANY_NUMBER.fullmatch(text) or not text for text in numbers) and any(numbers[1:])
 
 
-def number(text: str) -> Decimal:
+def number_columns(header: Header) -> dict[str, bool]:
+    """Return the columns of numbers, and whether theirs are whole: counts, ids, bytes, and ns but for averages."""
+    found: dict[str, bool] = {}
+    for column, unit in zip(header.columns, header.units, strict=True):
+        whole = _TIMES.get(unit) == "ns" and column not in ("Avg", "Average", "Med", "Median", "StdDev")
+        if column in CALLS or column in INTEGERS:
+            found[column] = True
+        elif column in SIZES:
+            found[column] = _SIZES.get(unit or "B", 1) == 1
+        elif is_number(column) or column in ("Start", "Duration"):
+            found[column] = whole
+    return found
+
+
+def adds_up(header: Header, rows: Sequence[Mapping[str, str]], style: Style) -> bool:
+    """Return whether the sums of a table agree in a style: calls x average is the total, the shares are of 100 %."""
+    if header.form == "trace":
+        return True
+    total, average, calls, share = (_values(header, rows, of, style) for of in (_TOTALS, _AVERAGES, CALLS, _SHARES))
+    agree = (
+        abs(mean * count - whole) <= 0.01 * abs(whole) + count
+        for whole, mean, count in zip(total, average, calls, strict=False)
+        if whole is not None and mean is not None and count is not None
+    )
+    return all(agree) and sum(value for value in share if value is not None) <= _MOST_PERCENT
+
+
+def _values(
+    header: Header, rows: Sequence[Mapping[str, str]], names: Sequence[str], style: Style
+) -> list[float | None]:
+    """Return the numbers of the first of these columns that the table has, None for what is not one in this style."""
+    column = next((name for name in names if name in header.columns), "")
+    plain = [style.plain(row.get(column, "")) for row in rows]
+    return [None if text is None else float(text) for text in plain]
+
+
+_TOTALS, _AVERAGES, _SHARES = ("Total Time", "Total"), ("Avg", "Average"), ("Time(%)", "Time (%)", "Time")
+_MOST_PERCENT = 101
+"""Shares of a table add up to 100 at most, but for rounding."""
+
+
+def number(text: str, style: Style) -> Decimal:
     """Return the number of a cell. Raises: RowError."""
-    if not _NUMBER.fullmatch(text):
+    plain = style.plain(text)
+    if plain is None:
         raise RowError(f"{text[:30]!r} is not a number")
-    return Decimal(text.replace(",", ""))
+    return Decimal(plain)
 
 
-def integer(text: str, limit: int = 1 << 62) -> int:
+def integer(text: str, style: Style, limit: int = 1 << 62) -> int:
     """Return the whole number of a cell. Raises: RowError."""
-    value = number(text)
+    value = number(text, style)
     if value != value.to_integral_value() or abs(value) > limit:
         raise RowError(f"{text[:30]!r} is not a whole number")
     return int(value)
 
 
-def time(text: str, unit: str) -> int:
+def time(text: str, unit: str, style: Style) -> int:
     """Return the ns of a cell. Raises: RowError."""
     try:
-        return to_ns(number(text), _TIMES[unit])
+        return to_ns(number(text, style), _TIMES[unit])
     except ValueError as err:
         raise RowError(str(err)) from err
 
 
-def size(text: str, unit: str) -> tuple[int, bool]:
+def size(text: str, unit: str, style: Style) -> tuple[int, bool]:
     """Return the bytes of a cell, and whether they may be rounded. Raises: RowError."""
-    value = number(text) * _SIZES.get(unit or "B", 1)
+    value = number(text, style) * _SIZES.get(unit or "B", 1)
     if abs(value) >= 1 << 62:
         raise RowError("the size is too large for any memory")
     return int(value.to_integral_value()), _SIZES.get(unit or "B", 1) > 1
@@ -234,10 +276,10 @@ class Event:
     rounded: bool = False
 
 
-def event(header: Header, cells: Mapping[str, str]) -> Event:
+def event(header: Header, cells: Mapping[str, str], style: Style) -> Event:
     """Return the event in a row of a trace. Raises: RowError."""
     units = dict(zip(header.columns, header.units, strict=True))
-    start, duration = (time(cells[column], units[column]) for column in ("Start", "Duration"))
+    start, duration = (time(cells[column], units[column], style) for column in ("Start", "Duration"))
     if duration < 0:
         raise RowError("the duration is negative")
     row: Row = {"ts_ns": start, "dur_ns": duration}
@@ -249,14 +291,14 @@ def event(header: Header, cells: Mapping[str, str]) -> Event:
             continue
         if column in INTEGERS and not (device and column == "TID"):
             key = INTEGERS[column]
-            value = integer(text, (1 << 31) - 1 if key in _SMALL else 1 << 62)
+            value = integer(text, style, (1 << 31) - 1 if key in _SMALL else 1 << 62)
             row[key] = None if key == "correlation" and value == 0 else value
         elif column in SIZES:
-            row[SIZES[column]], rounded = size(text, units[column])
+            row[SIZES[column]], rounded = size(text, units[column], style)
             out.rounded |= rounded
         elif column in _SHAPES and len(numbers := text.split()) == 3:
             shape = _SHAPES[column]
-            row |= {f"{shape}_{axis}": integer(n, (1 << 31) - 1) for axis, n in zip("xyz", numbers, strict=True)}
+            row |= {f"{shape}_{axis}": integer(n, style, (1 << 31) - 1) for axis, n in zip("xyz", numbers, strict=True)}
         elif column == "Device" and (match := _DEVICE.match(text)) is not None and int(match[2]) < 1 << 31:
             row["device"], out.device_name = int(match[2]), match[1]
         elif column == "Thread Name":
@@ -299,7 +341,7 @@ def device_kind(name: str) -> tuple[Kind, str | None, bool]:
     return (Kind.MEMSET if name.startswith("[CUDA memset") else Kind.KERNEL), None, False
 
 
-def total(header: Header, cells: Mapping[str, str]) -> tuple[str | None, Row]:
+def total(header: Header, cells: Mapping[str, str], style: Style) -> tuple[str | None, Row]:
     """Return the name as printed and the other columns of a row of TOTALS. Raises: RowError."""
     units = dict(zip(header.columns, header.units, strict=True))
     args: dict[str, object] = {}
@@ -309,9 +351,10 @@ def total(header: Header, cells: Mapping[str, str]) -> tuple[str | None, Row]:
         if not text or column in NAMES:
             continue
         if column in CALLS:
-            row["calls"] = integer(text)
+            row["calls"] = integer(text, style)
         elif column in _STATISTICS:
-            _add_statistic(row, args, header, column, text, units[column] or units.get("Total Time", ""))
+            unit = units[column] or units.get("Total Time", "")
+            _add_statistic(row, args, header, column, text, unit, style)
         else:
             unit = f" ({units[column]})" if units[column] else ""
             args[_KEYS.get(column, column.removesuffix("(%)") + unit)] = text
@@ -335,24 +378,26 @@ _STATISTICS = {
 }
 
 
-def _add_statistic(row: Row, args: dict[str, object], header: Header, column: str, text: str, unit: str) -> None:
+def _add_statistic(
+    row: Row, args: dict[str, object], header: Header, column: str, text: str, unit: str, style: Style
+) -> None:
     key = _STATISTICS[column]
     if header.form == "sizes":
         factor = _SIZES.get(unit or header.units[header.columns.index("Total")], 1)
         if key == "total":
-            row["bytes"] = size(text, unit)[0]
+            row["bytes"] = size(text, unit, style)[0]
         elif key in ("min", "max", "avg"):
-            row[f"value_{key}"] = float(number(text) * factor)
+            row[f"value_{key}"] = float(number(text, style) * factor)
         else:
             args[f"{column} ({unit})" if unit else column] = text
         return
     if unit not in _TIMES:
         raise RowError(f"{unit!r} is not a unit of time")
     if key in ("avg", "std"):
-        row[f"{key}_ns"] = float(number(text) * 10 ** TIME_EXPONENT[_TIMES[unit]])
+        row[f"{key}_ns"] = float(number(text, style) * 10 ** TIME_EXPONENT[_TIMES[unit]])
         return
-    row[f"{key}_ns"] = time(text, unit)
-    if key == "median" and (number(text) * 10 ** TIME_EXPONENT[_TIMES[unit]]) % 1:
+    row[f"{key}_ns"] = time(text, unit, style)
+    if key == "median" and (number(text, style) * 10 ** TIME_EXPONENT[_TIMES[unit]]) % 1:
         args[f"{column} ({unit})"] = text  # the mean of two rows: the column holds no half ns
 
 

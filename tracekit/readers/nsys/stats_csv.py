@@ -20,6 +20,10 @@ name no process. Sizes in KB or MB are rounded in print: a note says so. `args` 
 schema, as printed, under the names of the header. nvtx_gpu_proj_trace has ranges at their projected times,
 nvtx_gpu_proj_sum their projected total, cuda_kern_exec_trace kernels (with their calls in `args`).
 
+The numbers of a table are in the locale's style: `1,234.5`, `1.234,5`, `1,0000` or `1,00,000`. The table decides which:
+each cell must be a number in it, counts and ns must be whole, and calls x average must be the total. If its numbers may
+still mean either of two, other tables of the file decide; else it is not read (`--option decimal=,` decides).
+
 Tables with bars (--format table, Markdown) and with tabs (--format tsv) are read too.
 
 Not supported: HTML and JSON forms; reports without Start or Total Time (cuda_kern_exec_sum, um_sum; their lines
@@ -42,14 +46,15 @@ from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.nsys._layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
 from tracekit.readers.nsys._rows import Rows
 from tracekit.readers.nsys._tables import NAMES, Header, has_numbers, headed, header_of, is_number, unread, work_of
+from tracekit.readers.printed.numbers import DECIMAL
 from tracekit.readers.source import LineBlock, Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
 QUOTED_LINES = 100
 _LOG_TAG = re.compile(rb"\[[^]\[{}\"\s]{1,60}\](?:[\s<:]|$)")
 """`[3/8] `, `[1,0]<stdout>:`, `[INFO] `: no JSON, though it begins as JSON may."""
-_NUMBERED = re.compile(r"\s*[\d.]+\s*[,\t]")
-_ROW = re.compile(r"^\s*\d{1,3}\.\d\s+[\d,]+\s+[\d,]+\s+[\d,.]+\s")
+_NUMBERED = re.compile(r"\s*[\d.]+\s*[,;\t]")
+_ROW = re.compile(r"^\s*\d{1,3}[.,]\d\s+[\d,.]+\s+[\d,.]+\s+[\d,.]+\s")
 
 
 def sniff(head: Head) -> Confidence:
@@ -113,6 +118,7 @@ def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
         if state.quoted:
             text = "dropped: a row that cannot be read (a quote is not closed)"
             ledger.drop("bad-row", len(state.quoted), text=text)
+        state.rows.finish()
         if state.skipped and not ledger.kept:
             ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", state.skipped)
         yield from state.rows.take(everything=True)
@@ -314,4 +320,5 @@ READER = Reader(
     sniff=sniff,
     read=read,
     gives="both",
+    options=(DECIMAL,),
 )
