@@ -16,7 +16,7 @@ SHARED = ("arrays", "arrow", "args")
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
     "errors": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
-    "arrays": set(),
+    "arrays": set(), "late_pandas": set(),
     "options": {"errors"},
     "arrow": {"arrays"},
     "analysis": {"arrays", "arrow"},
@@ -67,7 +67,7 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
         "plugins", "inventory", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
-        "_version",
+        "_version", "late_pandas",
     },
     "api": {
         *SHARED, "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",

@@ -29,6 +29,26 @@ def test_help_loads_no_data_library() -> None:
     assert not loaded_after(statement) & {"pyarrow", "numpy", "pandas", "jinja2", "bokeh", "tracekit.pipeline"}
 
 
+def test_a_command_loads_no_pandas() -> None:
+    statement = (
+        "import contextlib, io\nfrom tracekit.cli import app\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app(['formats'])"
+    )
+    assert "pyarrow" in loaded_after(statement)
+    assert "pandas" not in loaded_after(statement)
+
+
+@pytest.mark.parametrize("earlier", ["", "pa.table({'a': [1]}).to_pandas()", "import pandas"])
+def test_pandas_works_after_it_was_postponed(earlier: str) -> None:
+    statement = (
+        f"import pyarrow as pa\nfrom tracekit.late_pandas import postpone_pandas\n{earlier}\n"
+        "postpone_pandas()\npa.array([1])\n"
+        "import pandas as pd\nassert pa.array(pd.Series([1.0, float('nan')])).null_count == 1\n"
+        "assert pa.table({'a': [1, None]}).to_pandas()['a'].sum() == 1"
+    )
+    assert "pandas.core.frame" in loaded_after(statement)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     import tracekit
 

@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
+
+GROUPS = ("tracekit.readers", "tracekit.views", "tracekit.writers", "tracekit.compat")
+"""The groups of entry points."""
 
 
 class PluginWarning(UserWarning):
@@ -60,10 +64,17 @@ def _loader(entry: EntryPoint) -> Callable[[], object]:
 def _entries(group: str) -> Iterator[EntryPoint]:
     """Return the entry points of a group, once each: a package may be found twice on the path."""
     seen = set()
-    for entry in entry_points(group=group):
+    for entry in _installed()[group]:
         if (entry.name, entry.value) not in seen:
             seen.add((entry.name, entry.value))
             yield entry
+
+
+@cache
+def _installed() -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of each group. They are read once: that opens a file of every installed package."""
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in GROUPS}
 
 
 def _skip(entry: EntryPoint, reason: str) -> None:

@@ -166,6 +166,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(*args: object, **words: object) -> None:
         try:
+            from tracekit.late_pandas import postpone_pandas
+
+            postpone_pandas()
             command(*args, **words)
             sys.stdout.flush()
         except TracekitError as err:
