@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, Works, pieces_of, search
-from tracekit.analysis._path_waits import between_threads, cut_copies, for_devices, streams_for_streams
+from tracekit.analysis._path_waits import between_threads, cut_copies, for_devices, streams_for_streams, told_to_wait
 from tracekit.arrays import I64
 
 PAUSE = 20_000
@@ -21,13 +21,14 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     work = Works.of(host, device, low, high)
     first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
     timed = np.flatnonzero(last > first)
-    stops = for_devices(host, work, waits, low, high) + between_threads(host, timed, first, last, low, main)
+    stops = for_devices(host, work, waits, low, high)
+    woken = between_threads(host, timed, first, last, low, main)
     lone = _lone(work, low)
 
     splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
     splits.append((np.full(lone.size, main), work.starts[lone]))
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
-    splits += [(stop.tail_threads, stop.untils) for stop in stops if stop.tail_threads.size]
+    splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.tail_threads)]
     lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
     inside = (times > low) & (times < high)
     pieces = pieces_of(host.threads[timed], first[timed], last[timed], lanes[inside], times[inside])
@@ -51,18 +52,21 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     for stop in stops:
         head = search(bounds, free.starts, stop.threads, stop.untils, "left")
         known = head < bounds[stop.threads + 1]
-        if stop.tail_threads.size:
-            tail = search(bounds, free.ends, stop.tail_threads, stop.untils, "right") - 1
-            known &= tail >= bounds[stop.tail_threads]
-        else:
-            tail = count + stop.tail_works
         heads.append(head[known])
-        tails.append(tail[known])
+        tails.append(count + stop.tail_works[known])
         numbers.append(stop.numbers[known])
     stream_heads, stream_tails = streams_for_streams(work, waits)
     heads.append(count + stream_heads)
     tails.append(count + stream_tails)
     numbers.append(np.full(stream_heads.size, -1, np.int64))
+    woken_heads, woken_tails, long = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.bool_)]
+    for stop in woken:
+        head = search(bounds, free.starts, stop.threads, stop.untils, "left")
+        tail = search(bounds, free.ends, stop.tail_threads, stop.untils, "right") - 1
+        known = (head < bounds[stop.threads + 1]) & (tail >= bounds[stop.tail_threads])
+        woken_heads.append(head[known])
+        woken_tails.append(tail[known])
+        long.append(stop.long[known])
     return Nodes(
         np.concatenate((free.starts, work.starts)),
         np.concatenate((free.ends, work.ends)),
@@ -77,6 +81,10 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         np.concatenate(heads),
         np.concatenate(tails),
         np.concatenate(numbers),
+        np.concatenate(woken_heads),
+        np.concatenate(woken_tails),
+        np.concatenate(long),
+        np.concatenate((np.zeros(count, np.bool_), told_to_wait(host, work, waits))),
     )
 
 

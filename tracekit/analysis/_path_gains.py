@@ -3,7 +3,8 @@
 gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
 running sum of slacks and own times, gain - P is a running minimum of what comes in from other chains: so a stretch of a
 chain is one call of numpy. Waits are taken in order of their heads: whatever a wait needs has then been evaluated, or
-can be, without any later wait. On host threads only the nodes that other chains hang on are kept.
+can be, without any later wait. On host threads only the nodes that other chains hang on are kept. Doubts
+(`_path_doubts`) are taken in the same order; there the running minimum of a chain breaks off and begins anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.analysis._path_doubts import Doubts
 from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
@@ -25,9 +27,11 @@ _CELLS = 1 << 20
 class Contracted:
     """The nodes that matter, in order of chain. kept: their numbers; the rest refers to places among them.
 
-    bounds: of each chain. heads: nodes that waits lead to, in order of time; tails, slacks: waits, those of head i are
-    first[i] .. first[i + 1]. anchored: nothing is known that it waits for. last: the nodes that must all end, and
-    how long before the last of them each does.
+    bounds: of each chain. heads: nodes that waits or doubts lead to, in order of time. tails, slacks: waits, those of
+    head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; candidates: those of doubt j are
+    doubt_first[j] .. doubt_first[j + 1]; lags, sure: as in `Doubts`; since: how long after the window began the head of
+    doubt j did. anchored: nothing is known that it waits for. last: the nodes that must all end, and how long before
+    the last of them each does.
     """
 
     starts: I64
@@ -40,9 +44,16 @@ class Contracted:
     launch_slack: I64
     anchored: Mask
     heads: I64
-    first: I64
+    lows: I64
+    highs: I64
     tails: I64
     slacks: I64
+    doubt: I64
+    doubt_first: I64
+    candidates: I64
+    lags: I64
+    sure: Mask
+    since: I64
     last: I64
     last_slack: I64
 
@@ -58,6 +69,8 @@ class Contracted:
         head: I64,
         tail: I64,
         slack: I64,
+        doubts: Doubts,
+        begin: int,
         last: I64,
     ) -> Contracted:
         """Return the part of a graph on which gains depend; arguments as in `critical_path.Graph`."""
@@ -65,17 +78,18 @@ class Contracted:
         opens = np.ones(count, np.bool_)
         opens[1:] = chain[1:] != chain[:-1]
         matters = opens | (launch >= 0)
-        matters[launch[launch >= 0]] = True
-        matters[head] = True
-        matters[tail] = True
-        matters[last] = True
+        for some in (launch[launch >= 0], head, tail, doubts.heads, doubts.tails, last):
+            matters[some] = True
         kept = np.flatnonzero(matters)
         place = np.cumsum(matters) - 1
         anchored = opens & (launch < 0)
         anchored[head] = False
-        order = np.lexsort((head, ends[head], starts[head]))
+        order = np.argsort(head, kind="stable")
         head, tail, slack = head[order], tail[order], slack[order]
-        begins = np.flatnonzero(np.append(True, head[1:] != head[:-1])) if head.size else head
+        heads = np.union1d(head, doubts.heads)
+        heads = heads[np.lexsort((heads, ends[heads], starts[heads]))]
+        doubt = np.full(count, -1, np.int64)
+        doubt[doubts.heads] = np.arange(doubts.heads.size)
         chains = np.cumsum(opens) - 1
         return cls(
             starts,
@@ -87,10 +101,17 @@ class Contracted:
             np.where(launch[kept] >= 0, place[launch[kept]], -1),
             launch_slack[kept],
             anchored[kept],
-            place[head[begins]],
-            np.append(begins, head.size),
+            place[heads],
+            np.searchsorted(head, heads, "left"),
+            np.searchsorted(head, heads, "right"),
             place[tail],
             slack,
+            doubt[heads],
+            doubts.first,
+            place[doubts.tails],
+            doubts.lags,
+            doubts.sure,
+            starts[doubts.heads] - begin,
             place[last],
             ends[last].max() - ends[last],
         )
@@ -125,13 +146,16 @@ class _Evaluation:
 
     def result(self) -> I64:
         graph = self.graph
-        first, chains, head_of = graph.first.tolist(), graph.chain, graph.heads.tolist()
-        head_chains, tail_chains = chains[graph.heads].tolist(), chains[graph.tails].tolist()
-        tails = graph.tails.tolist()
-        for i, head in enumerate(head_of):
-            low, high = first[i], first[i + 1]
+        chains, head_chains = graph.chain, graph.chain[graph.heads].tolist()
+        tail_chains, tails = graph.chain[graph.tails].tolist(), graph.tails.tolist()
+        lows, highs, doubts = graph.lows.tolist(), graph.highs.tolist(), graph.doubt.tolist()
+        for i, head in enumerate(graph.heads.tolist()):
+            low, high = lows[i], highs[i]
             for j in range(low, high):
                 self._advance(tail_chains[j], tails[j])
+            if doubts[i] >= 0:
+                self._doubt(head_chains[i], head, low, high, doubts[i])
+                continue
             at = graph.tails[low:high]
             came = (self.rel[at] + self.sums[at] + graph.slacks[low:high, None]).min(axis=0)
             self._advance(head_chains[i], head, came)
@@ -139,6 +163,44 @@ class _Evaluation:
             self._advance(chain, node)
         gain: I64 = (self.rel[graph.last] + self.sums[graph.last] + graph.last_slack[:, None]).min(axis=0)
         return gain
+
+    def _doubt(self, chain: int, head: int, low: int, high: int, doubt: int) -> None:
+        """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
+        graph, own, sums = self.graph, self.own[head], self.sums[head]
+        came, slacks = list[I64](), list[int]()
+        if head > self.begins[chain]:
+            self._advance(chain, head - 1)
+            slack = int(graph.chain_slack[graph.kept[head]])
+            # The sums hold the slack already.
+            came.append(self.rel[head - 1] + sums - own - slack)
+            slacks.append(slack)
+        launch = int(graph.launch[head])
+        if launch >= 0:
+            self._advance(int(graph.chain[launch]), launch)
+            came.append(self.rel[launch] + self.sums[launch])
+            slacks.append(int(graph.launch_slack[head]))
+        for tail, slack in zip(graph.tails[low:high].tolist(), graph.slacks[low:high].tolist(), strict=True):
+            came.append(self.rel[tail] + self.sums[tail])
+            slacks.append(slack)
+        best: I64 | None = None
+        for tail in graph.candidates[graph.doubt_first[doubt] : graph.doubt_first[doubt + 1]].tolist():
+            self._advance(int(graph.chain[tail]), tail)
+            gain = self.rel[tail] + self.sums[tail]
+            best = gain if best is None else np.maximum(best, gain)
+        least = np.zeros_like(own) if best is None else best
+        lag = int(graph.lags[doubt])
+        if lag >= 0:
+            # The binding edge has no slack: its lag is what the wait may have filled.
+            np.minimum(least, int(graph.since[doubt]), out=least)
+            for each, slack in zip(came, slacks, strict=True):
+                np.minimum(least, each + (slack or lag), out=least)
+        if not graph.sure[doubt] and came:
+            stays = came[0] + slacks[0]
+            for each, slack in zip(came[1:], slacks[1:], strict=True):
+                np.minimum(stays, each + slack, out=stays)
+            least = np.maximum(least, stays)
+        self.rel[head] = least + own - sums
+        self.done[chain] = head + 1
 
     def _advance(self, chain: int, to: int, came: I64 | None = None) -> None:
         """Evaluate a chain up to a node, it included; `came`: the least gain that waits bring to that last node."""

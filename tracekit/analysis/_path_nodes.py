@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -93,6 +93,8 @@ class Waits:
     before: ns: for work that was launched before. works: the device row that it waits for and no other; -1 for none.
     stream_heads: the stream that waits; stream_after: the work launched there from then on; stream_tails,
     stream_before: for the work of that stream that was launched before then.
+    orders: rows of `Host`, shape (o,): calls that tell a stream to wait, for what is not known; order_streams: that
+    stream, or ANY.
     """
 
     calls: I64
@@ -103,6 +105,8 @@ class Waits:
     stream_after: I64
     stream_tails: I64
     stream_before: I64
+    orders: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    order_streams: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     ALL = -1
     ANY = -2
@@ -120,7 +124,9 @@ class Nodes:
 
     chain: a thread, or a stream (several chains where its work overlaps). thread: -1 on devices. row: of `Host`, or of
     `Device`. launch: the node that the launch hangs on, -1 for none. devices_from: the first node on a device. begin:
-    of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two threads.
+    of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
+    woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
+    stream to wait before this work.
     """
 
     starts: I64
@@ -136,6 +142,21 @@ class Nodes:
     join_head: I64
     join_tail: I64
     join_wait: I64
+    woken_head: I64
+    woken_tail: I64
+    woken_long: Mask
+    ordered: Mask
+
+
+def in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
+    """Return which edges run forward in time; nodes that touch in one instant compare by (start, end, number)."""
+    before: Mask = nodes.ends[tail] < nodes.starts[head]
+    touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
+    a, b = tail[touch], head[touch]
+    same = (nodes.starts[a] == nodes.starts[b]) & (nodes.ends[a] == nodes.ends[b])
+    first = (nodes.starts[a] < nodes.starts[b]) | (nodes.ends[a] < nodes.ends[b]) | (same & (a < b))
+    before[touch] = first
+    return before & (tail >= 0)
 
 
 def _check(**columns: Numbers) -> None:

@@ -10,11 +10,13 @@ copy over in pieces, and the call may return before the last of them has ended: 
 to then, so the copy is cut there.
 
 **Threads.** Traces do not say that a thread waits for another (PyTorch's backward pass runs on a thread of its own). A
-thread that does nothing for long, while another of its process works and falls silent before the first goes on, is
-taken to have waited for that one. "Long" is LEAST_FREE ns, and LEAST_TIMES the thread's median pause; "works" is
-LEAST_SHARE of the pause. A thread that is in a range of the user's program could be computing there: then only the
-operators and calls of the other thread count as its work; else any range of it does. Who wakes a thread that is in
-nothing at all need not fall silent, unless that thread is the main one.
+thread that does nothing for LEAST_FREE ns, while another of its process works and falls silent before the first goes
+on, seems to have waited for that one. "Works" is LEAST_SHARE of the pause, or up to SOON ns before its end. A thread
+that is in a range of the user's program could be computing there: then only the operators and calls of the other thread
+count as its work; else any range of it does, if one begins or ends in the pause. Who wakes a thread that is in nothing
+at all need not fall silent, unless that thread is the main one. None of this is certain: an upper bound allows for
+both, that the thread waited and that it was busy with something that no row shows (`_path_doubts`). The path takes it
+for a wait where the pause is long: LONG ns, or LEAST_TIMES the thread's median pause.
 """
 
 from __future__ import annotations
@@ -25,18 +27,23 @@ import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Waits, Works
 from tracekit.analysis.intervals import Ranges, merge
-from tracekit.arrays import I64
+from tracekit.arrays import I64, Mask
 
 TOLERANCE = 2_000
 LEAST_FREE = 20_000
 LEAST_TIMES = 5
+LONG = 1_000_000
 LEAST_SHARE = 0.5
+SOON = 50_000
 _ENOUGH_PAUSES = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stops:
-    """Times in which threads wait: from `froms` to `untils`, ns, for device work (its place) or for a thread."""
+    """Times in which threads wait: from `froms` to `untils`, ns, for device work (its place) or for a thread.
+
+    long: the pause is longer than what is usual on the thread.
+    """
 
     threads: I64
     froms: I64
@@ -44,6 +51,7 @@ class Stops:
     tail_works: I64
     tail_threads: I64
     numbers: I64
+    long: Mask
 
 
 def cut_copies(host: Host, device: Device, waits: Waits) -> tuple[Device, I64]:
@@ -119,11 +127,34 @@ def for_devices(host: Host, work: Works, waits: Waits, low: int, high: int) -> l
     return [stops for stops in found if stops.threads.size]
 
 
+def told_to_wait(host: Host, work: Works, waits: Waits) -> Mask:
+    """Return for each place whether a call told its stream to wait, after the launch of the work before it there."""
+    found = np.zeros(work.rows.size, np.bool_)
+    at, stream = host.starts[waits.orders], waits.order_streams.copy()
+    # A call does not name its stream in most traces: it is that of the next work that its thread launches.
+    unknown = stream == Waits.ANY
+    launched = np.flatnonzero(work.launch >= 0)
+    launched = launched[np.argsort(work.called[launched], kind="stable")]
+    by = host.threads[work.launch[launched]]
+    for thread in np.unique(host.threads[waits.orders[unknown]]).tolist():
+        ours = np.flatnonzero(unknown & (host.threads[waits.orders] == thread))
+        mine = launched[by == thread]
+        following = np.searchsorted(work.called[mine], at[ours], "left")
+        stream[ours] = np.append(work.streams[mine], Waits.ANY)[following]
+    for number in np.unique(stream[stream >= 0]).tolist():
+        mine = work.by_stream(number)
+        first = np.searchsorted(np.maximum.accumulate(work.called[mine]), at[stream == number], "left")
+        found[mine[first[first < mine.size]]] = True
+    return found
+
+
 def _stops(host: Host, call: I64, froms: I64, untils: I64, place: I64, numbers: I64, low: int, high: int) -> Stops:
     inside = (untils >= low) & (froms < high)
     call, froms, untils = call[inside], froms[inside], untils[inside]
     none = np.zeros(0, np.int64)
-    return Stops(host.threads[call], np.maximum(froms, low), untils, place[inside], none, numbers[inside])
+    return Stops(
+        host.threads[call], np.maximum(froms, low), untils, place[inside], none, numbers[inside], inside[inside]
+    )
 
 
 def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
@@ -143,39 +174,31 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
 
 
 def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, main: int) -> list[Stops]:
-    """Return the waits of threads for other threads of their process."""
+    """Return the waits of threads for other threads of their process, as far as the schedule tells."""
     threads = np.unique(host.threads[timed]).tolist()
     if len(threads) < 2:
         return []
     runs: dict[int, Ranges] = {}
     cover: dict[int, Ranges] = {}
+    edges: dict[int, I64] = {}
     for thread in threads:
         mine = timed[host.threads[timed] == thread]
         cover[thread] = merge(first[mine], last[mine])
+        edges[thread] = np.sort(np.concatenate((first[mine], last[mine])))
         mine = mine[host.active[mine]]
         runs[thread] = merge(first[mine], last[mine])
     stops = []
     for thread in threads:
-        froms, untils = _pauses(runs[thread], low)
+        froms, untils, usual = _pauses(runs[thread], low)
         if not froms.size:
             continue
         bare = 2 * (_covered(cover[thread], untils) - _covered(cover[thread], froms)) < untils - froms
         best, best_end = np.full(froms.size, -1, np.int64), froms.copy()
         for other in threads:
-            if other == thread or host.processes[other] != host.processes[thread] or not runs[other][0].size:
+            if other == thread or host.processes[other] != host.processes[thread]:
                 continue
-            begins, ends = runs[other]
-            at = np.searchsorted(ends, untils, "right") - 1
-            silent = np.append(begins, np.iinfo(np.int64).max)[at + 1] >= untils
-            ended = np.where(at >= 0, ends[np.maximum(at, 0)], low)
-            busy = _covered(runs[other], untils) - _covered(runs[other], froms)
-            alive = _covered(cover[other], untils) - _covered(cover[other], froms)
-            worked = np.where(bare, np.maximum(busy, alive), busy) >= LEAST_SHARE * (untils - froms)
-            if thread != main:
-                # Whoever woke a thread that was in nothing may well have gone on.
-                ended = np.where(bare & ~silent, untils, ended)
-                silent = silent | bare
-            better = silent & worked & (ended > best_end)
+            ended = _woke(runs[other], cover[other], edges[other], froms, untils, bare, main=thread == main)
+            better = ended > best_end
             best[better], best_end[better] = other, ended[better]
         which = np.flatnonzero(best >= 0)
         stops.append(
@@ -186,25 +209,44 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
                 np.zeros(0, np.int64),
                 best[which],
                 np.full(which.size, -1, np.int64),
+                (untils - froms >= usual)[which],
             )
         )
     return [each for each in stops if each.threads.size]
 
 
-def _pauses(runs: Ranges, low: int) -> Ranges:
-    """Return the long times between the active runs of a thread, that before the first one included."""
+def _woke(runs: Ranges, cover: Ranges, edges: I64, froms: I64, untils: I64, bare: Mask, *, main: bool) -> I64:
+    """Return when a thread with these runs may have let another go on that paused; the pause's start where it did not.
+
+    cover, edges: of all its ranges. bare: pauses in which that thread is in no range. main: it is the main one.
+    """
+    begins, ends = runs
+    at = np.searchsorted(ends, untils, "right") - 1
+    ended = np.append(ends, np.iinfo(np.int64).min)[at]
+    silent = np.append(begins, np.iinfo(np.int64).max)[at + 1] >= untils
+    busy = _covered(runs, untils) - _covered(runs, froms)
+    soon = untils - ended <= SOON
+    works = busy >= LEAST_SHARE * (untils - froms)
+    # Of a thread in no range, whoever lived meanwhile and did anything may have woken it, and may have gone on.
+    alive = _covered(cover, untils) - _covered(cover, froms)
+    moved = np.searchsorted(edges, untils, "left") > np.searchsorted(edges, froms, "right")
+    lived = bare & (works | (moved & (alive >= LEAST_SHARE * (untils - froms))))
+    known = silent & (soon | works | lived) & (ended > froms)
+    return np.where(known, ended, np.where(lived & (not main), untils, froms))
+
+
+def _pauses(runs: Ranges, low: int) -> tuple[I64, I64, int]:
+    """Return the times of LEAST_FREE ns or more between a thread's active runs, and before them; and what is long."""
     begins, ends = runs
     if not begins.size:
-        return begins, ends
+        return begins, ends, LONG
     froms = np.append(low, ends[:-1])
     pause = begins - froms
-    usual = pause[1:][pause[1:] > 0]
-    limit = LEAST_FREE
-    if usual.size >= _ENOUGH_PAUSES:
-        limit = max(limit, LEAST_TIMES * int(np.median(usual)))
-    # The time before the first is none of the usual ones.
-    long = pause >= np.append(LEAST_FREE, np.full(pause.size - 1, limit))
-    return froms[long], begins[long]
+    short = pause[1:][pause[1:] > 0]
+    enough = short.size >= _ENOUGH_PAUSES
+    limit = min(LONG, LEAST_TIMES * int(np.median(short))) if enough else LEAST_FREE
+    free = pause >= LEAST_FREE
+    return froms[free], begins[free], limit
 
 
 def _covered(ranges: Ranges, at: I64) -> I64:

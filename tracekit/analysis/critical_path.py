@@ -5,8 +5,9 @@ a kernel or copy on a stream. An edge says that its head began after its tail ha
 
 * thread: the stretch before on the same thread; stream: the work before on the same stream;
 * launch: the stretch of host time up to the end of the launch call, or to the start of the work where that is earlier;
-* wait: the host goes on when the device work that its call waits for has ended; a stream waits for another; a thread
-  that was free goes on when another one has done its part (`views/path/_waits.py`).
+* wait: the host goes on when the device work that its call waits for has ended; a stream waits for another
+  (`views/path/_waits.py`);
+* doubt: a stream or a thread seems to have waited for another, but no row says so (`_path_doubts`).
 
 The edge into a node whose tail ended last is *binding*: the time between the two is a lag that stays.
 The others have slack: so much could their tail be later and nothing would change. The path follows the binding edges
@@ -14,8 +15,9 @@ back from what ended last, so nodes and lags on it add up to the window exactly.
 
 **What could be won** if some nodes took no time: the graph is evaluated again. Let gain(v) be how much earlier v ends.
 gain(v) = own time, if v is one of them, + the least over all edges of (gain(tail) + slack). The rest of the graph may
-become critical, so this is less than the time on the path where another chain is nearly as long; never more. Along a
-chain this is a running minimum, so whole stretches are done at once; only waits are taken one by one.
+become critical, so this is less than the time on the path where another chain is nearly as long; never more, but for
+doubts, where the largest gain counts of all that may be true. Along a chain this is a running minimum, so whole
+stretches are done at once; only waits and doubts are taken one by one.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracekit.analysis import _path_doubts
 from tracekit.analysis._path_build import build_nodes
+from tracekit.analysis._path_doubts import Doubts
 from tracekit.analysis._path_gains import Contracted, gains
-from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits
+from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits, in_order
 from tracekit.arrays import I64, Mask, Numbers
 
 __all__ = [
@@ -65,8 +69,9 @@ class Graph:
 
     bind: the tail of the binding edge, -1: nothing is known that the node waited for. chain_slack: of the edge from
     the node before on the same chain. launch: tail of the launch edge, -1 for none. join_head, join_tail, join_slack:
-    the waits; join_wait: which of `Waits`, -1 for one between threads. end: of the path, ns; begin: of the window.
-    last: the last nodes of the main thread and of each stream; the window ends when all of these have, and the path
+    the waits; join_wait: which of `Waits`, -1 for one between streams. doubts: what may have been waited for as well;
+    the edges are those of what is known, but bind is the likeliest. end: of the path, ns; begin: of the window. last:
+    the last nodes of the main thread and of each stream; the window ends when all of these have, and the path
     with the one that ends last: sink, -1 for a graph without nodes.
     """
 
@@ -79,6 +84,7 @@ class Graph:
     join_tail: I64
     join_slack: I64
     join_wait: I64
+    doubts: Doubts
     begin: int
     end: int
     last: I64
@@ -123,7 +129,9 @@ def build(
     count = nodes.starts.size
     if not count:
         none = np.zeros(0, np.int64)
-        return Graph(nodes, none, none, none, none, none, none, none, none, nodes.begin, nodes.begin, none, -1)
+        return Graph(
+            nodes, none, none, none, none, none, none, none, none, Doubts.none(), nodes.begin, nodes.begin, none, -1
+        )
     finals = _last(nodes, main)
     sink = int(finals[np.argmax(nodes.ends[finals])])
     last = int(nodes.ends[sink])
@@ -138,11 +146,11 @@ def build(
     bind = np.where(follows, here - 1, -1)
     ready = np.where(follows, nodes.starts - gap, nodes.begin - 1)
 
-    launch = np.where(_in_order(nodes, nodes.launch, here), nodes.launch, -1)
+    launch = np.where(in_order(nodes, nodes.launch, here), nodes.launch, -1)
     by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
     bind[by_launch], ready[by_launch] = launch[by_launch], nodes.ends[launch[by_launch]]
 
-    keep = _in_order(nodes, nodes.join_tail, nodes.join_head)
+    keep = in_order(nodes, nodes.join_tail, nodes.join_head)
     head, tail, which = nodes.join_head[keep], nodes.join_tail[keep], nodes.join_wait[keep]
     order = np.lexsort((tail, nodes.ends[tail], head))
     head, tail, which = head[order], tail[order], which[order]
@@ -150,10 +158,14 @@ def build(
     # On a host thread the work waited for goes before the call that waits, where both ended together.
     late = nodes.ends[tail[final]] + (head[final] < nodes.devices_from) > ready[head[final]]
     bind[head[final[late]]] = tail[final[late]]
+    ready[head[final[late]]] = nodes.ends[tail[final[late]]]
 
+    doubts = _path_doubts.find(nodes, ready)
+    likely = bind.copy()
+    likely[doubts.heads[doubts.likely]] = doubts.tails[doubts.first[:-1][doubts.likely]]
     return Graph(
         nodes,
-        bind,
+        likely,
         np.where(follows & (bind != here - 1), gap, 0),
         launch,
         np.where((launch >= 0) & (bind != launch), nodes.starts - nodes.ends[launch], 0),
@@ -161,6 +173,7 @@ def build(
         tail,
         np.where(bind[head] == tail, 0, nodes.starts[head] - nodes.ends[tail]),
         which,
+        doubts,
         nodes.begin,
         last,
         finals,
@@ -173,17 +186,6 @@ def _last(nodes: Nodes, main: int) -> I64:
     final = np.flatnonzero(np.append(nodes.chain[1:] != nodes.chain[:-1], True))
     able = (nodes.thread[final] == main) | (final >= nodes.devices_from)
     return final[able] if able.any() else final
-
-
-def _in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
-    """Return which edges run forward in time; nodes that touch in one instant compare by (start, end, number)."""
-    before: Mask = nodes.ends[tail] < nodes.starts[head]
-    touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
-    a, b = tail[touch], head[touch]
-    same = (nodes.starts[a] == nodes.starts[b]) & (nodes.ends[a] == nodes.ends[b])
-    first = (nodes.starts[a] < nodes.starts[b]) | (nodes.ends[a] < nodes.ends[b]) | (same & (a < b))
-    before[touch] = first
-    return before & (tail >= 0)
 
 
 def walk(graph: Graph) -> Path:
@@ -250,28 +252,43 @@ def upper_bound(graph: Graph, names: Collection[int], *, without: Collection[int
 
 
 def upper_bounds(
-    graph: Graph, masks: Sequence[Numbers], *, without: Collection[int] = (), path: Path | None = None
+    graph: Graph,
+    masks: Sequence[Numbers],
+    *,
+    without: Collection[int] = (),
+    path: Path | None = None,
+    certain: bool = False,
 ) -> I64:
     """Return `upper_bound` for each of several sets of nodes, shape (k,). masks: of shape (n,), true for its nodes.
 
-    path: what `walk` returned, where it is at hand.
+    path: what `walk` returned, where it is at hand. certain: streams waited only where a row says so; then this is no
+    upper bound, but differs from it where doubts matter.
     """
     if graph.sink < 0 or not masks:
         return np.zeros(len(masks), np.int64)
-    nodes = graph.nodes
-    stays = np.ones(graph.join_head.size, np.bool_)
+    nodes, doubts = graph.nodes, graph.doubts
+    if certain:
+        doubts = doubts.only(doubts.sure | (doubts.lags < 0))
     if without:
         # The first node of a chain keeps its wait: there is nothing else that it could begin after.
         opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-    else:
-        # A gain is never more than the time on the path: an edge with more slack than that cannot hold anything up.
-        on_path = (path or walk(graph)).node
-        on_path = on_path[on_path >= 0]
-        length = nodes.ends[on_path] - nodes.starts[on_path]
-        most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
-        stays = graph.join_slack <= most
-    contracted = Contracted.of(
+        return gains(_contracted(graph, stays, doubts), masks)
+    # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
+    on_path = (path or walk(graph)).node
+    on_path = on_path[on_path >= 0]
+    length = nodes.ends[on_path] - nodes.starts[on_path]
+    most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
+    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks)
+    larger = int(found.max())
+    if larger > most and ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
+        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks)
+    return found
+
+
+def _contracted(graph: Graph, stays: Mask, doubts: Doubts) -> Contracted:
+    nodes = graph.nodes
+    return Contracted.of(
         nodes.chain,
         nodes.starts,
         nodes.ends,
@@ -281,6 +298,7 @@ def upper_bounds(
         graph.join_head[stays],
         graph.join_tail[stays],
         graph.join_slack[stays],
+        doubts,
+        graph.begin,
         graph.last,
     )
-    return gains(contracted, masks)

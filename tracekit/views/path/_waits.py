@@ -21,6 +21,7 @@ _WHOLE = re.compile(r"(?:Device|Ctx|Context|Thread)Synchronize")
 _ONE = re.compile(r"(?:Stream|Event)Synchronize")
 _COPIES = re.compile(r"[Mm]emcpy")
 _STREAM_WAIT = re.compile(r"Stream [Ww]ait")
+_ORDER = re.compile(r"StreamWait(?:Event|Value)")
 _RECORD = "wait_on_cuda_event_record_corr_id"
 _ON_STREAM = "wait_on_stream"
 """Keys in the args of Kineto's rows of cat cuda_sync; -1 is "none" there."""
@@ -123,6 +124,7 @@ def find(
     caller = known_waits.caller[stream_waits]
     after = rows.start[sync[stream_waits]]
     after[caller >= 0] = starts[caller[caller >= 0]]
+    orders, order_streams = _orders(rows, sync, host, known_waits, complete)
     return Waits(
         np.concatenate((whole, one, copies)),
         np.concatenate((np.full(whole.size, Waits.ALL), stream, np.full(copies.size, Waits.ANY))),
@@ -132,7 +134,25 @@ def find(
         after,
         known_waits.on[stream_waits],
         starts[known_waits.recorded[stream_waits]],
+        orders,
+        order_streams,
     )
+
+
+def _orders(rows: Rows, sync: I64, host: I64, known_waits: _SyncRows, complete: Mask) -> tuple[I64, I64]:
+    """Return the calls that tell a stream to wait for an event that is not known, and that stream where it is known.
+
+    complete: rows of kind sync that name the event. Where there are any, calls without such a row wait for nothing.
+    """
+    told = _named(rows, sync, _STREAM_WAIT)
+    calls = np.flatnonzero(rows.calls[host] & _named(rows, host, _ORDER))
+    if (told & complete).any():
+        calls = calls[:0]
+    stream = np.full(host.size, int(Waits.ANY))
+    partly = np.flatnonzero(told & ~complete & (known_waits.caller >= 0) & (known_waits.own >= 0))
+    stream[known_waits.caller[partly]] = known_waits.own[partly]
+    orders = np.union1d(calls, known_waits.caller[partly])
+    return orders, stream[orders]
 
 
 def _copies(on_device: Device, is_copy: Mask) -> tuple[I64, I64]:
