@@ -27,6 +27,8 @@ from tracekit.trace import SourceFacts
 
 _SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _SIZES = ("bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")
+_ARROWS = {"launch": "launch arrow", "bind_id": "arrow of a bind_id"}
+"""Categories of points that the writer adds: the rows have what they say."""
 _WHOLE = ("correlation", "step", *_SIZES, "device", "context", "stream", *_SHAPES[0][1], *_SHAPES[1][1])
 _TEXTS = ("raw_name", "copy_kind")
 _LANE = ("source", "rank", "process", "device", "context", "stream", "thread")
@@ -125,8 +127,8 @@ class OwnReading:
         if phase == "M":
             self._metadata(build)
             return
-        if phase in ("s", "f") and cat == "launch":
-            build.ignore("launch arrow")
+        if phase in ("s", "t", "f") and cat in _ARROWS:
+            build.ignore(_ARROWS[cat])
             return
         events.named(build)
         build.consts["kind"] = cat if cat in KINDS else Kind.OTHER

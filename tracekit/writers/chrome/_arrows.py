@@ -15,14 +15,18 @@ import numpy as np
 from tracekit.analysis.links import link
 from tracekit.arrays import I64, Rows
 
-FlowKey: TypeAlias = tuple[int, int, str | None]
-"""Source, correlation and name of an arrow of the input."""
+FlowKey: TypeAlias = tuple[int, int | str, str | None, str | None]
+"""Source, id, name and category of an arrow of the input."""
 
 PENDING_LAUNCHES = 1 << 17
 """Most launches that are kept for later device work; GPUs queue about a thousand a stream."""
 OPEN_FLOWS = 1 << 20
+ENDED_FLOWS = 1 << 16
+"""Most arrows of the input that are kept for later points: without an end so far, and with one."""
 
+BOUND = "bind_id"
 HEAD = '"cat":"launch","name":"launch"'
+BOUND_HEAD = f'"cat":"{BOUND}","name":"{BOUND}"'
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,35 +85,52 @@ class Launches:
 
 
 class Flows:
-    """Chooses the rows of kind "flow" that a viewer accepts as points of an arrow.
+    """Chooses the rows of kind "flow" that Perfetto accepts as points of an arrow.
 
-    Perfetto reports an error for a point outside all slices and for a second start of an open arrow. Such a row is
-    written as an instant.
+    Perfetto joins each "t" and "f" with the last point of the same id; an id stays in use after its "f". It reports an
+    error for a second start of an id, and for a point on a thread without any slice before it. An "f" without bp "e"
+    and without a start becomes an arrow from another thread's slice. None of these is written as a point.
     """
 
     def __init__(self) -> None:
-        self._open: set[FlowKey] = set()
-        self._numbers: dict[tuple[int, int], int] = {}
+        self.made = 0
+        self._open: dict[FlowKey, _Flow] = {}
+        self._ended: dict[FlowKey, _Flow] = {}
 
-    def accept(self, phase: str, key: FlowKey, *, inside: bool, enclosing: bool) -> bool:
-        """Return whether the point can be written. enclosing: an "f" that binds to the slice around it (bp "e")."""
-        if phase == "s":
-            if not inside or key in self._open or len(self._open) >= OPEN_FLOWS:
-                return False
-            self._open.add(key)
-            return True
-        if phase == "t":
-            return inside and key in self._open
-        if phase == "f" and key in self._open and (inside or not enclosing):
-            self._open.discard(key)
-            return True
-        return False
+    def accept(self, phase: object, key: FlowKey, *, after_slice: bool, enclosing: bool) -> int | None:
+        """Return the id of a point in the file, from 1, or None for a row that cannot be a point.
 
-    def number(self, source: int, correlation: int) -> int:
-        """Return an id from 0 to 2^53, which every viewer can hold; inputs do not share ids."""
-        if source == 0 and 0 <= correlation < 1 << 52:
-            return correlation
-        return self._numbers.setdefault((source, correlation), (1 << 52) + len(self._numbers))
+        after_slice: a slice of the track has started. enclosing: an "f" that binds to the slice around it (bp "e").
+        """
+        known = self._open.get(key) or self._ended.get(key)
+        if phase == "s" and after_slice and (known is None or known.continued):
+            self.made += 1
+            self._ended.pop(key, None)
+            self._open.pop(key, None)
+            _keep(self._open, key, _Flow(self.made), OPEN_FLOWS)
+            return self.made
+        if known is None or phase not in ("t", "f") or not (after_slice or (phase == "f" and not enclosing)):
+            return None
+        known.continued = True
+        if phase == "f" and key in self._open:
+            del self._open[key]
+            _keep(self._ended, key, known, ENDED_FLOWS)
+        return known.identity
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The start of an arrow. continued: a later point has the same id."""
+
+    identity: int
+    continued: bool = False
+
+
+def _keep(flows: dict[FlowKey, _Flow], key: FlowKey, flow: _Flow, most: int) -> None:
+    """Add a flow; the oldest one goes where there are too many."""
+    if len(flows) >= most:
+        del flows[next(iter(flows))]
+    flows[key] = flow
 
 
 def inside_points(starts: I64, durations: I64, tracks: I64, carried: I64) -> I64:

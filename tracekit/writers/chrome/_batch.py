@@ -17,16 +17,16 @@ import pyarrow as pa
 from tracekit import arrow
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.arrays import F64, I64, Bytes, Mask, Rows
-from tracekit.arrow import Column, pc
+from tracekit.arrow import Column, DictColumn, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._arrows import FlowKey, Flows
+from tracekit.writers.chrome._arrows import BOUND, Flows
 from tracekit.writers.chrome._codes import Codes, Integers, classes, integers, value_codes
 from tracekit.writers.chrome._lanes import LaneKey, Lanes
 from tracekit.writers.chrome._text import merged, number, parsed, quoted
 
-SLICE, INSTANT, LONE_INSTANT, COUNTER, ASYNC, START, STEP, END, BOUND_END, NOT_WRITTEN = range(10)
+SLICE, INSTANT, LONE_INSTANT, COUNTER, ASYNC, START, STEP, END, BOUND_END, UNDRAWN, NOT_WRITTEN = range(11)
 OPENING = {
     SLICE: '"ph":"X"',
     INSTANT: '"ph":"i","s":"t"',
@@ -38,6 +38,7 @@ OPENING = {
     STEP: '"ph":"t"',
     END: '"ph":"f"',
     BOUND_END: '"ph":"f","bp":"e"',
+    UNDRAWN: '"ph":"c"',
 }
 WITH_ID = frozenset({ASYNC, START, STEP, END, BOUND_END})
 SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
@@ -78,6 +79,8 @@ class Batch:
     track: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     points: dict[int, dict[str, object]] = field(default_factory=dict)
     """Rows of kind "flow" and their args."""
+    bound: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Slices that are points of an arrow: the begin of that line, and the id of the arrow."""
 
     def code(self, name: str, row: int) -> int | None:
         """Return the dictionary code of a row's text."""
@@ -102,7 +105,7 @@ class Loader:
         """Last end of a slice on each track."""
         self.first_ns: int | None = None
         self.last_ns = 0
-        self.clamped = self.moved = 0
+        self.clamped = self.moved = self.undrawn = 0
         self._written = written
         self._flows = Flows()
         self._assigner = LaneAssigner()
@@ -119,6 +122,7 @@ class Loader:
         self._place(batch, lane)
         if batch.points:
             self._choose_points(batch)
+        self.undrawn += int(np.count_nonzero(batch.phase == UNDRAWN))
         return batch
 
     def carry(self, batch: Batch) -> None:
@@ -207,12 +211,15 @@ class Loader:
                 batch.single_members.get(row, "") + f'"value":{number(float(batch.value[row]))},'
             )
         self._counters(batch, np.flatnonzero(counters & finite))
+        flows = is_any_of(kind, kinds, {Kind.FLOW}) & (batch.phase != SLICE)
+        batch.phase[flows] = UNDRAWN
         if batch.args.null_count == batch.count:
             _gather_members(batch, None)
             return
-        _gather_members(batch, batch.args)
+        encoded = arrow.encoded(batch.args)
+        _gather_members(batch, encoded)
+        self._bind(batch, encoded)
         overlapping = batch.has_dur & ~batch.columns["tid"].mask() & ~batch.on_device & (batch.phase == SLICE)
-        flows = is_any_of(kind, kinds, {Kind.FLOW})
         batch.identity = np.zeros(batch.count, np.int64)
         with_args = arrow.valid(batch.args) & (flows | overlapping)
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
@@ -223,6 +230,22 @@ class Loader:
                 self._async += 1
                 batch.phase[row] = ASYNC
                 batch.identity[row] = self._async
+
+    def _bind(self, batch: Batch, args: DictColumn) -> None:
+        """Find the slices that are points of an arrow themselves: bind_id, with flow_out or flow_in."""
+        bound = np.flatnonzero(arrow.bools(pc.match_substring(args.dictionary, '"bind_id"')))
+        if not len(bound):
+            return
+        known = {code: parsed(args.dictionary[code].as_py()) or {} for code in bound.tolist()}
+        codes = arrow.codes(args)
+        for row in np.flatnonzero(np.isin(codes, bound) & (batch.phase == SLICE)).tolist():
+            found = known[int(codes[row])]
+            leaves, arrives = found.get("flow_out") is True, found.get("flow_in") is True
+            phase = ("t" if arrives else "s") if leaves else "f" if arrives else ""
+            key = int(batch.columns["source"].values[row]), repr(found.get("bind_id")), None, BOUND
+            identity = self._flows.accept(phase, key, after_slice=True, enclosing=True)
+            if identity is not None:
+                batch.bound[row] = OPENING[{"s": START, "t": STEP, "f": BOUND_END}[phase]], identity
 
     def _counters(self, batch: Batch, rows: I64) -> None:
         """Put the value of a counter alone into its args: each other number there would become a series."""
@@ -291,38 +314,48 @@ class Loader:
         return rows[together]
 
     def _choose_points(self, batch: Batch) -> None:
-        """Make rows of kind "flow" points of arrows where a viewer accepts them; the others stay instants."""
-        inside: dict[int, bool] = {}
-        rows = np.array(list(batch.points), np.int64)
-        ends = batch.ts + batch.dur
-        for track in np.unique(batch.track[rows]).tolist():
-            slices = np.flatnonzero((batch.track == track) & (batch.phase == SLICE))
-            latest = np.maximum.accumulate(np.concatenate((self.ends[track : track + 1], ends[slices])))
-            points = rows[batch.track[rows] == track]
-            open_until = latest[np.searchsorted(slices, points)]
-            inside.update(zip(points.tolist(), (open_until > batch.ts[points]).tolist(), strict=True))
+        """Make rows of kind "flow" points of arrows where Perfetto draws them; no viewer shows the others."""
+        started = self._tracks_of_points(batch)
         columns = batch.columns
         for row, args in batch.points.items():
             correlation = _value(columns["correlation"], row)
+            if correlation is None:
+                continue
+            source, category = int(columns["source"].values[row]), args.get("cat")
+            key = source, correlation, batch.text("name", row), category if isinstance(category, str) else None
             phase, enclosing = args.get("ph"), args.get("bp") == "e"
-            if batch.phase[row] not in (INSTANT, LONE_INSTANT) or correlation is None:
-                continue
-            if not isinstance(phase, str) or phase not in ("s", "t", "f"):
-                continue
-            source = int(columns["source"].values[row])
-            key: FlowKey = (source, correlation, batch.text("name", row))
-            if self._flows.accept(phase, key, inside=inside[row], enclosing=enclosing):
+            identity = self._flows.accept(phase, key, after_slice=row in started, enclosing=enclosing)
+            if identity is not None:
                 batch.phase[row] = START if phase == "s" else STEP if phase == "t" else BOUND_END if enclosing else END
-                batch.identity[row] = self._flows.number(source, correlation)
+                batch.identity[row] = identity
+
+    def _tracks_of_points(self, batch: Batch) -> set[int]:
+        """Move each point to the track of its lane on which a slice is open, and return those after any slice."""
+        rows = np.array(list(batch.points), np.int64)
+        ends = batch.ts + batch.dur
+        started: set[int] = set()
+        for track in np.unique(batch.track[rows]).tolist():
+            points = rows[batch.track[rows] == track]
+            tracks = list(self.lanes.tracks[track].lane.tracks.values())
+            # Last end of the slices that start before a point, on each track of the lane.
+            latest = np.empty((len(tracks), len(points)), np.int64)
+            for place, own in enumerate(tracks):
+                slices = np.flatnonzero((batch.track == own) & (batch.phase == SLICE))
+                ends_so_far = np.maximum.accumulate(np.concatenate((self.ends[own : own + 1], ends[slices])))
+                latest[place] = ends_so_far[np.searchsorted(slices, points)]
+            is_open = latest >= batch.ts[points]
+            best = np.where(is_open.any(axis=0), is_open.argmax(axis=0), latest.argmax(axis=0))
+            batch.track[points] = np.array(tracks)[best]
+            started.update(points[latest.max(axis=0) >= 0].tolist())
+        return started
 
 
-def _gather_members(batch: Batch, args: Column | None) -> None:
+def _gather_members(batch: Batch, args: DictColumn | None) -> None:
     """Set the members of args that are not columns; each distinct text of `args` is converted once."""
     texts: Column | None = None
     if args is not None:
-        encoded = arrow.encoded(args)
-        converted = arrow.array([merged(text) for text in arrow.texts(encoded.dictionary)], pa.string())
-        texts = pc.fill_null(converted.take(encoded.indices), "")
+        converted = arrow.array([merged(text) for text in arrow.texts(args.dictionary)], pa.string())
+        texts = pc.fill_null(converted.take(args.indices), "")
     if batch.single_members:
         few = arrow.array([batch.single_members.get(row, "") for row in range(batch.count)], pa.string())
         texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")

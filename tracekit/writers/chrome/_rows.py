@@ -19,7 +19,7 @@ from tracekit.arrow import Column, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._arrows import HEAD, Launches, inside_points
+from tracekit.writers.chrome._arrows import BOUND_HEAD, HEAD, Launches, inside_points
 from tracekit.writers.chrome._batch import (
     ASYNC,
     BOUND_END,
@@ -204,18 +204,24 @@ class LineMaker:
         groups.append(_Group(rows, 1, np.array(codes), pieces))
 
     def _add_arrows(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
-        """Add an arrow from each launch to each device row with its correlation id."""
+        """Add an arrow from each launch to each device row with its correlation id, and the points of bound slices."""
         columns, kinds = batch.columns, batch.texts["kind"]
         rows = np.flatnonzero((batch.phase == SLICE) & columns["correlation"].mask())
         kind = columns["kind"].values[rows]
         calls = np.flatnonzero(is_any_of(kind, kinds, API_CALLS))
         work = np.flatnonzero(is_any_of(kind, kinds, DEVICE_WORK))
-        if not len(calls) and (not len(work) or not self.launches.waiting()):
+        launching = bool(len(calls) or (len(work) and self.launches.waiting()))
+        if not launching:
             self.launches.without += len(work)
+        if not launching and not batch.bound:
             return
         slices = batch.slices()
         points = np.zeros(batch.count, np.int64)
         points[slices] = inside_points(batch.ts[slices], batch.dur[slices], batch.track[slices], self.loader.ends)
+        if batch.bound:
+            self._add_bound(batch, points, groups, prefixes)
+        if not launching:
+            return
         pid, source = columns["pid"], columns["source"].values
         keys = np.column_stack(
             [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
@@ -231,6 +237,19 @@ class LineMaker:
             pieces: list[Piece] = [b'"id":', arrows.identity, b',"ts":', Micros(times), b"},\n"]
             groups.append(_Group(rows[arrows.row], place, codes + len(prefixes), pieces))
             prefixes += [f"{{{opening},{HEAD},{self.loader.lanes.place(n)}," for n in used.tolist()]
+
+    def _add_bound(self, batch: Batch, points: I64, groups: list[_Group], prefixes: list[str]) -> None:
+        """Add the points of slices with a bind_id. points: shape (n,), the time at which an arrow may touch a slice."""
+        rows = np.array(list(batch.bound), np.int64)
+        heads = [
+            f"{{{opening},{BOUND_HEAD},{self.loader.lanes.place(track)},"
+            for (opening, _), track in zip(batch.bound.values(), batch.track[rows].tolist(), strict=True)
+        ]
+        known = {head: code for code, head in enumerate(dict.fromkeys(heads), len(prefixes))}
+        prefixes += known
+        identities = np.array([identity for _, identity in batch.bound.values()])
+        pieces: list[Piece] = [b'"id":', identities, b',"ts":', Micros(points[rows]), b"},\n"]
+        groups.append(_Group(rows, 1, np.array([known[head] for head in heads]), pieces))
 
 
 def _two(mask: Mask) -> Codes:

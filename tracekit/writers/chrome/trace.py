@@ -10,7 +10,7 @@ version, clock, sources, lanes, ledgers, arrows and the number of rows that were
 | with a duration | `X`; below 0: as 0, the value in args.dur_ns |
 | of kind counter, with a value | `C`, the value under args.value, all other args in `tracekit` beside args |
 | with a duration, without tid, "id" in its args | `b` and `e` with an id of our own |
-| of kind flow, args.ph "s", "t" or "f" | that point, where a viewer accepts it |
+| of kind flow, args.ph "s", "t" or "f" | that point, where Perfetto draws it; else `c`, which no viewer draws |
 | any other (marks, memory) | `i`: s "t", or "p" where neither thread nor device is known |
 
 Not written: counters whose value is not finite, rows that end 146 years after the first event, totals.
@@ -23,7 +23,8 @@ whole. A text that is not a JSON object is put under "args_text". Source, rank a
 the viewer's pid and tid. Lines keep the order of the rows; event_id is not written.
 
 Arrows go from a runtime or driver call to the device rows of its (source, pid, correlation): "s" at the call's start,
-"f" with bp "e" at the device row's (1 ns later where another slice of the track ends at that instant).
+"f" with bp "e" at the device row's (1 ns later where another slice of the track ends at that instant). Arrows of the
+input keep their points, on the track of the lane where a slice is open, and get an id for each start.
 
 Tested with Perfetto v52; the importers of catapult and speedscope were read. The format is
 "Trace Event Format" (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
@@ -141,6 +142,10 @@ def _add_notes(line_maker: LineMaker, written: Written) -> None:
     loader, launches = line_maker.loader, line_maker.launches
     notes = [
         (loader.moved, "slices overlap others of their lane: they are on extra lanes, numbered (2), (3) ..."),
+        (
+            loader.undrawn,
+            "points of arrows are in the file, but not drawn: their other end is missing, or no slice is before them",
+        ),
         (loader.clamped, "slices have a negative duration: written as 0, with the value in args.dur_ns"),
         (
             launches.without if launches.launches else 0,
