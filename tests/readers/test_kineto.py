@@ -569,7 +569,7 @@ def test_arrows_from_a_launch_to_its_work_are_arrows_in_perfetto(tmp_path: Path)
     tracekit.convert(path, tmp_path / "y.json", to="chrome")
     made = json.loads((tmp_path / "y.json").read_text(encoding="utf-8"))["traceEvents"]
     own = sorted((e["ph"], e.get("id", 0)) for e in made if e.get("cat") == "flow")
-    assert own == [("f", 1), ("f", 2), ("i", 0), ("s", 1), ("s", 2)]
+    assert own == [("c", 0), ("f", 1), ("f", 2), ("s", 1), ("s", 2)]
     joined = (
         "select a.name as a, b.name as b from flow join slice a on a.id=slice_out join slice b on b.id=slice_in "
         "order by b.ts"
