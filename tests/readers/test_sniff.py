@@ -13,6 +13,7 @@ from support import sample
 
 import tracekit
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
+from tracekit.plugins import PluginWarning
 from tracekit.readers import READERS
 from tracekit.readers.base import Confidence, Head, Mark, Marks, Reader, Strength
 from tracekit.readers.sniff import identify, votes
@@ -164,6 +165,36 @@ def test_two_dialects_that_are_equally_sure_are_ambiguous(tmp_path: Path) -> Non
             identify(source, (*READERS.values(), *both))
         stronger = dialect("third", b"traceEvents", Strength.HEADER)
         assert identify(source, (*READERS.values(), *both, stronger)).name == "third"
+
+
+def fails(_: object) -> NoReturn:
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (
+            Reader("toy", "Toy", (), fails, read_nothing, marks=Marks(in_logs=True)),
+            "its sniffer failed with ZeroDivisionError: division by zero",
+        ),
+        (
+            Reader("toy", "Toy", (), lambda _: None, read_nothing),
+            "its sniffer failed with ValueError: None is not a valid Confidence",
+        ),
+        (
+            Reader("toy", "Toy", (), None, read_nothing, marks=Marks(json=(Mark(fails),))),
+            "a mark raised ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_a_reader_from_outside_that_fails_is_named_and_skipped(broken: Reader, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(ACME)
+    acme = dialect("acme", b'"cat":"acme"')
+    with open_source(str(path)) as source, pytest.warns(PluginWarning) as warned:
+        assert identify(source, (broken, *READERS.values(), acme)).name == "acme"
+    assert [str(each.message) for each in warned] == [f"reader toy skipped ({reason})"]
 
 
 def test_a_table_printed_at_the_end_of_a_log_is_found_by_a_reader_from_outside(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
+from tracekit.plugins import PluginWarning
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.printed.lines import end_of
 from tracekit.readers.source import SQLITE_MAGIC, Source
@@ -17,13 +19,44 @@ _XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Tas
 
 
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
-    """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer."""
+    """Return how sure each reader is: by its sniffer, or by its marks where it has no sniffer.
+
+    Warns: PluginWarning for a reader whose sniffer or mark raises; its answer is NO.
+    """
     readers = tuple(readers)
-    claimed = claimants(head, ((reader.name, reader.marks.json) for reader in readers if reader.marks.json))
-    by_marks = {True: Confidence.YES, False: Confidence.NO}
-    return [
-        (reader, by_marks[reader.name in claimed] if reader.sniff is None else reader.sniff(head)) for reader in readers
-    ]
+    marked = [reader for reader in readers if reader.marks.json]
+    try:
+        claimed = _claimants(head, marked)
+    except Exception:  # noqa: BLE001 - a mark of a plugin may raise anything
+        claimed = _claimants(head, [reader for reader in marked if _has_sound_marks(head, reader)])
+    return [(reader, _vote(head, reader, by_marks=reader.name in claimed)) for reader in readers]
+
+
+def _claimants(head: Head, readers: Iterable[Reader]) -> frozenset[str]:
+    return claimants(head, ((reader.name, reader.marks.json) for reader in readers))
+
+
+def _has_sound_marks(head: Head, reader: Reader) -> bool:
+    try:
+        _claimants(head, [reader])
+    except Exception as err:  # noqa: BLE001
+        _skip(reader, f"a mark raised {type(err).__name__}: {err}")
+        return False
+    return True
+
+
+def _vote(head: Head, reader: Reader, *, by_marks: bool) -> Confidence:
+    if reader.sniff is None:
+        return Confidence.YES if by_marks else Confidence.NO
+    try:
+        return Confidence(reader.sniff(head))
+    except Exception as err:  # noqa: BLE001 - a plugin's sniffer may raise anything
+        _skip(reader, f"its sniffer failed with {type(err).__name__}: {err}")
+        return Confidence.NO
+
+
+def _skip(reader: Reader, reason: str) -> None:
+    warnings.warn(f"reader {reader.name} skipped ({reason})", PluginWarning, stacklevel=2)
 
 
 def identify(source: Source, readers: Iterable[Reader]) -> Reader:
