@@ -93,6 +93,8 @@ def test_sources_of_several_archives_are_numbered_apart(tmp_path: Path) -> None:
     assert sorted(trace.run.threads) == [(0, 1, 2), (1, 1, 2), (2, 1, 2)]
     assert sorted(trace.run.ids) == [("tid", n, 1 << 40) for n in range(3)]
     assert [Path(s.path).name for s in trace.run.sources] == ["run.log"] * 3
+    stored = [[ledger["source"] for ledger in source.facts["archived_ledgers"]] for source in trace.run.sources]
+    assert stored == [[0, 0], [0, 1], [0]]
 
 
 def test_totals_beside_events_and_alone(tmp_path: Path) -> None:
