@@ -29,18 +29,6 @@ PATTERNS = {
     r"(^|\. )Of (fewer|several|two|all|each)\b": "plain order: subject, verb, object",
 }
 FIRST_LINE = re.compile(r"(What|Which|Whether|Who|Whose|Where|How|Tell|Tells)\b")
-NOT_YET: tuple[str, ...] = (
-    "tracekit/analysis",
-    "tracekit/readers/fluid",
-    "tracekit/readers/paddle",
-    "tracekit/readers/printed",
-    "tracekit/readers/singa",
-    "tracekit/readers/theano",
-    "tracekit/writers",
-    "tracekit/writers/chrome",
-    "tracekit/writers/paddle",
-)
-"""Folders that are still to be rewritten; this must become empty."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -90,7 +78,7 @@ PARTS = sorted(
 FOLDERS = [".", *(folder.relative_to(ROOT).as_posix() for folder in PARTS if "__pycache__" not in folder.parts)]
 
 
-@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder not in NOT_YET])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_turn_of_phrase_that_readers_stumbled_over(folder: str) -> None:
     assert [line for path in files_of(ROOT / folder) for line in found_in(path)] == []
 

@@ -176,7 +176,7 @@ class Inputs:
         self._sources: dict[int, Source] = {}
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
-        """The formats of the stream; of an archive, those that were archived."""
+        """The formats of the stream; for an archive, the formats that were archived."""
         self.unmarked = False
         """The stream has steps, and rows whose `step` is still to be set."""
 

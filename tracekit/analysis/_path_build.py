@@ -1,4 +1,4 @@
-"""From ranges, work and waits to the nodes of a critical path's graph, and the edges that waits make between them."""
+"""The nodes of a critical path's graph, made of ranges and work, and the edges that waits make between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tracekit.analysis._path_waits import between_threads, cut_copies, for_devic
 from tracekit.arrays import I64
 
 PAUSE = 20_000
-"""ns: work that follows later than this on other work of its stream was held up by something else."""
+"""ns: work that begins later than this after the work before it on its stream was held up by something else."""
 
 
 def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: int | None, end: int | None) -> Nodes:
@@ -39,7 +39,7 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     count = free.starts.size
     bounds = np.searchsorted(free.lanes, np.arange(threads + 1))
     launch = np.full(work.rows.size, -1, np.int64)
-    # Work that began before the window hangs on nothing.
+    # Work that began before the window depends on nothing.
     hangs = np.flatnonzero((work.launch >= 0) & (work.release > low) & (work.starts > low))
     found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
     real = found >= bounds[host.threads[work.launch[hangs]]]
@@ -98,9 +98,9 @@ def _window(host: Host, device: Device, main: int, begin: int | None, end: int |
 
 
 def _lone(work: Works, low: int) -> I64:
-    """Return the work whose launch is not known, and that did not follow at once on other work of its stream.
+    """Return the work whose launch is not known, unless it followed other work of its stream at once.
 
-    Something launched it: as late as can be, when it began, so that whatever makes the host faster makes it earlier.
+    Something launched it, at the latest when it began. That time is taken, so a faster host makes this work earlier.
     """
     before = np.full(work.starts.size, low)
     follows = np.flatnonzero(work.lanes[1:] == work.lanes[:-1]) + 1

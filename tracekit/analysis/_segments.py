@@ -61,14 +61,14 @@ def group_bounds(groups: I64, n_groups: int) -> I64:
 
 
 def sort_within(groups: I64, n_groups: int, values: I64) -> I64:
-    """Return the values in order of (group, value); where each group stands is what `group_bounds` says."""
+    """Return the values in order of (group, value); `group_bounds` gives the place of each group."""
     if values.size == 0:
         return values.copy()
     lowest = int(values.min())
     bits = (int(values.max()) - lowest).bit_length()
     if bits + max(n_groups - 1, 0).bit_length() > 63:
         return values[np.lexsort((values, groups))]
-    # In one array: memory that is touched for the first time costs as much as the sort. What wraps around comes back.
+    # In one array: touching new memory costs as much as the sort. Values that wrap around int64 come back below.
     packed = groups << bits
     packed += values
     packed -= lowest
@@ -86,7 +86,7 @@ def order_by_lane(lanes: I64) -> Index:
 
 
 def run_starts(keys: I64) -> Index:
-    """Return where each run of equal neighbours begins: of rows sorted by key, where each key begins."""
+    """Return the places where runs of equal neighbours begin; of rows sorted by key, where each key begins."""
     if keys.size == 0:
         return np.zeros(0, np.intp)
     return np.concatenate((np.zeros(1, np.intp), np.flatnonzero(keys[1:] != keys[:-1]) + 1))

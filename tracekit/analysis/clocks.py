@@ -1,14 +1,14 @@
 """Offsets between the clocks of several processes, from the work that they did together.
 
 No rank leaves a collective (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) before the last one has come,
-and all leave about together: so the differences of their *ends* are the differences of their clocks, and the
+and all leave at about the same time. So the differences of their *ends* are the differences of their clocks, and the
 scatter of these differences is the uncertainty. Starts do not help: a rank that comes early waits.
 
 Each clock is compared with the one that has most meetings: offset, the median difference; drift, Theil's slope (the
 median of the slopes between meeting i and meeting i + m/2; Theil, A Rank-invariant Method of Linear Regression,
-1950), kept where it makes the differences a third smaller; uncertainty, what 95 % of the differences lie within after
-that, widened by sqrt(m / (m - 2)) for the two numbers that were fitted. A rank that always leaves a little later than
-the others looks like a clock that is a little ahead.
+1950), kept where it makes the differences a third smaller; uncertainty, the limit that 95 % of the differences stay
+within after that, widened by sqrt(m / (m - 2)) for the two numbers that were fitted. A rank that always leaves a little
+later than the others looks like a clock that is a little ahead.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class Clocks:
     middle: int
 
     def corrected(self, clocks: Numbers, times: Numbers) -> I64:
-        """Return times of these clocks, shapes (n,), as the reference would have told them; unknown ones stay."""
+        """Return times of these clocks, shapes (n,), as times of the reference; unknown clocks stay as they are."""
         at = as_int64(times, "times")
         moved: I64 = at - self.offset[clocks]
-        # What a clock has gained since the middle; of microseconds in days, so floats hold it to the ns.
+        # The time that a clock has gained since the middle: microseconds in days, so floats hold it to the ns.
         gained: I64 = np.rint(self.drift[clocks] * (moved - self.middle)).astype(np.int64)
         return moved - gained
 
 
 def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> Clocks:
-    """Return how the clocks stand to each other.
+    """Return the offset and the drift of each clock.
 
-    meetings, clocks, ends: shape (n,): in this meeting, by this clock, a process left at this time (ns). A clock is in
-    a meeting once. n_clocks: 1 or more.
+    meetings, clocks, ends: shape (n,): a process left this meeting at this time of its clock (ns). A clock is in a
+    meeting once. n_clocks: 1 or more.
     Raises: ValueError for a clock outside 0 .. n_clocks - 1, different lengths; TypeError for no integers.
 
     >>> of = align(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1] * 3), np.array([10, 510, 20, 520, 30, 530]), 2)

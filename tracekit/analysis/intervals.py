@@ -46,7 +46,7 @@ __all__ = [
 
 
 def count_reversed(starts: Numbers, ends: Numbers) -> int:
-    """Return how many ranges end before they start: those that every function here takes as empty.
+    """Return the number of ranges that end before they start. Every function here takes them as empty.
 
     Raises: TypeError for values that are no integers, ValueError for different lengths.
     """
@@ -55,7 +55,7 @@ def count_reversed(starts: Numbers, ends: Numbers) -> int:
 
 
 def merge(starts: Numbers, ends: Numbers) -> Ranges:
-    """Return the ranges merged: sorted, with those that overlap or touch made one.
+    """Return the ranges merged: sorted, and joined where they overlap or touch.
 
     starts, ends: shape (n,), ns, any order; a range with end < start counts as empty at its start.
     Raises: TypeError for values that are no integers, ValueError for different lengths.
@@ -70,7 +70,7 @@ def merge(starts: Numbers, ends: Numbers) -> Ranges:
 
 
 def union(a: Ranges, b: Ranges) -> Ranges:
-    """Return what at least one of two lists of ranges covers, merged; the lists need not be."""
+    """Return the time that at least one of two lists of ranges covers, merged; the lists need not be."""
     return merge(np.concatenate((a[0], b[0])), np.concatenate((a[1], b[1])))
 
 
@@ -119,7 +119,7 @@ def union_length_by(codes: Numbers, n_groups: int, starts: Numbers, ends: Number
 
 
 def intersection(a: Ranges, b: Ranges) -> Ranges:
-    """Return what two lists of merged ranges both cover, merged.
+    """Return the time that two lists of merged ranges both cover, merged.
 
     An instant of one list that lies in a range of the other, or touches it, is kept as an instant.
     Raises: ValueError where a list is not merged.
@@ -164,7 +164,7 @@ def difference(a: Ranges, b: Ranges) -> Ranges:
 
 
 def gaps(merged: Ranges, low: int, high: int) -> Ranges:
-    """Return the parts of the window [low, high) that the merged ranges leave free, merged; instants free nothing.
+    """Return the parts of the window [low, high) that the merged ranges leave free, merged; instants cut nothing.
 
     An empty window (high <= low) has no gaps. Raises: ValueError where the ranges are not merged.
 
@@ -180,7 +180,7 @@ def gaps(merged: Ranges, low: int, high: int) -> Ranges:
 
 
 def clip(ranges: Ranges, low: int, high: int) -> Ranges:
-    """Return the ranges cut to the window [low, high), in their order; those outside are left out.
+    """Return the ranges cut to the window [low, high), in their order, without the ranges outside.
 
     The ranges need not be merged. An instant stays if low <= instant <= high. An empty window leaves nothing but
     instants. Raises: TypeError for values that are no integers, ValueError for different lengths.
@@ -213,7 +213,7 @@ def coverage(starts: Numbers, ends: Numbers, edges: Numbers) -> I64:
     begun = at >= 0
     at = at[begun]
     before = np.zeros(bins.size, np.uint64)
-    # All that began before an edge, less what of its last range lies behind the edge.
+    # All ranges that began before an edge, less the part of the last one that lies behind the edge.
     before[begun] = whole[at] - _lengths(np.minimum(bins[begun], last[at]), last[at])
     return _as_signed(np.diff(before))
 
@@ -230,7 +230,7 @@ def _clamped(starts: Numbers, ends: Numbers) -> Ranges:
 
 
 def _merged(ranges: Ranges) -> Ranges:
-    """Return the ranges as int64 columns, checked to be merged: unmerged ones would give wrong sums without a word."""
+    """Return the ranges as int64 columns, checked to be merged: unmerged ones would give wrong sums silently."""
     first, last = _columns(*ranges)
     if (last < first).any() or (first[1:] <= last[:-1]).any():
         raise ValueError("merged ranges are needed: sorted, none touching the next (see merge)")

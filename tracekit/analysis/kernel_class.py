@@ -1,9 +1,10 @@
 """The class of a kernel, by its name: gemm, conv, attention, collective ...; the table is data, and users extend it.
 
-A class is that of the first rule whose pattern is found anywhere in the name, whatever its case; "other" where none is.
-Rules of the user stand before those here. Names are all that a trace says of a kernel, so a class is a guess, made the
-same way everywhere: only the patterns decide. Whether a kernel communicates decides sums (exposed communication,
-overlap), so the rule for "collective" asks for a library's own prefix, or a whole word for what a collective does.
+A kernel has the class of the first rule whose pattern is found anywhere in its name, in capitals or not; without one,
+"other". Rules of the user come before the rules here. A trace does not say what a kernel does, so a class is a guess
+from its name, made the same way everywhere: only the patterns decide. Whether a kernel communicates decides sums
+(exposed communication, overlap), so the rule for "collective" asks for a library's own prefix, or a whole word for what
+a collective does.
 
 Sources of the names: kernels of the profiler files that the tests name; NCCL and RCCL (src/device: ncclKernel_,
 ncclDevKernel_, before 2.18 ncclAllReduceRingLLKernel), NVSHMEM (nvshmemi_, nvshmem_), DeepEP (csrc/kernels:
@@ -26,7 +27,7 @@ from tracekit.arrays import I64
 __all__ = ["RULES", "KernelClass", "Rule", "class_codes", "classify", "parse_rules"]
 
 LONGEST_NAME = 4096
-"""Characters of a name that are looked at: template arguments beyond say nothing new, and names of 142 MB exist."""
+"""Characters of a name that are looked at: template arguments behind them add nothing, and names of 142 MB exist."""
 
 
 class KernelClass(StrEnum):
@@ -55,9 +56,9 @@ class Rule:
     pattern: str
 
 
-# "(?<![a-z])" and "(?![a-z])" stand for "at the border of a word": names join words by "_", "::", digits and capitals.
+# "(?<![a-z])" and "(?![a-z])" mean "at the border of a word": names join words by "_", "::", digits and capitals.
 RULES: tuple[Rule, ...] = (
-    # TorchInductor names a kernel after all operators fused into it, so its prefix decides and not those.
+    # TorchInductor names a kernel after all operators fused into it, so its prefix decides, and the operators do not.
     Rule(KernelClass.ATTENTION, r"^triton_\w*(?:flex_attention|sdpa)"),
     Rule(KernelClass.CONV, r"^triton_tem_\w*conv"),
     Rule(KernelClass.GEMM, r"^triton_(?:tem_|mm|bmm)"),

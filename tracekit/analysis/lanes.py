@@ -1,10 +1,10 @@
-"""Slices that overlap in part, spread over extra lanes: what the viewers of Chrome traces need, batch by batch.
+"""Slices that overlap in part, spread over extra lanes as the viewers of Chrome traces need it, batch by batch.
 
-On one track of a viewer two slices must be nested or disjoint: catapult draws others wrongly without a word, Perfetto
-once dropped the later one (perfetto issues 432, 6277) and now moves it away with an error (4280). So each slice goes
-to the first of the tracks (lane, 0), (lane, 1), ... where it fits: where nothing is open when it starts, or where it
-ends no later than the innermost open slice does. Nothing is ever lost, and a lane that is properly nested keeps its
-one track.
+On one track of a viewer two slices must be nested or disjoint: catapult draws others wrongly and gives no warning,
+Perfetto once dropped the later one (perfetto issues 432, 6277) and now moves it away with an error (4280). So each
+slice goes to the first of the tracks (lane, 0), (lane, 1), ... where it fits: where nothing is open when it starts, or
+where it ends no later than the innermost open slice does. Nothing is ever lost, and a lane that is properly nested
+keeps its one track.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IDLE = 1 << 64
 
 
 class LaneAssigner:
-    """Gives each slice its track, for batches that come in order of start; what is open is kept between calls.
+    """Gives each slice its track, for batches that come in order of start; open slices are kept between calls.
 
     How the rows are cut into batches changes nothing. Memory: the ends of the slices that are open, and a few words
     for each track.
@@ -34,9 +34,9 @@ class LaneAssigner:
     __slots__ = ("_last_start", "_open", "_tracks")
 
     def __init__(self) -> None:
-        # Ends of what is open on track 0 of each lane, outermost first; may hold ends that have passed.
+        # Ends of the open slices on track 0 of each lane, outermost first; some may have passed.
         self._open: dict[int, list[int]] = {}
-        # Only of lanes that ever needed a second track.
+        # Only lanes that needed a second track.
         self._tracks: dict[int, _Tracks] = {}
         self._last_start = -(1 << 63)
 
@@ -110,17 +110,17 @@ class LaneAssigner:
 def _nested(stacks: list[list[int]], rows: list[slice], first: I64, last: I64) -> list[bool]:
     """Return for each lane whether its new rows are nested in each other and in what is open.
 
-    They are exactly if for each row the nearest slice before it that is still open ends no earlier than the row does:
-    before the first row that fails all are nested, so the nearest open slice is the one that ends first.
+    They are if, for each row, the nearest open slice before it ends no earlier than the row does, and only then: all
+    rows before the first that fails are nested, so the nearest open slice is the one that ends first.
     """
     values, than, begins, size = [], [], [], 0
     for stack, of_lane in zip(stacks, rows, strict=True):
         _close(stack, int(first[of_lane.start]))
-        # Of the open slices, those that end before the last end of the batch, and one more that holds all of it.
+        # The open slices that end before the last end of the batch, and one more that holds all of it.
         holding = bisect_right(stack, -int(last[of_lane].max()), key=operator.neg)
         carried = np.array(stack[max(holding - 1, 0) :], np.int64)
         values += [carried, last[of_lane]]
-        than += [np.full(carried.size, np.iinfo(np.int64).max), first[of_lane]]  # carried rows ask for nothing
+        than += [np.full(carried.size, np.iinfo(np.int64).max), first[of_lane]]  # carried rows need no track
         begins.append(size)
         size += carried.size + of_lane.stop - of_lane.start
     ends = np.concatenate(values)

@@ -2,10 +2,10 @@
 
 The rule (Paddle's event tree, PyTorch's profiler): an event is a child of the innermost event of its lane that holds
 it whole. A range is [start, end), so one that starts where another ends is beside it. If two are equal, the later
-row is the child of the earlier one. An instant (zero length) is a child where it lies, and a parent never.
+row is the child of the earlier one. An instant (zero length) may be a child, and is never a parent.
 
-Events that overlap in part are no parent and child, where upstream stops with an error: the later one becomes a child
-of the innermost event that does hold it, and so a sibling of the one that it crosses.
+Upstream stops with an error at events that overlap in part. Here the later one becomes a child of the innermost event
+that does hold it, and so a sibling of the one that it crosses.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _crossings(lane: I64, first: I64, last: I64, parent: I64) -> tuple[I64, I64]
 
 
 def _depths(parent: I64) -> I64:
-    """Return how many steps each row is below its root. Each round doubles the steps: 20 rounds do for 2^20 levels."""
+    """Return how many steps each row is below its root. Each round doubles the steps: 20 rounds reach 2^20 levels."""
     depth = (parent >= 0).astype(np.int64)
     hop = parent.copy()
     climbing = np.flatnonzero(hop >= 0)

@@ -1,4 +1,4 @@
-"""Bootstrap intervals: how far a statistic, or a difference of two, could lie elsewhere for the same data's spread.
+"""Bootstrap intervals: the range that a statistic, or a difference of two, could be in, given the spread of the data.
 
 Sources. The percentile and the BCa interval: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters
 13 and 14. The expanded percentile interval: Hesterberg, What Teachers Should Know About the Bootstrap (2015), section
@@ -43,7 +43,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with the interval that holds the true one with about the probability `level`.
+    """An estimate, and an interval that contains the true value with a probability of about `level`.
 
     estimate, low, high: in the unit of the values, or a ratio where the difference is relative.
     """
@@ -130,7 +130,7 @@ def relative_difference_of_few(base: Numbers, new: Numbers, *, level: float = 0.
 
     base, new: shapes (n,) and (m,), n + m >= 3, not below zero, of means above zero; one of them may be a single value,
     whose spread is then taken to be that of the other. Both are taken to spread alike relative to their mean, and to be
-    normal: nothing less can be said of so few. Raises: ValueError.
+    normal: so few values allow no weaker assumption. Raises: ValueError.
     """
     a, b = _ordered(base, 1), _ordered(new, 1)
     _check(level, 100)

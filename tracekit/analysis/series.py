@@ -3,7 +3,7 @@
 **Robust spread.** MAD is the median of the distances to the median. For normal values it is 0.6745 standard deviations,
 and Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993) call a value an outlier beyond 3.5 of those: that is
 3.5 / 0.6745 = 5.19 MAD. Times of a machine may repeat exactly, so that the MAD is next to nothing: a distance below a
-share of the median is never told, however regular the rest.
+share of the median is no outlier, however regular the rest.
 
 **Warm-up** is the leading values above that limit, at most half of all. **Change points** are found by binary
 segmentation: the split that separates a segment best by rank (Pettitt, A Non-parametric Approach to the Change-point
@@ -59,7 +59,7 @@ class Judged:
 
 
 def judge(values: Numbers, rule: Rule = RULE) -> Judged:
-    """Return what stands out of values in their order, shape (n,), int64 (ns, say).
+    """Return the warm-up and the outliers of values in their order, shape (n,), int64 (ns, say).
 
     Raises: TypeError for values that are no integers.
 
@@ -96,7 +96,7 @@ def _limits(values: I64, rule: Rule) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """From value number `at` on, things are different. before, after: medians of the stretch on either side.
+    """A change of level from value number `at` on. before, after: medians of the stretch on either side.
 
     chance: the share of shuffled copies that split as well, at most.
     """
@@ -115,10 +115,10 @@ def change_points(
     permutations: int = 999,
     seed: int = 20_240_501,
 ) -> list[ChangePoint]:
-    """Return where a history changes its level, in order; the same for the same values and seed.
+    """Return the changes of level of a history, in order; the same for the same values and seed.
 
-    values: shape (n,), finite numbers, one a run. significance: the chance at which a split is believed. least: values
-    on each side of a split. A slow drift gives several small steps; a change of the spread alone is not found.
+    values: shape (n,), finite numbers, one a run. significance: the largest chance at which a split is accepted. least:
+    values on each side of a split. A slow drift gives several small steps; a change of the spread alone is not found.
     Raises: ValueError for values that are not finite, or a significance that so few permutations can't show.
 
     >>> [c.at for c in change_points(np.array([10, 11, 10, 11, 10, 11, 15, 16, 15, 16, 15, 16]))]
@@ -164,7 +164,8 @@ def _best_split(rows: F64, least: int) -> tuple[F64, npt.NDArray[np.intp]]:
     """Return for each row the largest distance of its two sides' mean ranks, weighted by their sizes, and where."""
     n = rows.shape[1]
     left = np.arange(least, n - least + 1)
-    # |sum of the left| / sqrt(k (n - k)): the rank-sum statistic with its deviation, but for what all splits share.
+    # |sum of the left| / sqrt(k (n - k)): the rank-sum statistic with its deviation, without the factor that all splits
+    # share.
     scores = np.abs(np.cumsum(rows, axis=1)[:, left - 1]) / np.sqrt(left * (n - left))
     best = scores.argmax(axis=1)
     return scores[np.arange(rows.shape[0]), best], left[best]

@@ -130,7 +130,7 @@ def grouped(
 
 
 def _exact(percent: float) -> Fraction:
-    """Return the percent as the decimal that its user wrote: the binary 99.9 is a bit more, and would cost a rank."""
+    """Return the percent as the decimal that its user wrote: the binary 99.9 is a bit more, and could cost a rank."""
     exact = Fraction(str(percent))
     if not 0 <= exact <= 100:
         raise ValueError(f"a percent must be in 0 .. 100: {percent}")

@@ -48,7 +48,7 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRuns:
-    """The runs that could be read, each with its profile, and those that could not.
+    """The runs that could be read, each with its profile, and the inputs that could not.
 
     notes: how folders were interpreted.
     """

@@ -90,7 +90,7 @@ def host_ranges(index: TraceIndex) -> I64:
 
 @join
 def kernels(index: TraceIndex) -> tuple[I64, I64]:
-    """Return the rows of EVENTS, with a duration, that are kernels: those that communicate, and the others."""
+    """Return the kernels with a duration, as rows of EVENTS: the ones that communicate, and the others."""
     rows = index.pick({Kind.KERNEL}).rows
     mask = communicates(index, rows) if rows.size else np.zeros(0, np.bool_)
     return rows[mask], rows[~mask]

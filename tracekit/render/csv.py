@@ -5,7 +5,7 @@ separates them. Times are integer ns with the unit in the header (`total_ns`), r
 (an empty text is `""`). A view without a result becomes a table with the column `note`; other notes and the ledger are
 in text and json only.
 
-Names are written unchanged, also those that begin with = + - @: a spreadsheet may read such a cell as a formula, so
+Names are written unchanged, even if they begin with = + - @: a spreadsheet may read such a cell as a formula, so
 import untrusted files as text.
 """
 

@@ -89,9 +89,9 @@ None where a column has no such definition."""
 class View:
     """One view.
 
-    columns: those of EVENTS that it needs. kinds: those that it is about (empty: any). shows: the columns of its
-    tables. args_of: the kinds of rows whose `args` it reads, None for all. options: its own options. define: the
-    meaning of a cell, for `tracekit explain`.
+    columns: the columns of EVENTS that it needs. kinds: the kinds of rows that it shows (empty: any). shows: the
+    columns of its tables. args_of: the kinds of rows whose `args` it reads, None for all. options: its own options.
+    define: the meaning of a cell, for `tracekit explain`.
     """
 
     name: str

@@ -14,7 +14,7 @@ from tracekit.views.tabulate import DEFAULT, SORT_ALIASES
 def check_options(options: ViewOptions, shown: Sequence[View], every: Callable[[], Iterable[View]]) -> None:
     """Refuse a wrong value, an option that no shown view has, and a sort key that no view has at all.
 
-    every: gives all views, those that cost nothing first; `--sort` applies to all tables of a summary, so a column of
+    every: gives all views, the cheap ones first; `--sort` applies to all tables of a summary, so a column of
     another view is no error.
     Raises: UsageError.
     """

@@ -141,7 +141,7 @@ def _far(node: I64, start: I64, end: I64, nodes: Nodes, slack: int, *, missing: 
 def rebuilt(
     thread: I64, start: I64, end: I64, record: I64, slack: I64, tree: tuple[I64, I64, Mask], written: Mask
 ) -> tuple[npt.NDArray[np.intp], I64, I64, Mask]:
-    """Return trees in which the threads of JSON files are those that the order of their records tells.
+    """Return the trees; those of JSON files follow the order of their records.
 
     All of shape (n,), by thread, start, longest first. slack: by how many ns two times of a row may disagree; tree:
     parents, depths and which rows cross another, by time; written: the rows of JSON files. Returned: the new order of

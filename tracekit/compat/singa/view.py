@@ -1,10 +1,10 @@
 """singa: phases and operators of an average iteration, in the order of the graph, as SINGA's time profiling has them.
 
-A profile that SINGA printed keeps its own figures. SINGA divides the operators by all iterations, also by those that it
-skipped and did not time; where `iterations` are given the times are put right (`skip_iterations`: 5 unless said), else
-a note says that they are too small. Any other trace is taken apart by `_events`: phases are events of kind
-forward, backward and optimizer; without them forward is everything before the first operator whose name contains
-"Backward", and backward the rest of the iteration, as SINGA has it. Iterations that are skipped do not count.
+A profile that SINGA printed keeps its own figures. SINGA divides the operators by all iterations, even by the ones that
+it skipped and did not time. The option `iterations` corrects the times (`skip_iterations`: 5 by default); without it a
+note says that they are too small. `_events` takes any other trace apart: phases are events of kind forward, backward
+and optimizer. Without them forward is everything before the first operator whose name contains "Backward", and backward
+the rest of the iteration, as in SINGA. Iterations that are skipped do not count.
 
 With compat "singa" the figures are SINGA's: operators are divided by all iterations, and 5 iterations are skipped where
 there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or those whose name contains "Dist" (3).
@@ -120,7 +120,7 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
         skip = _SKIPPED if wanted is None else wanted
         if iterations is None:
             notes.append(
-                "SINGA divides operators by all iterations, also those that it skipped: times are too small by "
+                "SINGA divides operators by all iterations, skipped ones included: times are too small by "
                 "(iterations - skipped) / iterations; --option iterations=N puts them right"
             )
         elif iterations <= skip:

@@ -27,7 +27,7 @@ from tracekit.schema import DEVICE_WORK, Kind
 NO_NODES = frozenset({Kind.STEP, Kind.COUNTER, Kind.MARK, Kind.FLOW, Kind.MEMORY})
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "source", "rank", "pid", "tid", "device", "stream", "step"})
 MOST_BLOCKS = 100
-"""Threads that have a block of their own with thread_sep; those that were at work longest."""
+"""Most threads that have a block of their own with thread_sep: the busiest ones."""
 _LANE = ("source", "pid", "tid", "device", "stream")
 
 

@@ -71,7 +71,7 @@ def row(
     value_text: str | None = None,
     spread: dict[str, int] | None = None,
 ) -> Row:
-    """Return a row with all columns; those that are not given are null."""
+    """Return a row with all columns; columns that are not given are null."""
     return {
         "source": 0,
         "rank": None,

@@ -8,7 +8,7 @@ optimizer. Any other trace gives the first four: class = kind, op = name, apply 
 Tables are cut to `n_ops` and `n_apply` rows (a trace: 20 unless said, as Theano; a profile has been cut already), and
 the last row says how many are left out and what they took, so a table always adds up. Ratio is of that sum.
 
-With compat "theano" the tables are those that Theano prints, in its order and with its numbers (`_upstream`).
+With compat "theano" the tables are Theano's own, in its order and with its numbers (`_upstream`).
 """
 
 from __future__ import annotations

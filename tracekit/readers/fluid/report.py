@@ -7,7 +7,7 @@
 A record is a line. Each `Profiling Report` is a run: with several threads Paddle prints one of all threads merged, and
 one with a prefix `thread0::` to each name. Both describe the same events, so they are never added up.
 
-Sections: `Event Summary` has the events of the upper level; `Event Summary, parts` those that are indented below them,
+Sections: `Event Summary` has the events of the upper level; `Event Summary, parts` the events indented below them,
 whose time is part of theirs (`level` and `parent` in `args`). The prefix becomes `thread` in `args`, `raw_name` keeps
 it. Total is CPU time, GPU time, or both, depending on the state; a table with both has them in `args` as printed.
 `ratio` is a fraction of the upper events of that thread, as printed ("0.5*", of reorders, is of their operator).

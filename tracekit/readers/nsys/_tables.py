@@ -153,7 +153,7 @@ _UNREAD = (
 
 
 def unread(line: str) -> str:
-    """Return the name of the report that begins with this header, of those that are not read; "" for another line."""
+    """Return the name of the report, not read here, that begins with this header; "" for another line."""
     return next((report for column, report in _UNREAD if column in line), "") if line.count(",") < 40 else ""
 
 

@@ -103,7 +103,7 @@ class OpenTable:
         return self.units[self.header.columns.index(column)]
 
     def matches_concurrent(self) -> bool:
-        """Return whether a row means the same in this table and in those that may be mixed into it."""
+        """Return whether a row means the same in this table and in the tables that may be mixed into it."""
         return all(
             self.header.columns == other.header.columns and self.units == other.units
             for other in self.concurrent

@@ -10,7 +10,7 @@ is the node's number. Verbosity 3 prints only operators whose name contains `Dis
 SINGA prints an empty line above `Time Profiling:`; `below_blank` in `args` of the header is true if it is there.
 All are seconds of an average iteration, in which a node runs once: `calls` is 1, `avg_ns` the time as printed,
 `total_ns` the same rounded to ns. A time that is not a number (all iterations were skipped) has a null `total_ns`, and
-`value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, also those that it
+`value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, even the ones that it
 skipped and did not time (5 by default), so their times are too small. The file does not show by how much: a note says
 so.
 
@@ -195,8 +195,8 @@ class _Reading:
         block.all_dist = block.all_dist and "Dist" in name
         if "divided-by-all" not in self.ledger.notes:
             why = (
-                "SINGA divides the times of operators by all iterations, also by those that it skipped: they are too "
-                "small by (iterations - skipped) / iterations"
+                "SINGA divides the times of operators by all iterations, skipped ones included: they are too small "
+                "by (iterations - skipped) / iterations"
             )
             self.ledger.note("divided-by-all", why, where=line.where)
         kind = Kind.COMMUNICATION if "Dist" in name else Kind.OPERATOR

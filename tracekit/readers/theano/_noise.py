@@ -1,4 +1,4 @@
-"""What stands between the lines of a Theano profile, by class: tracebacks, warnings, tips."""
+"""Other lines within a Theano profile, by class: tracebacks, warnings, tips."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ and tips after it that belong to no function. Sections: `header` has the lines o
 for all versions, with the line's own words in `raw_name`; `Class`, `Ops` and `Apply` the tables; `Node make_thunk` the
 nodes that were slowest to compile; `Memory Profile` bytes by node and `Memory Profile: peaks`; `Scan overhead`;
 `Optimizer Profile` the steps of the optimizer, those within a step in `Optimizer Profile: STEP`, with the lines between
-them as `details` in `args`. The same times stand in several tables, so rows may be added up only within a section of a
+them as `details` in `args`. The same times are in several tables, so rows may be added up only within a section of a
 run. `Sum of all(N) printed profiles` repeats the other blocks: its sections are named `Sum of all: Class` and so on,
 with `"sum": true` in `args` of its header; those of a scan, whose time its function has too, `Scan Op: Class`.
 

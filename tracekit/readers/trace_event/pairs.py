@@ -193,7 +193,7 @@ class _Match:
         return np.flatnonzero(self.begins)
 
     def run(self, rows: I64) -> list[int]:
-        """Match the rows of one lane in this order; return those that are open at the end, the outermost first."""
+        """Match the rows of one lane in this order; return the rows that are open at the end, the outermost first."""
         stack: list[int] = []
         by_name: dict[int, list[int]] = {}
         partner = self.partner

@@ -47,7 +47,7 @@ _NOTE = (
     "communication, computation: unions of kernels that communicate and of all others; exposed: communication without "
     "computation"
 )
-_HOST_NOTE = "with the host: its ranges of communication count too, also those that only enqueue work"
+_HOST_NOTE = "with the host: its ranges of communication count too, even if they only enqueue work"
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:

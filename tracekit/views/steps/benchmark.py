@@ -6,7 +6,8 @@ time in dataloader ranges that ended in it, on the threads of the steps (ranges 
 not count); ips: steps per second, or samples where steps have a count (`num_samples` in args).
 
 The first SKIPPED iterations are left out, unless there are no others. avg of batch_cost and ips: over all iterations
-counted (ips: over their whole time); of reader_cost: over those that read. ratio: loading's share of the whole time.
+counted (ips: over their whole time); of reader_cost: over the steps that read. ratio: loading's share of the whole
+time.
 
 From TOTALS: the printed Perf Summary and lines of step_info, with Paddle's own averages.
 """

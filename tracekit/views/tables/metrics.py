@@ -58,7 +58,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _counted(index: TraceIndex) -> list[Row]:
-    """Return the counted rows, those that agree in all that names them merged, in the order of the file."""
+    """Return the counted rows in the order of the file; rows with the same names are merged."""
     merged: dict[tuple[Cell, ...], list[Row]] = {}
     for row in in_file_order(totals_rows(index)):
         metric = _metric(row)

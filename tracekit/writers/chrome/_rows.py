@@ -258,7 +258,7 @@ def _two(mask: Mask) -> Codes:
 
 
 def _present(batch: Batch) -> Present:
-    """Return the columns of numbers that some rows write; those that the lane has already are not among them."""
+    """Return the columns of numbers that some rows write, without the numbers that the lane has already."""
     out: Present = []
     some_host = not batch.on_device.all()
     for name in NUMBERS:
