@@ -38,7 +38,7 @@ class Style:
     _group: re.Pattern[str]
 
     def plain(self, text: str) -> str | None:
-        """Return a number with a decimal point and no groups; None where the text is no number in this style."""
+        """Return a number with a decimal point and no groups; None for another text."""
         if text.isdecimal() and text.isascii():
             return text
         if self._form.fullmatch(text) is None:
@@ -92,10 +92,10 @@ def _is_whole(plain: str) -> bool:
 def choose(
     styles: Collection[Style], fits: Callable[[Style], bool], texts: Iterable[str], known: Style | None
 ) -> Style | None:
-    """Return the style of a table among those that `styles_of` gave, None where they cannot be told apart.
+    """Return the style of a table among those that `styles_of` gave, None where several remain.
 
     fits: whether the sums of the table add up in a style. texts: the cells. known: the style of the file's tables so
-    far. Without a comma in any cell the decimal point is taken, which profilers print unless they are told otherwise.
+    far. Without a comma in any cell the decimal point is taken, which profilers print by default.
     """
     left = [style for style in styles if fits(style)] or list(styles)
     if len(left) == 1:
