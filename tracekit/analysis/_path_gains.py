@@ -1,10 +1,10 @@
 """Upper bounds for `critical_path.upper_bounds`: a graph ends this much earlier when some of its nodes take no time.
 
 gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
-running sum of slacks and own times, gain - P is a running minimum of what comes in from other chains: so a stretch of a
-chain is one call of numpy. Waits are taken in order of their heads: whatever a wait needs has then been evaluated, or
-can be, without any later wait. On host threads only the nodes that other chains hang on are kept. Doubts
-(`_path_doubts`) are taken in the same order; there the running minimum of a chain breaks off and begins anew.
+running sum of slacks and own times, gain - P is a running minimum of the gains that come in from other chains, so a
+stretch of a chain takes one call of numpy. Waits are evaluated in order of their heads: then no wait needs a later one.
+On host threads only the nodes that other chains depend on are kept. Doubts (`_path_doubts`) are taken in the same
+order; there the running minimum of a chain breaks off and begins anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracekit.analysis._path_doubts import Doubts
 from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
-"""More than any gain: an edge that is not there."""
+"""More than any gain: marks a missing edge."""
 _CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
 
@@ -30,8 +30,8 @@ class Contracted:
     bounds: of each chain. heads: nodes that waits or doubts lead to, in order of time. tails, slacks: waits, those of
     head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; candidates: those of doubt j are
     doubt_first[j] .. doubt_first[j + 1]; lags, sure: as in `Doubts`; since: how long after the window began the head of
-    doubt j did. anchored: nothing is known that it waits for. last: the nodes that must all end, and how long before
-    the last of them each does.
+    doubt j did. anchored: it waits for nothing that is known. last: the nodes that must all end, and how long before
+    the last of them each one ends.
     """
 
     starts: I64

@@ -49,7 +49,7 @@ class Host:
     """Ranges and calls on host threads, shape (n,), any order; ranges of one thread should nest.
 
     threads: 0 .. t - 1. starts, ends: ns. names: codes, 0 or more. parts: `Part`. active: false for a range in which a
-    thread may as well wait (a step, a range of the user's program). processes: of each thread, shape (t,).
+    thread may also be waiting (a step, a range of the user's program). processes: of each thread, shape (t,).
     """
 
     threads: I64
@@ -89,10 +89,10 @@ class Device:
 class Waits:
     """Calls that wait for device work, shape (w,), and streams that wait for streams, shape (v,).
 
-    calls: row of `Host`. streams: the stream that it waits for, ALL of the graph, or ANY: one that is not known.
-    before: ns: for work that was launched before. works: the device row that it waits for and no other; -1 for none.
-    stream_heads: the stream that waits; stream_after: the work launched there from then on; stream_tails,
-    stream_before: for the work of that stream that was launched before then.
+    calls: row of `Host`. streams: the stream that it waits for, ALL of the graph, or ANY for an unknown one. before:
+    ns; it waits for work that was launched before. works: the one device row that it waits for; -1 for none.
+    stream_heads: the stream that waits; stream_after: ns; work launched there from then on waits. stream_tails: the
+    stream that it waits for; stream_before: ns; it waits for work launched there before then.
     orders: rows of `Host`, shape (o,): calls that tell a stream to wait, for what is not known; order_streams: that
     stream, or ANY.
     """
@@ -123,7 +123,7 @@ class Nodes:
     """Nodes chain by chain, in order on each, none overlapping another of its chain; shape (n,).
 
     chain: a thread, or a stream (several chains where its work overlaps). thread: -1 on devices. row: of `Host`, or of
-    `Device`. launch: the node that the launch hangs on, -1 for none. devices_from: the first node on a device. begin:
+    `Device`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device. begin:
     of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
     woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
     stream to wait before this work.
@@ -229,7 +229,7 @@ def _began(host: Host, device: Device) -> Mask:
 def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
     """Return lanes on which nothing overlaps, for rows by (lane, start, end): extra ones where work of one overlaps.
 
-    Loops over rows of those lanes alone on which work overlaps: a stream works in order, so these are odd.
+    Loops only over the rows of lanes on which work overlaps. These are rare, since a stream works in order.
     """
     out, extra = lanes.copy(), int(lanes.max()) + 1 if lanes.size else 0
     for first, last in pairwise([*run_starts(lanes).tolist(), lanes.size]):
@@ -274,7 +274,7 @@ class Pieces:
 def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> Pieces:
     """Cut threads wherever a range begins or ends and at the splits; rows: the innermost range of each piece.
 
-    Innermost is what began last of all that are open, so ranges that overlap in part do no harm.
+    The innermost range is the open one that began last, so ranges that overlap in part do no harm.
     """
     n, extra = starts.size, split_times.size
     lane = np.concatenate((lanes, lanes, split_lanes))

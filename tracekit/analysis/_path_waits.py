@@ -1,6 +1,6 @@
 """Waits: of host calls for device work, of streams for streams, of threads for threads (see critical_path).
 
-**Calls.** A synchronizing call waits for the last work, on the streams that it names, of what was launched before it.
+**Calls.** A synchronizing call waits for the last work that was launched before it on the streams that it names.
 Work that ends after the call has returned was not waited for. Where the stream is not known (a handle that the
 profiler did not resolve), it is the stream whose work ended last inside the call. Clocks of host and device may
 disagree by `TOLERANCE` ns.

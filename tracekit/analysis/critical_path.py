@@ -1,4 +1,4 @@
-"""The longest chain through host threads, launches, streams and synchronization, and what could be won on it.
+"""The longest chain through host threads, launches, streams and synchronization, and the savings on it.
 
 **The model.** A node is a piece of work that ran without a break: a stretch of a host thread in one innermost range, or
 a kernel or copy on a stream. An edge says that its head began after its tail had ended:
@@ -10,10 +10,10 @@ a kernel or copy on a stream. An edge says that its head began after its tail ha
 * doubt: a stream or a thread seems to have waited for another, but no row says so (`_path_doubts`).
 
 The edge into a node whose tail ended last is *binding*: the time between the two is a lag that stays.
-The others have slack: so much could their tail be later and nothing would change. The path follows the binding edges
-back from what ended last, so nodes and lags on it add up to the window exactly.
+The others have slack: their tail could end that much later, and nothing would change. The path follows the binding
+edges back from what ended last, so nodes and lags on it add up to the window exactly.
 
-**What could be won** if some nodes took no time: the graph is evaluated again. Let gain(v) be how much earlier v ends.
+**Savings** if some nodes took no time: the graph is evaluated again. Let gain(v) be how much earlier v ends.
 gain(v) = own time, if v is one of them, + the least over all edges of (gain(tail) + slack). The rest of the graph may
 become critical, so this is less than the time on the path where another chain is nearly as long; never more, but for
 doubts, where the largest gain counts of all that may be true. Along a chain this is a running minimum, so whole
@@ -67,12 +67,12 @@ class Lag(IntEnum):
 class Graph:
     """Nodes with their edges; all arrays of nodes have the shape (n,), those of joins (m,).
 
-    bind: the tail of the binding edge, -1: nothing is known that the node waited for. chain_slack: of the edge from
-    the node before on the same chain. launch: tail of the launch edge, -1 for none. join_head, join_tail, join_slack:
-    the waits; join_wait: which of `Waits`, -1 for one between streams. doubts: what may have been waited for as well;
-    the edges are those of what is known, but bind is the likeliest. end: of the path, ns; begin: of the window. last:
-    the last nodes of the main thread and of each stream; the window ends when all of these have, and the path
-    with the one that ends last: sink, -1 for a graph without nodes.
+    bind: the tail of the binding edge; -1 where nothing is known that the node waited for. chain_slack: of the edge
+    from the node before on the same chain. launch: tail of the launch edge, -1 for none. join_head, join_tail,
+    join_slack: the waits; join_wait: which of `Waits`, -1 for one between streams. doubts: what may have been waited
+    for as well; the edges are those of what is known, but bind is the likeliest. end: of the path, ns; begin: of the
+    window. last: the last nodes of the main thread and of each stream; the window ends when all of these have, and the
+    path with the one that ends last: sink, -1 for a graph without nodes.
     """
 
     nodes: Nodes
