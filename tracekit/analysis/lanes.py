@@ -152,18 +152,25 @@ def _place(stack: list[int], tracks: _Tracks, starts: list[int], ends: list[int]
     return placed
 
 
+_FEW = 16
+"""Tracks that are looked at one after the other: for so few that is faster than a tree."""
+
+
 class _Tracks:
     """The extra tracks 1, 2, ... of one lane; finds the first that fits in O(log tracks), however many there are.
 
-    A binary tree over the tracks holds the largest and the smallest room below each node. The room of a track is the
-    end of its innermost open slice, or _IDLE. A slice fits where the room is at least its end; a room that has passed
-    (its slice has ended) is looked at again. Both are found from the root: no crowd of overlapping slices makes the
-    search for one of them linear.
+    The first few are looked at one after the other. A binary tree over the others holds the largest and the smallest
+    room below each node. The room of a track is the end of its innermost open slice, or _IDLE. A slice fits where the
+    room is at least its end; a room that has passed (its slice has ended) is looked at again. Both are found from the
+    root: no crowd of overlapping slices makes the search for one of them linear.
     """
 
-    __slots__ = ("_largest", "_leaves", "_smallest", "_stacks")
+    __slots__ = ("_few", "_largest", "_leaves", "_smallest", "_stacks", "_tops")
 
     def __init__(self) -> None:
+        self._few: list[list[int]] = []
+        # The last end on each of the few; it may have passed.
+        self._tops: list[int] = []
         self._stacks: list[list[int]] = [[]]
         self._leaves = 1
         self._largest = [_IDLE, _IDLE]
@@ -171,6 +178,24 @@ class _Tracks:
 
     def place(self, start: int, end: int) -> int:
         """Return the number of the first track where the slice fits, and put it there; end > start."""
+        tops = self._tops
+        for number, top in enumerate(tops):
+            if start < top < end:
+                continue
+            stack = self._few[number]
+            _close(stack, start)
+            if not stack or end <= stack[-1]:
+                stack.append(end)
+                tops[number] = end
+                return number + 1
+            tops[number] = stack[-1]
+        if len(tops) < _FEW:
+            tops.append(end)
+            self._few.append([end])
+            return len(tops)
+        return _FEW + self._place_beyond(start, end)
+
+    def _place_beyond(self, start: int, end: int) -> int:
         while True:
             leaf = self._first(start, end)
             stack = self._stacks[leaf - self._leaves]
