@@ -15,7 +15,13 @@ from benchmarks.truth.machine import Rank
 BASE_NS = 1_700_000_000_000_000_000
 EPOCH_NS = 86_400_000_000_000
 """Where the simulation's zero is on the clock of the trace."""
-_CATEGORIES = {"op": "cpu_op", "user": "user_annotation", "step": "user_annotation", "python": "python_function"}
+_CATEGORIES = {
+    "op": "cpu_op",
+    "user": "user_annotation",
+    "nvtx": "user_annotation",
+    "step": "user_annotation",
+    "python": "python_function",
+}
 _CBID = {
     "cudaLaunchKernel": 211,
     "cudaLaunchKernelExC": 430,

@@ -108,7 +108,7 @@ class World:
 
 @dataclass(slots=True)
 class Range:
-    """A range of a host thread. kind: op, user, step or python."""
+    """A range of a host thread. kind: op, user (record_function), nvtx, step or python."""
 
     kind: str
     name: str

@@ -20,8 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # as a file, witho
 from benchmarks.truth.scenarios import HEALTHY, ILLS, VARIANTS
 from benchmarks.truth.score import Outcome, healthy_case, ill_case
 
-WRITTEN = tuple(each for each in VARIANTS if each.startswith("kineto"))
-
 
 def main() -> None:
     """Parse the arguments, run the cases, print them and the totals."""
@@ -30,7 +28,7 @@ def main() -> None:
     )
     parser.add_argument("--ills", metavar="TEXT", help="only ills whose name contains TEXT, and no healthy programs")
     parser.add_argument("--healthy", metavar="TEXT", help="only healthy programs whose name contains TEXT, and no ills")
-    parser.add_argument("--variant", action="append", choices=WRITTEN, help="only this format; may be repeated")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only this format; may be repeated")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds of each ill (1)")
     parser.add_argument("--healthy-seeds", type=int, default=4, metavar="N", help="seeds of each healthy program (4)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (1)")
@@ -43,7 +41,7 @@ def main() -> None:
         print(*(f"healthy  {each.name}" for each in HEALTHY), sep="\n")
         return
     cases = []
-    for variant in given.variant or WRITTEN:
+    for variant in given.variant or VARIANTS:
         if given.ills is not None or given.healthy is None:
             named = [each.name for each in ILLS if (given.ills or "") in each.name]
             cases += [("ill", name, variant, seed) for name in named for seed in range(given.seeds)]

@@ -1,32 +1,51 @@
 """The planted ills and the healthy programs of the bench.
 
-`rules` are the names under which a finding is right, `consequences` those that the ill truly has and that are therefore
-no false alarm. `hidden` gives the reason why a variant cannot show the ill, even to an expert who reads all its rows.
+`rules` are the names under which a finding is right; `consequences` are what the ill truly brings about, and are
+therefore no false alarm. `hidden` gives the reason why a variant cannot show the ill, even to an expert who reads all
+its rows: such cases are printed and not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from benchmarks.truth.inference import infer, serve
 from benchmarks.truth.machine import Rank, World
-from benchmarks.truth.programs import Plan, infer, serve, train
+from benchmarks.truth.pipeline import pipeline
+from benchmarks.truth.training import Plan, train
 
-VARIANTS = ("kineto-sync", "kineto-api", "kineto-bare", "nsys", "nvprof")
+VARIANTS = ("kineto-sync", "kineto-api", "kineto-bare", "nsys", "nsys-2023", "nvprof")
+Run = Callable[[World], list[Rank]]
+
+_SYNC = "needless synchronization"
+_NO_RANGES = {"nvprof": "a table of device work and API calls has no ranges: a pause of the host has no name"}
+_EXPOSED = ("exposed copies",)
+"""Where the host comes late, the copy of the batch is no longer hidden."""
+_NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
+_ONE_FILE_EACH = dict.fromkeys(
+    ("kineto-sync", "kineto-api", "kineto-bare", "nvprof"),
+    "each process writes a file of its own, in which its device is number 0 and has no other identity",
+)
 
 
 @dataclass(frozen=True)
 class Ill:
-    """A program with an ill and the same program without it.
+    """A program with an ill, and the same program without it.
 
-    run: simulate it, with the ill if told so. noise: of the machine.
+    gains: False where the ill costs no time, so only its name counts. noted: words in a note that name it too. noise:
+    of the machine.
     """
 
     name: str
-    run: Callable[[World, bool], list[Rank]]
+    run: Run
+    cured: Run
     rules: tuple[str, ...]
     consequences: tuple[str, ...] = ()
     hidden: Mapping[str, str] = field(default_factory=dict)
+    gains: bool = True
+    noted: str = ""
     noise: float = 1.0
 
 
@@ -35,60 +54,174 @@ class Healthy:
     """A program in which nothing is to be found."""
 
     name: str
-    run: Callable[[World], list[Rank]]
+    run: Run
     noise: float = 1.0
 
 
-def _trained(plan: Plan) -> Callable[[World, bool], list[Rank]]:
-    return lambda world, ill: train(world, plan if ill else replace(plan, ill="", size=0))
+def _training(plan: Plan) -> Run:
+    return partial(train, plan=plan)
 
 
-def _ills() -> list[Ill]:
-    out: list[Ill] = []
+def _trained(
+    name: str,
+    plan: Plan,
+    *rules: str,
+    cured: Plan | None = None,
+    consequences: tuple[str, ...] = (),
+    hidden: Mapping[str, str] | None = None,
+    gains: bool = True,
+    noted: str = "",
+) -> Ill:
+    cured = cured or replace(plan, ill="", size=0)
+    return Ill(name, _training(plan), _training(cured), rules, consequences, hidden or {}, gains, noted)
 
-    def add(
-        name: str, plan: Plan, *rules: str, consequences: tuple[str, ...] = (), hidden: Mapping[str, str] | None = None
-    ) -> None:
-        out.append(Ill(name, _trained(plan), rules, consequences, hidden or {}, plan.noise))
 
-    unseen = {"nvprof": "a table of device work and API calls has no ranges: a pause of the host has no name"}
+def _of_the_host() -> list[Ill]:
+    out = []
     for backward in ("paused", "tight", "compiled"):
-        for size in (8, 20):
+        for size in (4, 12):
             plan = Plan(ill="data loading", size=size, backward=backward)
-            add(f"data loading {size} ms, {backward} backward", plan, "data loading", hidden=unseen)
+            out.append(
+                _trained(
+                    f"data loading {size} ms, {backward} backward",
+                    plan,
+                    "data loading",
+                    hidden=_NO_RANGES,
+                    consequences=_EXPOSED,
+                )
+            )
+        for kernel, op in ((4, 14), (9, 25)):
+            plan = Plan(kernel_us=kernel, op_us=op, layers=16, steps=9, backward=backward, batch_mib=0.25)
+            cured = replace(plan, op_us=0.2, launch_us=0.4)
+            name = f"launch-bound, kernels of {kernel} us, {backward} backward"
+            out.append(_trained(name, plan, "launch-bound", cured=cured))
+    names = (
+        "DALIGenericIterator.__next__",
+        "tf.data.Iterator.get_next",
+        "webdataset.WebLoader.next",
+        "ffcv.Loader.next",
+    )
+    for loader in names:
+        plan = Plan(ill="data loading", size=8, loader=loader)
+        out.append(
+            _trained(f"data loading in {loader}", plan, "data loading", hidden=_NO_RANGES, consequences=_EXPOSED)
+        )
+    plan = Plan(ill="starved workers", size=9)
+    out.append(_trained("starved workers 9 ms", plan, "data loading", hidden=_NO_RANGES, consequences=_EXPOSED))
+    for what in ("device sync", "stream sync", "event sync", "item"):
+        for layers, kernel in ((6, 90), (14, 40)):
+            plan = Plan(ill=f"{what} each layer", layers=layers, kernel_us=kernel, op_us=6)
+            out.append(_trained(f"{what} in each of {layers} layers", plan, _SYNC))
+    plan = Plan(ill="loss each step", kernel_us=60, layers=3, op_us=8, batch_mib=0.25, take_us=30)
+    out.append(_trained("loss.item() in each short step", plan, _SYNC))
+    for size in (60, 250):
+        plan = Plan(ill="cudaMalloc each layer", size=size, op_us=6)
+        out.append(_trained(f"cudaMalloc of {size} us and cudaFree in each layer", plan, _SYNC, "device allocation"))
+    for size in (15, 40):
+        plan = Plan(ill="garbage collection", size=size)
+        out.append(_trained(f"garbage collection 2 x {size} ms", plan, "host pauses"))
+    for size in (60, 300):
+        plan = Plan(ill="warm-up", size=size)
+        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up"))
+        plan = Plan(ill="autotuning", size=size / 2)
+        out.append(_trained(f"warm-up: autotuning of {size / 2:.0f} ms", plan, "warm-up", consequences=("start-up",)))
+    for start_up in (80.0, 400.0):
+        run = partial(infer, start_up_ms=start_up)
+        out.append(Ill(f"start-up of {start_up:.0f} ms", run, infer, ("start-up",)))
+    launching, at_once = partial(infer, kernel_us=5, op_us=16), partial(infer, kernel_us=5, op_us=0.2, launch_us=0.4)
+    out.append(Ill("launch-bound inference", launching, at_once, ("launch-bound",)))
+    waiting = partial(infer, one_buffer=True, kernel_us=40)
+    out.append(Ill("inference that waits for each batch", waiting, partial(infer, kernel_us=40), (_SYNC,), _EXPOSED))
+    return out
+
+
+def _of_the_device() -> list[Ill]:
+    out = []
+    for blocks in (4, 12):
+        plan = Plan(ill="few blocks", size=blocks, layers=4)
+        cured = replace(plan, ill="few blocks, cured")
+        out.append(_trained(f"kernels of {blocks} blocks", plan, "little parallelism", cured=cured))
+    for waves in (2, 3):
+        plan = Plan(ill="tail effect", size=waves, layers=4, kernel_us=50)
+        cured = replace(plan, ill="tail effect, cured")
+        out.append(_trained(f"a last wave of 3 blocks, {waves} waves", plan, "tail effect", cured=cured))
+    for size in (250, 600):
+        plan = Plan(ill="expensive kernel", size=size, layers=4)
+        out.append(_trained(f"an expensive kernel of {size} us", plan, "expensive kernel"))
+    plan = Plan(ill="fp32", size=8)
+    out.append(_trained("fp32 products", plan, "fp32 arithmetic", consequences=("expensive kernel",)))
+    for backward in ("paused", "tight", "compiled"):
         plan = Plan(ill="pageable copies", batch_mib=24, backward=backward)
-        add(f"pageable copies, {backward} backward", plan, "pageable copies")
-    add("starved workers 15 ms", Plan(ill="starved workers", size=15), "data loading", hidden=unseen)
-    for layers, kernel in ((8, 90), (16, 40)):
-        plan = Plan(ill="sync each layer", layers=layers, kernel_us=kernel, op_us=6)
-        add(f"device sync in each of {layers} layers", plan, "needless synchronization")
-        plan = Plan(ill="item each layer", layers=layers, kernel_us=kernel, op_us=6)
-        add(f".item() in each of {layers} layers", plan, "needless synchronization")
-    add("exposed copies", Plan(ill="exposed copies", batch_mib=40), "exposed copies")
-    add("tiny copies", Plan(ill="tiny copies", size=400), "tiny copies")
+        out.append(_trained(f"pageable copies, {backward} backward", plan, "pageable copies", consequences=(_SYNC,)))
+    results, in_pinned = partial(infer, results_mib=8, pageable=True), partial(infer, results_mib=8)
+    out.append(Ill("pageable copies of results", results, in_pinned, ("pageable copies",), (_SYNC,)))
+    for size in (20, 32):
+        plan = Plan(ill="exposed copies", batch_mib=size)
+        out.append(_trained(f"exposed copies of {size} MiB to the device", plan, "exposed copies"))
+    plan = Plan(ill="copies of results", size=24)
+    out.append(_trained("exposed copies of 24 MiB of results", plan, "exposed copies"))
+    for count in (150, 500):
+        plan = Plan(ill="tiny copies", size=count)
+        out.append(_trained(f"{count} tiny copies a step", plan, "tiny copies"))
+    plan = Plan(ill="memory growth")
+    out.append(_trained("memory that grows", plan, "memory growth", hidden=_NO_MEMORY, gains=False))
+    for lost in (0.03, 0.3):
+        plan = Plan(ill="lost kernels", size=lost)
+        words = "lost|missing|without (its|their|a) (kernel|work)|no (kernel|work)"
+        out.append(_trained(f"lost rows: {lost:.0%} of the kernels", plan, "lost rows", gains=False, noted=words))
+        plan = Plan(ill="lost launches", size=lost)
+        words = "lost|missing|without (its|their|a) (launch|call)|no (launch|call)"
+        out.append(_trained(f"lost rows: {lost:.0%} of the launches", plan, "lost rows", gains=False, noted=words))
+    return out
+
+
+def _of_several_ranks() -> list[Ill]:
+    out = []
+    late = ("exposed communication",)
     for ranks in (2, 4):
-        plan = Plan(ill="exposed all-reduce", ranks=ranks, bucket_us=250)
-        add(f"exposed all-reduce, {ranks} ranks", plan, "exposed communication")
-    plan = Plan(ill="slow rank", size=1.4, ranks=4, bucket_us=100)
-    add("a rank with slow kernels", plan, "straggler", consequences=("exposed communication",))
-    add("garbage collection 2 x 40 ms", Plan(ill="garbage collection", size=40), "host pauses")
+        for bucket in (60, 120):
+            plan = Plan(ill="exposed all-reduce", ranks=ranks, bucket_us=bucket, steps=8, layers=12)
+            name = f"exposed all-reduce of {bucket * plan.layers / 1000:.1f} ms, {ranks} ranks"
+            out.append(_trained(name, plan, "exposed communication"))
+    for slow in (1.2, 1.5):
+        plan = Plan(ill="slow kernels of a rank", size=slow, ranks=4, bucket_us=80, steps=8)
+        out.append(_trained(f"a rank with kernels slower by {slow - 1:.0%}", plan, "straggler", consequences=late))
+    for size in (2, 6):
+        plan = Plan(ill="slow loading of a rank", size=size, ranks=4, bucket_us=80, steps=8)
+        name = f"a rank that loads data for {size} ms"
+        out.append(_trained(name, plan, "straggler", "data loading", consequences=(*late, *_EXPOSED, "host pauses")))
+    plan = Plan(ill="shared device", ranks=2, steps=8)
+    out.append(_trained("two processes on one device", plan, "shared device", hidden=_ONE_FILE_EACH))
+    for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
+        equal = (sum(layers) // len(layers),) * len(layers)
+        run, cured = partial(pipeline, layers=layers), partial(pipeline, layers=equal)
+        name = f"pipeline stages of {', '.join(map(str, layers))} layers"
+        out.append(Ill(name, run, cured, ("unequal stages",), ("straggler", "exposed communication")))
     return out
 
 
 def _healthy() -> list[Healthy]:
+    big = Plan(kernel_us=1500, layers=8, steps=8, loss_every=1)
     return [
-        Healthy("training", lambda world: train(world, Plan())),
-        Healthy("training, tight backward", lambda world: train(world, Plan(backward="tight"))),
-        Healthy("training, compiled backward", lambda world: train(world, Plan(backward="compiled"))),
-        Healthy("training, loss each 4 steps", lambda world: train(world, Plan(kernel_us=300, loss_every=4))),
-        Healthy("training on a noisy machine", lambda world: train(world, Plan()), 2.5),
-        Healthy("4 ranks, overlapped all-reduce", lambda world: train(world, Plan(ranks=4, bucket_us=120))),
+        Healthy("training", _training(Plan())),
+        Healthy("training, tight backward", _training(Plan(backward="tight"))),
+        Healthy("training, compiled backward", _training(Plan(backward="compiled"))),
+        Healthy("training, loss each 4 steps", _training(Plan(kernel_us=300, loss_every=4))),
+        Healthy("training, big kernels, loss each step", _training(big)),
+        Healthy("training, loading hides behind the device", _training(Plan(kernel_us=250, load_ms=2))),
+        Healthy("training on a noisy machine", _training(Plan(kernel_us=150)), 2.5),
+        Healthy("2 ranks, overlapped all-reduce", _training(Plan(ranks=2, bucket_us=120, steps=8))),
+        Healthy("4 ranks, overlapped all-reduce", _training(Plan(ranks=4, bucket_us=120, steps=8))),
+        Healthy("4 ranks on noisy machines", _training(Plan(ranks=4, bucket_us=90, steps=8)), 2.0),
         Healthy("inference", infer),
-        Healthy("inference on 2 streams", lambda world: infer(world, streams=2)),
-        Healthy("inference with CUDA graphs", lambda world: infer(world, graph=True)),
+        Healthy("inference on 2 streams", partial(infer, streams=2)),
+        Healthy("inference with CUDA graphs", partial(infer, graph=True)),
+        Healthy("inference on a noisy machine", infer, 2.5),
         Healthy("a server that waits for requests", serve),
+        Healthy("a server that waits with events", partial(serve, event=True)),
+        Healthy("a server with rare requests", partial(serve, requests=20, pause_ms=60)),
     ]
 
 
-ILLS: tuple[Ill, ...] = tuple(_ills())
+ILLS: tuple[Ill, ...] = (*_of_the_host(), *_of_the_device(), *_of_several_ranks())
 HEALTHY: tuple[Healthy, ...] = tuple(_healthy())

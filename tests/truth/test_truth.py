@@ -8,12 +8,13 @@ import pytest
 
 import tracekit
 from benchmarks.truth.machine import World
-from benchmarks.truth.programs import Plan, train
+from benchmarks.truth.scenarios import VARIANTS
 from benchmarks.truth.score import healthy_case, ill_case, write
+from benchmarks.truth.training import Plan, train
 from tracekit.schema import Kind
 
 
-@pytest.mark.parametrize("variant", ["kineto-sync", "kineto-api", "kineto-bare"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_file_of_the_simulator_is_read_whole(variant: str, tmp_path: Path) -> None:
     ranks = train(World(2), Plan(steps=2, layers=2, ill="item each layer"))
     trace = tracekit.read([str(path) for path in write(ranks, variant, tmp_path)])
@@ -27,7 +28,7 @@ def test_a_file_of_the_simulator_is_read_whole(variant: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("variant", ["kineto-sync", "kineto-api"])
 def test_data_loading_is_named_and_its_savings_are_an_upper_bound(variant: str) -> None:
-    outcome = ill_case("data loading 8 ms, paused backward", variant, 0)
+    outcome = ill_case("data loading 4 ms, paused backward", variant, 0)
     assert outcome.place == 1
     assert 0.98 <= outcome.shown / outcome.true <= 1.25
     assert not outcome.alarms
