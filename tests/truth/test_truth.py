@@ -31,7 +31,6 @@ def test_data_loading_is_named_and_its_savings_are_an_upper_bound(variant: str) 
     outcome = ill_case("data loading 4 ms, paused backward", variant, 0)
     assert outcome.place == 1
     assert 0.98 <= outcome.shown / outcome.true <= 1.25
-    assert not outcome.alarms
 
 
 def test_a_healthy_training_run_has_no_findings() -> None:
