@@ -19,6 +19,8 @@ from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""
+SHORT = 50_000
+"""ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
 _CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
 
@@ -117,24 +119,40 @@ class Contracted:
         )
 
 
-def gains(graph: Contracted, masks: Sequence[Numbers]) -> I64:
-    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,)."""
+def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool = False) -> I64:
+    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,).
+
+    pauses: short ones between two nodes of a set that follow each other on a chain take no time either.
+    """
     at_once = max(1, _CELLS // max(graph.kept.size, 1))
-    parts = [_Evaluation(graph, masks[i : i + at_once]).result() for i in range(0, len(masks), at_once)]
+    between = _short_pauses(graph) if pauses else None
+    parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _short_pauses(graph: Contracted) -> I64:
+    """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
+    pause = np.zeros(graph.starts.size, np.int64)
+    pause[1:] = graph.starts[1:] - graph.ends[:-1]
+    pause[graph.kept[graph.bounds[:-1]]] = 0
+    pause[(pause > SHORT) | (graph.chain_slack > 0)] = 0
+    return pause
 
 
 class _Evaluation:
     """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated."""
 
-    def __init__(self, graph: Contracted, masks: Sequence[Numbers]) -> None:
+    def __init__(self, graph: Contracted, masks: Sequence[Numbers], pauses: I64 | None) -> None:
         self.graph = graph
         length = graph.ends - graph.starts
         self.own = np.empty((graph.kept.size, len(masks)), np.int64)
         self.sums = np.empty_like(self.own)
         own = np.empty_like(length)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
-            np.multiply(length, np.asarray(mask, np.bool_), out=own)
+            free = np.asarray(mask, np.bool_)
+            np.multiply(length, free, out=own)
+            if pauses is not None:
+                own[1:] += pauses[1:] * (free[1:] & free[:-1])
             self.own[:, k] = own[graph.kept]
             np.add(own, graph.chain_slack, out=own)
             np.cumsum(own, out=own)

@@ -257,12 +257,14 @@ def upper_bounds(
     *,
     without: Collection[int] = (),
     path: Path | None = None,
+    pauses: bool = False,
     certain: bool = False,
 ) -> I64:
     """Return `upper_bound` for each of several sets of nodes, shape (k,). masks: of shape (n,), true for its nodes.
 
-    path: what `walk` returned, where it is at hand. certain: streams waited only where a row says so; then this is no
-    upper bound, but differs from it where doubts matter.
+    path: what `walk` returned, where it is at hand. pauses: short ones between two nodes of a set that follow each
+    other on a thread or a stream take no time either; then a gain may exceed the time on the path. certain: streams
+    waited only where a row says so; then this is no upper bound, but differs from it where doubts matter.
     """
     if graph.sink < 0 or not masks:
         return np.zeros(len(masks), np.int64)
@@ -273,16 +275,16 @@ def upper_bounds(
         # The first node of a chain keeps its wait: there is nothing else that it could begin after.
         opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
         stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-        return gains(_contracted(graph, stays, doubts), masks)
+        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses)
     # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
     on_path = (path or walk(graph)).node
     on_path = on_path[on_path >= 0]
     length = nodes.ends[on_path] - nodes.starts[on_path]
     most = max(int(length[np.asarray(mask)[on_path]].sum()) for mask in masks)
-    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks)
+    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses)
     larger = int(found.max())
     if larger > most and ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
-        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks)
+        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses)
     return found
 
 

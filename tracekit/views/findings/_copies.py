@@ -12,6 +12,7 @@ from tracekit.arrays import I64, Mask
 from tracekit.arrow import Chunked, pc
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
+from tracekit.views.findings import _around
 from tracekit.views.findings._facts import Facts, RuleResult, how, named, percent, row_of, span, sure
 
 _MEMORY_KEYS = ("src_mem_type", "dst_mem_type")
@@ -74,7 +75,9 @@ def tiny_copies(facts: Facts) -> RuleResult:
         if mine.size < max(1.0, facts.thresholds["tiny_copies"]):
             continue
         calls = facts.calls_of(mine)
-        bound = facts.bound(owner, np.concatenate((mine, calls)))
+        others = np.setdiff1d(facts.launched.launch, calls)
+        around = _around.operators(facts, calls, others[others >= 0])
+        bound = facts.bound(owner, np.concatenate((mine, calls, around)))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
         host = f", and their calls {span(int(facts.lengths[calls].sum()))} of the host" if calls.size else ""

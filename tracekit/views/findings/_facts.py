@@ -8,7 +8,7 @@ of the rows ran: the savings cannot exceed that either, and the finding says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,17 +36,29 @@ LEAST_WORK = 10
 EVENTS = 5
 """The most events that a finding names."""
 
+DOUBT = 1.02
+"""An upper bound that is larger than this times the savings without doubtful waits rests on them."""
+
+_DOUBTFUL = (
+    "the trace does not tell which stream waits for which; the upper bound holds whether work that began as that of "
+    "another stream ended waited for it or not"
+)
 _NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
+_LOWER = {"high": "medium", "medium": "low", "low": "low"}
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone."""
+    """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone.
+
+    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so.
+    """
 
     ns: int
     share: float
     on_path: bool
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +177,31 @@ class Facts:
 
     def bounds(self, owner: int, masks: list[Mask], *, most: int | None = None) -> list[Bound]:
         """Return the same for several sets of nodes of the owner's graph."""
-        graph = self.graphs[owner].graph
-        found = upper_bounds(graph, masks, path=self.paths[owner]).tolist()
-        return [self._bound(owner, ns, most, on_path=True) for ns in found]
+        own, path = self.graphs[owner], self.paths[owner]
+        found = upper_bounds(own.graph, masks, path=path, pauses=True).tolist()
+        certain = found
+        if own.guessed_waits:
+            certain = upper_bounds(own.graph, masks, path=path, pauses=True, certain=True).tolist()
+        return [
+            replace(self._bound(owner, ns, most), doubtful=ns > DOUBT * least)
+            for ns, least in zip(found, certain, strict=True)
+        ]
 
-    def without(self, owner: int, rows: I64) -> Bound:
-        """Return the upper bound if these calls did not wait, and took no time.
+    def without(self, owner: int, calls: I64, others: I64) -> Bound:
+        """Return the upper bound if these calls did not wait, and took no time, nor these other rows of EVENTS.
 
-        It is at most the time of the calls: if the host goes on earlier, all later work moves by no more than that.
+        It is at most the time of them all: if the host goes on earlier, all later work moves by no more than that.
         """
         own = self.graphs[owner]
-        waits = np.flatnonzero(np.isin(own.waits, rows)).tolist()
-        saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits)[0])
-        return self._bound(owner, saved, int(self.lengths[rows].sum()))
+        waits = np.flatnonzero(np.isin(own.waits, calls)).tolist()
+        rows = np.union1d(calls, others)
+        saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits, pauses=True)[0])
+        lanes = _gaps.keys_of(self.index, rows, (*_gaps.THREAD, "device", "stream"))
+        most = sum(
+            union_length(self.starts[mine], self.starts[mine] + self.lengths[mine])
+            for mine in (rows[lanes == lane] for lane in np.unique(lanes).tolist())
+        )
+        return self._bound(owner, saved, most)
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
         low, high = self.window(owner)
@@ -290,13 +314,17 @@ def row_of(device: _devices.Device) -> dict[str, Cell]:
 
 
 def sure(bound: Bound, confidence: str) -> str:
-    """Return the confidence of a finding: low unless its upper bound is from the critical path."""
-    return confidence if bound.on_path else "low"
+    """Return the confidence of a finding: low unless its upper bound is from the path, lower where that is doubtful."""
+    if not bound.on_path:
+        return "low"
+    return _LOWER[confidence] if bound.doubtful else confidence
 
 
 def how(bound: Bound) -> str:
-    """Return the end of the reason for the confidence: the source of an upper bound that is not from the path."""
-    return "" if bound.on_path else f"; {_NOT_ON_PATH}"
+    """Return the end of the reason for the confidence: what the upper bound rests on, where that is not the path."""
+    if not bound.on_path:
+        return f"; {_NOT_ON_PATH}"
+    return f"; {_DOUBTFUL}" if bound.doubtful else ""
 
 
 def named(text: str, most: int = 60) -> str:

@@ -16,6 +16,7 @@ from tracekit.index.devices import Device
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
+from tracekit.views.findings import _around
 from tracekit.views.findings._facts import Facts, RuleResult, named, percent, row_of, span
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
@@ -127,7 +128,8 @@ def needless_sync(facts: Facts) -> RuleResult:
         calls = facts.within(owner, np.unique(own_graph.waits))
         if not calls.size:
             continue
-        bound = facts.without(owner, calls)
+        gone = _around.read_back(facts, calls)
+        bound = facts.without(owner, calls, np.concatenate((gone.calls, gone.operators, gone.copies)))
         if bound.share < max(facts.thresholds["sync_share"], facts.thresholds["least_share"]):
             continue
         took = facts.lengths[calls]

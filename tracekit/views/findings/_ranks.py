@@ -6,7 +6,7 @@ import numpy as np
 
 from tracekit.index import meetings
 from tracekit.report import Finding
-from tracekit.views.findings._facts import Facts, RuleResult, percent, span
+from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 
 
@@ -26,8 +26,7 @@ def straggler(facts: Facts) -> RuleResult:
     found = []
     for one in stragglers(owners, met, skews):
         waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
-        best, who, on_path = 0, -1, False
-        share = 0.0
+        best, who = Bound(0, 0.0, on_path=False), -1
         for owner in np.unique(met.owner[waiting]).tolist():
             if facts.graphs and owner not in facts.graphs:
                 continue
@@ -35,13 +34,13 @@ def straggler(facts: Facts) -> RuleResult:
             if not rows.size:
                 continue
             bound = facts.bound(owner, rows, most=one.late)
-            if bound.ns > best:
-                best, who, on_path, share = bound.ns, owner, bound.on_path, bound.share
-        if share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
+            if bound.ns > best.ns:
+                best, who = bound, owner
+        if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
             continue
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
-        how = (
+        reason = (
             f"the upper bound is for {owners.labels[who]}: its collectives with this rank take no time, and not more "
             "than the lateness"
         )
@@ -53,11 +52,11 @@ def straggler(facts: Facts) -> RuleResult:
                 f"by {span(one.median)} in the median and {span(one.late)} in all: the others wait.",
                 tuple(facts.cells("ranks", label, ("last", "last_share", "late_p50", "late"), owner=label)),
                 facts.ids(own),
-                best,
-                share,
-                "high" if on_path else "medium",
+                best.ns,
+                best.share,
+                "high" if best.on_path and not best.doubtful else "medium",
                 "a binomial test over all collectives whose last rank is certain within the clocks' uncertainty; "
-                + (how if on_path else f"{how}; no host calls are in the trace"),
+                + (reason + how(best) if best.on_path else f"{reason}; no host calls are in the trace"),
                 "Look at what this rank does before the collective: more or longer data, a slower device or host, "
                 "other work on its machine.",
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",

@@ -21,6 +21,7 @@ import numpy as np
 
 from tracekit.analysis.critical_path import Lag, Part, Path, upper_bounds
 from tracekit.analysis.intervals import I64
+from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
@@ -262,6 +263,12 @@ def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
             notes.append(
                 f"{who}{each.own.unlinked:,} of {each.own.device:,} pieces of device work name no launch call: they "
                 "are taken as launched when they began, unless they followed at once on other work of their stream"
+            )
+        if each.own.guessed_waits:
+            pieces = grouping.plural("piece", each.own.guessed_waits)
+            notes.append(
+                f"{who}{pieces} of device work began as work of another stream ended: taken as a wait, though no row "
+                "says so"
             )
         if each.own.guessed_thread:
             notes.append(f"{who}calls that name no thread are taken as those of one thread")

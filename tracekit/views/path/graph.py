@@ -6,8 +6,11 @@ work without one was launched when it began, unless it followed at once on other
 Waits are: calls named ...Synchronize; copies that end inside their own call; streams that Kineto's "Stream Wait Event"
 rows name. Rows of kind sync name the stream that a call waits for; Kineto's also name the record of an event.
 
-Not in a trace, so not in the graph: locks and queues between threads (but see `_waits`), other ranks, what the
-default stream waits for, synchronization inside calls such as cudaFree, device work that began before its launch call.
+Where no such rows name an event, waits of streams follow from calls (cudaStreamWaitEvent) and from the schedule; waits
+of threads for threads always do (analysis/_path_doubts).
+
+Not in a trace, so not in the graph: locks and queues between threads, other ranks, what the default stream waits for,
+synchronization inside calls such as cudaFree, device work that began before its launch call.
 """
 
 from __future__ import annotations
@@ -72,6 +75,12 @@ class OwnGraph:
         codes = [code for code, name in enumerate(self.names) if name in set(names)]
         calls = np.flatnonzero(np.isin(self.waits, np.array(sorted(without), np.int64))).tolist() if without else []
         return upper_bound(self.graph, codes, without=calls)
+
+    @property
+    def guessed_waits(self) -> int:
+        """The number of pieces of work that seem to have waited for another stream, though no row or call says so."""
+        doubts = self.graph.doubts
+        return int(np.count_nonzero(~doubts.sure & (doubts.lags >= 0)))
 
 
 @join
