@@ -43,7 +43,9 @@ WAVES = (12, 60, 400)
 """How many tests are tried at a time, nearest first: most changes are caught by the first few."""
 NEAREST = (2, 4, 6)
 """How many test files are tried at a time with --by-name."""
-EVERYWHERE = ("tests/test_samples.py", "tests/test_every_reader.py", "tests/views/test_contract.py")
+EVERYWHERE = (
+    "tests/test_samples.py", "tests/test_explain.py", "tests/test_every_reader.py", "tests/views/test_contract.py"
+)  # fmt: skip
 """Test files that run most of the package, tried last with --by-name."""
 WAVE_S = 900
 MEMORY = 6 << 30

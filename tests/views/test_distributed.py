@@ -72,6 +72,20 @@ def test_collectives_are_named_by_operation_and_group_with_their_bytes() -> None
     assert found[0]["bandwidth"] == 8000 * 10**9 / 3000
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        ("Float", 4), ("Double", 8), ("Half", 2), ("BFloat16", 2), ("Int", 4), ("Long", 8), ("Short", 2), ("Byte", 1),
+        ("Char", 1), ("Bool", 1), ("Float8_e4m3fn", 1), ("Float8_e5m2", 1), ("Float8_e4m3fnuz", 1),
+        ("Float8_e5m2fnuz", 1), ("ComplexFloat", 8), ("ComplexDouble", 16), ("Unsigned Char", 1), ("QInt8", None),
+    ],
+)  # fmt: skip
+def test_the_bytes_of_a_collective_follow_from_its_type(dtype: str, size: int | None) -> None:
+    args = json.dumps({"Collective name": "allreduce", "In msg nelems": 1000, "dtype": dtype})
+    (found,) = tables(DISTRIBUTED(trace(work(NCCL, None, 0, 1000, args=args)), ViewOptions()))["collectives"]
+    assert found.get("bytes") == (None if size is None else 1000 * size)
+
+
 def test_pytorchs_collectives_of_a_run_on_gpus() -> None:
     found = tables(DISTRIBUTED(read(corpus("kineto/hta_nccl_data.json.gz")), ViewOptions()))
     assert [(r["name"], r["group"], r["calls"]) for r in found["collectives"]] == [

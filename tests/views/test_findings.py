@@ -152,8 +152,11 @@ def test_a_wait_at_the_end_wins_nothing() -> None:
     assert not found(trace(*rows), "needless synchronization")
 
 
-def launching(kernel: int, count: int = 200) -> Trace:
-    """An operator of 20 us launches each kernel, in a call of 5 us at its end."""
+def launching(kernel: int, count: int = 200, own: int = 0) -> Trace:
+    """An operator of 20 us launches each kernel, in a call of 5 us at its end.
+
+    own: the first ns of these 20 us are a range of the program instead.
+    """
     rows: list[Row] = []
     free = 0
     for i in range(count):
@@ -161,8 +164,9 @@ def launching(kernel: int, count: int = 200) -> Trace:
         begin = max(at + 20 * US, free)
         free = begin + kernel
         rows += [
-            op("aten::add", at, at + 20 * US), call(i, at + 15 * US, at + 20 * US), work("add", i, begin, free),
+            op("aten::add", at + own, at + 20 * US), call(i, at + 15 * US, at + 20 * US), work("add", i, begin, free),
         ]  # fmt: skip
+        rows += [op("own", at, at + own, "user_range")] if own else []
     return trace(*rows)
 
 
@@ -173,6 +177,12 @@ def test_short_kernels_are_launch_bound() -> None:
     # Without launching and operators the kernels alone are left: 200 x 4 us of 4,004 us.
     assert finding.saving_ns == 4004 * US - 800 * US
     assert not found(made, "launch-bound", launch_idle_share=0.9)
+
+
+def test_the_programs_own_work_between_launches_stays() -> None:
+    finding = one(launching(4 * US, own=8 * US), "launch-bound")
+    # 8 us before each of 200 kernels, and the last kernel.
+    assert finding.saving_ns == 4004 * US - (200 * 8 + 4) * US
 
 
 def test_long_kernels_are_not() -> None:
