@@ -1,11 +1,11 @@
-"""What the tests of writers share: a disk that is full, and a process whose memory is measured."""
+"""Shared by the tests of writers: a full disk, a process whose memory is measured, files of an older schema."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from support import LONG_S, ROOT, files_limited
 
+from tracekit import schema
 from tracekit.errors import OutputError
+from tracekit.readers.archive import _conform
 from tracekit.readers.builder import event_batch
 from tracekit.trace import Run
 from tracekit.writers import WRITERS
@@ -26,6 +28,17 @@ from writing import write
 write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+
+
+Columns = dict[str, pa.Array]
+
+
+def newer_schema(
+    monkeypatch: pytest.MonkeyPatch, version: int, upgrades: Mapping[int, Callable[[str, Columns], Columns]]
+) -> None:
+    """Make the package's schema a later one, with the upgrades from each version: today's files are then old ones."""
+    monkeypatch.setattr(schema, "VERSION", version)
+    monkeypatch.setattr(_conform, "UPGRADES", upgrades)
 
 
 def write(target: Path, to: str, count: int) -> None:

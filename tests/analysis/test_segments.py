@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.analysis._segments import (
+from tracekit.analysis.segments import (
     as_groups,
     as_int64,
     check_same_length,

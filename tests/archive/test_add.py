@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support import ROOT, sample
+from writing import newer_schema
 
 import tracekit
 from tracekit import archive
@@ -310,14 +311,10 @@ def test_a_damaged_file_does_not_hide_the_others(tmp_path: Path) -> None:
 
 
 def test_an_older_schema_is_brought_up_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracekit import schema
-    from tracekit.readers.archive import _conform
-
     done = archive.add(tmp_path, CSV, run="r")
     before = tracekit.read(CSV).events.column("ts_ns").to_pylist()
-    monkeypatch.setattr(schema, "VERSION", 2)
     later = {1: lambda table, columns: columns | {"ts_ns": pc.add(columns["ts_ns"], 1000)}}
-    monkeypatch.setattr(_conform, "UPGRADES", later)
+    newer_schema(monkeypatch, 2, later)
     (entry,) = archive.entries(tmp_path)
     assert entry.schema == 1
     assert archive.read(entry).events.column("ts_ns").to_pylist() == [ts + 1000 for ts in before]

@@ -94,12 +94,12 @@ def test_any_file_system_of_fsspec_will_do(tmp_path: Path) -> None:
 
 def test_a_place_without_whole_objects_gets_its_files_by_rename(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
-    from tracekit.archive import _store
-
-    store = _store._Remote(f"local://{tmp_path}/a")
-    (tmp_path / "x").write_bytes(b"whole")
-    store.put(tmp_path / "x", "events/y")
-    assert [(s.name, s.size) for s in store.files()] == [("events/y", 5)]
+    root = f"local://{tmp_path}/a"
+    done = archive.add(root, CSV, run="r", date="2026-01-01")
+    assert archive.entries(root)[0].id == done.id
+    names = [path.name for path in (tmp_path / "a").rglob("*") if path.is_file()]
+    assert [Path(done.path).name] == [name for name in names if name.endswith(".parquet")]
+    assert not any(name.startswith(".") for name in names), "a part of a file is left"
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from batch_trees import Here, content, put, tree
+from batch_trees import Here, Outcome, content, put, tree, work
 from compare_runs import steps, write
 from support import sample
 from viewers import chromium_page
 
 from tracekit import archive, batch, inputs
-from tracekit.batch._work import Outcome, work
 from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
 from tracekit.errors import InputError, UsageError

@@ -8,9 +8,10 @@ import sys
 import pytest
 import typer
 from support import run_command
+from typer.core import TyperGroup
 
 from tracekit import compat
-from tracekit.cli import _names, app
+from tracekit.cli import app
 from tracekit.readers import READERS
 from tracekit.schema import KINDS
 from tracekit.views import VIEWS
@@ -24,21 +25,26 @@ def run(*words: str) -> str:
     return result.stdout + result.stderr
 
 
-def names(found: list[tuple[str, str]]) -> set[str]:
-    return {name for name, _ in found}
+def completed(command: str, option: str, begun: str = "") -> set[str]:
+    """Return the values that a shell offers for an option of a command."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = group.commands[command]
+    (param,) = [param for param in found.params if option in param.opts]
+    return {item.value for item in param.shell_complete(found.context_class(found), begun)}
 
 
 def test_completion_knows_every_name() -> None:
-    assert names(_names.formats("")) == set(READERS)
-    assert names(_names.targets("")) == set(WRITERS)
-    assert names(_names.kinds("")) == set(KINDS)
-    assert names(_names.views("")) == {*VIEWS, *compat.VIEWS, "all"}
-    assert names(_names.compats("")) == set(compat.COMPATS)
-    assert names(_names.targets("cuda")) == {"cuda-kvp", "cuda-csv"}
-    assert names(_names.options("o")) == {"osrt="}
-    assert "sync_share=" in names(_names.options(""))
-    assert {"-total", "-name"} <= names(_names.sort_keys("-"))
-    assert names(_names.forms("")) == {"text", "json", "csv", "markdown"}
+    assert completed("summary", "--from") == set(READERS)
+    assert completed("convert", "--to") == set(WRITERS)
+    assert completed("summary", "--kind") == set(KINDS)
+    assert completed("summary", "--view") == {*VIEWS, *compat.VIEWS, "all"}
+    assert completed("summary", "--compat") == set(compat.COMPATS)
+    assert completed("convert", "--to", "cuda") == {"cuda-kvp", "cuda-csv"}
+    assert completed("summary", "--option", "o") == {"osrt="}
+    assert "sync_share=" in completed("summary", "--option")
+    assert {"-total", "-name"} <= completed("summary", "--sort", "-")
+    assert completed("summary", "--format") == {"text", "json", "csv", "markdown"}
 
 
 def test_a_shell_completes_names() -> None:

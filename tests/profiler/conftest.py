@@ -9,6 +9,16 @@ import pytest
 from recorder.programs import forget_launcher
 
 from tracekit import recorder
+from tracekit.profiler._notes import NoteOnce
+
+FACES = ("cuda", "singa", "paddle._profiler")
+
+
+@pytest.fixture(autouse=True)
+def nothing_noted_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test see the notes that a process prints once."""
+    for face in FACES:
+        monkeypatch.setattr(f"tracekit.profiler.{face}._note_once", NoteOnce())
 
 
 @pytest.fixture(autouse=True)

@@ -21,14 +21,8 @@ import tracekit
 from tracekit import pipeline, recorder
 from tracekit.profiler import _cupti, cuda, paddle
 from tracekit.profiler._cupti import Collected, CuptiUnavailableError, Work
-from tracekit.profiler._notes import NoteOnce
 from tracekit.profiler.cuda import cuda_profiler
 from tracekit.profiler.cuda._legacy_log import layout_of, microseconds, write_log
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "_note_once", NoteOnce())
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+from profiler.fake_cupti import FakeCupti, install
 from recorder.reading import read_log
 from support import corpus
 
 import tracekit
 from tracekit import pipeline, recorder
-from tracekit.profiler import _cupti, singa
+from tracekit.profiler import singa
 from tracekit.profiler import singa as device
-from tracekit.profiler._notes import NoteOnce
 
 NS = {"SetValue": 17_372, "ConvForward": 612_724, "ReLU": 375_004, "ConvBackward": 1_200_000, "DistAllReduce": 90_000}
 OUTSIDE_OPS = 50_000
@@ -24,7 +24,6 @@ OUTSIDE_OPS = 50_000
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     now = [10**12]
     monkeypatch.setattr(singa.time, "perf_counter_ns", lambda: now[0])
-    monkeypatch.setattr(singa, "_note_once", NoteOnce())
     return now
 
 
@@ -189,12 +188,13 @@ def test_gpu_work_is_waited_for(clock: list[int], capsys: pytest.CaptureFixture[
 def test_a_gpu_device_without_cuda_says_so_once(
     clock: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_cupti, "has_driver", lambda: False)
+    install(monkeypatch, FakeCupti(), driver=False)
     devices = [device.create_cuda_gpu(), device.create_cuda_gpu_on(1)]
     assert [dev.name for dev in devices] == ["gpu0", "gpu1"]
     assert capsys.readouterr().err.count("no CUDA here") == 1
-    monkeypatch.setattr(_cupti, "has_driver", lambda: True)
-    assert device.create_cuda_gpu()._wait is _cupti.synchronize
+    install(monkeypatch, FakeCupti())
+    device.create_cuda_gpu()
+    assert capsys.readouterr().err == ""
 
 
 def test_the_recorder_gets_operators_and_iterations(tmp_path: Path) -> None:

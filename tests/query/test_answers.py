@@ -21,7 +21,7 @@ import tracekit
 from tracekit import archive, schema
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.inputs import InputOptions
-from tracekit.query import ARCHIVE_COLUMNS, _results, ask, query, render, write
+from tracekit.query import ARCHIVE_COLUMNS, ask, query, render, write
 from tracekit.readers.builder import event_batch
 from tracekit.render.base import RenderOptions
 from tracekit.trace import Trace
@@ -137,7 +137,7 @@ def test_sums_beyond_64_bits_are_exact(tmp_path: Path) -> None:
     assert int(one(path, "SELECT sum(dur_ns) FROM events")) == want  # type: ignore[call-overload]
     table = query(path, "SELECT sum(dur_ns) AS total_ns FROM events")
     assert table.schema.field("total_ns").type == pa.decimal128(38, 0)
-    assert f"{want // 10**9:,}" in _results.render(table, "text", RenderOptions(time_unit="s"))
+    assert f"{want // 10**9:,}" in render(table, "text", RenderOptions(time_unit="s"))
     for form in ("csv", "json", "parquet"):
         out = io.BytesIO()
         write(table.to_reader(), form, out)

@@ -13,12 +13,12 @@ import zstandard
 from hypothesis import assume, given
 from strategies import rows_of, tables, traces
 from support import SAMPLES
+from writing import newer_schema
 
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, UnknownFormatError, UnsupportedVersionError
 from tracekit.readers import READERS
-from tracekit.readers.archive import _conform
 from tracekit.readers.archive.events_jsonl import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch
@@ -274,8 +274,7 @@ def test_a_newer_version_is_refused_and_an_older_one_upgraded(tmp_path: Path, mo
     with pytest.raises(UnsupportedVersionError, match="version 2"):
         tracekit.read(path)
     path.write_bytes(data)
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(_conform, "UPGRADES", {1: lambda table, columns: columns | {"step": pa.array([8, 9])}})
+    newer_schema(monkeypatch, 2, {1: lambda table, columns: columns | {"step": pa.array([8, 9])}})
     assert tracekit.read(path).events.column("step").to_pylist() == [8, 9]
 
 

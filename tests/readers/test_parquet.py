@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from strategies import rows_of, traces
 from support import SHARE, sample
+from writing import Columns, newer_schema
 
 import tracekit
 from tracekit import pipeline, schema
 from tracekit.errors import ParseError, TracekitError, UnknownFormatError, UnsupportedVersionError
-from tracekit.readers.archive import _conform
 from tracekit.readers.archive.parquet import READER
 from tracekit.readers.base import Confidence, Head
 from tracekit.readers.builder import event_batch, totals_batch
@@ -302,30 +302,23 @@ def test_facts_that_were_changed_are_refused(tmp_path: Path) -> None:
         tracekit.read(path)
 
 
-def test_upgrades_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "VERSION", 4)
+def test_an_older_version_is_read_through_the_upgrades_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(small(), tmp_path / "a.parquet")
     seen: list[tuple[str, str]] = []
 
-    def one(table: str, columns: _conform.Columns) -> _conform.Columns:
+    def one(table: str, columns: Columns) -> Columns:
         seen.append(("1 to 2", table))
-        return {("name" if k == "title" else k): v for k, v in columns.items()}
+        return {("steps" if key == "step" else key): column for key, column in columns.items()}
 
-    def three(table: str, columns: _conform.Columns) -> _conform.Columns:
+    def three(table: str, columns: Columns) -> Columns:
         seen.append(("3 to 4", table))
-        return columns | {"dur_ns": columns["dur_us"].cast(pa.int64())}
+        return columns | {"step": pa.array([8] * len(columns.pop("steps")))}
 
-    old = {"title": pa.array(["a"]), "dur_us": pa.array([1.0])}
-    monkeypatch.setattr(_conform, "UPGRADES", {1: one, 3: three})
-    made = _conform.upgraded("events", old, 1)
-    assert seen == [("1 to 2", "events"), ("3 to 4", "events")]
-    assert set(made) == {"name", "dur_us", "dur_ns"}
-
-
-def test_an_older_version_is_read_through_the_upgrades(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(small(), tmp_path / "a.parquet")
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(_conform, "UPGRADES", {1: lambda table, columns: columns | {"step": pa.array([8] * 3)}})
+    newer_schema(monkeypatch, 4, {1: one, 3: three})
     assert tracekit.read(path).events.column("step").to_pylist() == [8, 8, 8]
+    assert seen == [("1 to 2", "events"), ("3 to 4", "events")]
 
 
 def test_a_good_archive_among_bad_inputs_is_read(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis._segments import as_groups, as_int64, check_same_length
+from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.arrays import F64, I64, Mask, Numbers
 

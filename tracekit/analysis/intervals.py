@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tracekit.analysis._segments import (
+from tracekit.analysis.segments import (
     INT64_MAX,
     Index,
     as_groups,

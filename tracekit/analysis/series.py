@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis._segments import as_int64
+from tracekit.analysis.segments import as_int64
 from tracekit.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["RULE", "ChangePoint", "Judged", "Rule", "change_points", "judge"]

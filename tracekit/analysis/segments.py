@@ -1,4 +1,4 @@
-"""Shared parts of this folder: checked int64 columns, columns cut into groups, and a search to the left.
+"""Groups and segments of plain columns: checked int64 columns, columns cut into groups, and a search to the left.
 
 Order inside a group is found by sorting packed integers (group in the high bits, value in the low ones) and not by an
 argsort: numpy sorts plain int64 with SIMD, six times faster than indices, and nothing here needs the indices.
