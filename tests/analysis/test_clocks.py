@@ -61,6 +61,27 @@ def test_a_drift_is_found_and_taken_out(drift: float) -> None:
     assert 300 <= of.uncertainty[1] <= 1500
 
 
+@pytest.mark.parametrize("late", [0.0, 0.05])
+def test_ends_that_scatter_by_two_us_give_a_skew_of_50_ms_and_20_ppm_exactly_enough(late: float) -> None:
+    rng = np.random.default_rng(4)
+    times = BASE + np.sort(rng.integers(0, 10_000_000_000, 1_000))
+    ends = times[:, None] + rng.normal(0, 2_000, (1_000, 4))
+    ends += (rng.random((1_000, 4)) < late) * rng.exponential(200_000, (1_000, 4))
+    offsets, drifts = np.array([0, 50e6, -50e6, 20e6]), np.array([0, 20e-6, -20e-6, 3e-6])
+    skewed = ends.astype(np.int64) + np.rint(offsets + drifts * (ends - BASE)).astype(np.int64)
+    of = align(*met(skewed.tolist()), 4)
+    middle = of.middle - BASE
+    assert np.abs(of.drift - drifts).max() <= 1e-7
+    assert np.abs(of.offset - (offsets + drifts * middle)).max() <= 1_000
+
+
+def test_a_drift_that_could_be_chance_is_none() -> None:
+    rng = np.random.default_rng(6)
+    times = BASE + np.sort(rng.integers(0, 100_000_000, 60))
+    ends = times[:, None] + rng.integers(0, 2_000, (60, 2))
+    assert align(*met(ends.tolist()), 2).drift.tolist() == [0, 0]
+
+
 def test_few_meetings_and_strangers_stay_unknown() -> None:
     meeting, clock = np.array([1, 1, 2, 2, 9, 8]), np.array([0, 1, 0, 1, 2, 0])
     of = align(meeting, clock, np.array([0, 5, 10, 15, 7, 20]), 4)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from benchmarks.truth.machine import World
+from benchmarks.truth import kineto
+from benchmarks.truth.machine import MS, World
 from benchmarks.truth.scenarios import VARIANTS
 from benchmarks.truth.score import healthy_case, ill_case, write
 from benchmarks.truth.training import Plan, train
@@ -36,3 +37,22 @@ def test_data_loading_is_named_and_its_savings_are_an_upper_bound(variant: str) 
 def test_a_healthy_training_run_has_no_findings() -> None:
     outcome = healthy_case("training", "kineto-sync", 0)
     assert not outcome.alarms
+
+
+def test_skewed_clocks_of_ranks_are_brought_in_line(tmp_path: Path) -> None:
+    ranks = train(World(7), Plan(ranks=2, steps=60, layers=4, kernel_us=6_000, bucket_us=500))
+    ahead, drift = 50 * MS, 20e-6
+    for rank in ranks:
+        own = rank.number == 1
+        kineto.write(
+            rank,
+            tmp_path / f"{rank.number}.json",
+            "calls",
+            lambda ns, own=own: ns + (ahead + round(drift * ns) if own else 0),  # type: ignore[misc]
+        )
+    section = tracekit.view([str(tmp_path / "0.json"), str(tmp_path / "1.json")], "ranks")
+    table = next(table for table in section.tables if table.name == "clocks")
+    met = [work.end for work in ranks[0].works if work.collective]
+    middle = (min(met) + max(met)) / 2
+    assert table.column("drift_ppm").values[1] == pytest.approx(drift * 1e6, abs=0.1)
+    assert table.column("offset").values[1] == pytest.approx(ahead + drift * middle, abs=1_000)

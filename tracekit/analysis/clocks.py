@@ -4,11 +4,13 @@ No rank leaves a collective (all-reduce, all-gather, reduce-scatter, all-to-all,
 and all leave at about the same time. So the differences of their *ends* are the differences of their clocks, and the
 scatter of these differences is the uncertainty. Starts do not help: a rank that comes early waits.
 
-Each clock is compared with the one that has most meetings: offset, the median difference; drift, Theil's slope (the
-median of the slopes between meeting i and meeting i + m/2; Theil, A Rank-invariant Method of Linear Regression,
-1950), kept where it makes the differences a third smaller; uncertainty, the limit that 95 % of the differences stay
-within after that, widened by sqrt(m / (m - 2)) for the two numbers that were fitted. A rank that always leaves a little
-later than the others looks like a clock that is a little ahead.
+Each clock is compared with the one that has most meetings. Offset and drift are a line through the differences: first
+the median and Theil's slope (the median of the slopes between meeting i and meeting i + m/2; Theil, A Rank-invariant
+Method of Linear Regression, 1950), which single late ranks do not move; then least squares over the differences within
+`WITHIN` deviations of that line, which is more exact. A drift is kept where it is `SURE` times its standard error, else
+it is 0. Uncertainty is the limit that 95 % of the differences stay within after that, widened by sqrt(m / (m - 2)) for
+the two numbers that were fitted. A rank that always leaves a little later than the others looks like a clock that is a
+little ahead.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ __all__ = ["LEAST_MEETINGS", "Clocks", "align"]
 LEAST_MEETINGS = 3
 """With fewer meetings there is no result: two points are always on a line."""
 LEAST_FOR_DRIFT = 8
-WORTH_A_DRIFT = 2 / 3
+SURE = 5.0
+WITHIN = 3.0
+_DEVIATION = 1.4826
+"""The standard deviation of a normal distribution, as a multiple of the median distance from its median."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,16 +103,37 @@ def _fit(times: I64, apart: I64, middle: int) -> tuple[int, float, int]:
     since, apart = (times[order] - middle).astype(np.float64), apart[order]
     offset = nearest_rank(np.sort(apart), 50)
     flat = apart - offset
+    drift = _slope(since, flat) if since.size >= LEAST_FOR_DRIFT else 0.0
+    left = flat - np.rint(drift * since).astype(np.int64)
+    shift = round(float(left[_near(left)].mean()))
+    return offset + shift, drift, _wider(_scatter(left - shift), since.size)
+
+
+def _slope(since: F64, flat: I64) -> float:
+    """Return the drift of differences in order of time; 0 where it could be chance."""
     half = since.size // 2
     length = since[-half:] - since[:half]
     slopes = (flat[-half:] - flat[:half])[length > 0] / length[length > 0]
-    drift = float(np.median(slopes)) if slopes.size and since.size >= LEAST_FOR_DRIFT else 0.0
-    if drift:
-        left = flat - np.rint(drift * since).astype(np.int64)
-        shift = nearest_rank(np.sort(left), 50)
-        if _scatter(left - shift) <= WORTH_A_DRIFT * _scatter(flat):
-            return offset + shift, drift, _wider(_scatter(left - shift), since.size)
-    return offset, 0.0, _wider(_scatter(flat), since.size)
+    if not slopes.size:
+        return 0.0
+    slope, error = float(np.median(slopes)), 0.0
+    for _ in range(2):  # the second time, the line that decides what is near is a better one
+        near = _near(flat - np.rint(slope * since).astype(np.int64))
+        x, y = since[near] - since[near].mean(), flat[near] - flat[near].mean()
+        spread = float(x @ x)
+        if not spread:
+            return 0.0
+        slope = float(x @ y) / spread
+        rest = y - slope * x
+        error = math.sqrt(float(rest @ rest) / max(x.size - 2, 1) / spread)
+    return slope if abs(slope) > SURE * error else 0.0
+
+
+def _near(left: I64) -> Mask:
+    """Return which differences are within WITHIN deviations of their median: at least half of them."""
+    distance = np.abs(left - nearest_rank(np.sort(left), 50))
+    near: Mask = distance <= WITHIN * _DEVIATION * nearest_rank(np.sort(distance), 50)
+    return near
 
 
 def _scatter(left: I64) -> int:
