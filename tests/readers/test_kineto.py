@@ -302,6 +302,17 @@ def test_joined_files_whose_pids_tell_nothing_leave_the_process_of_device_work_o
     assert "joined-files" in trace.ledgers[0].notes
 
 
+def test_frames_of_another_process_do_not_make_the_file_one_of_several(tmp_path: Path) -> None:
+    """Only one process calls the runtime: device work is its own, whoever else has ranges or frames in the file."""
+    frames = [slice_of(cat="python_function", name=f"worker.py({i}): run", pid=77, ts=i) for i in range(5)]
+    head = '{"schemaVersion": 1, "distributedInfo": {"rank": 0}, "traceEvents": ['
+    trace = tracekit.read(write(tmp_path / "x", *frames, *joined(0, "", at=9), head=head))
+    assert [(r["device"], r["pid"]) for r in rows(trace) if r["kind"] == "kernel"] == [(0, 100)]
+    assert {r["pid"] for r in rows(trace)} == {77, 100}
+    assert {r["rank"] for r in rows(trace)} == {0}
+    assert "joined-files" not in trace.ledgers[0].notes
+
+
 @pytest.mark.parametrize("form", ['{{"traceEvents": {}}}', "{}"])
 @pytest.mark.parametrize(("ts", "origin"), [(4_458_676_984_451.25, None), (1_711_964_646_000_000.5, 0)])
 def test_events_that_a_script_filtered_out_of_a_file_are_still_of_kineto(

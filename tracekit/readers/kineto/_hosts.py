@@ -3,6 +3,9 @@
 Device rows have pid = device, and only the file says which process launched them. Tools that join files
 (SGLang's ProfileMerger) put a label before each pid, "[TP00] 4711" and "[TP00] 0": then the label says it. Others keep
 the pids as they are: then the process is not known, and the rows have no pid.
+
+The process that launches is the one that calls the runtime or driver. Others may have ranges and frames in the file
+too, and do not make it one of several. Without any such call all processes with rows of the host count.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ class Hosts:
     def __init__(self, run: Run, source: int, ledger: Ledger) -> None:
         self._run, self._source, self._ledger = run, source, ledger
         self._by_label: dict[str, set[int]] = {}
+        self._noted = False
+        self.calls = False
+        """Whether a call has been seen."""
         self.devices: dict[int, int] = {}
         """Device by labelled pid."""
         self.first: int | None = None
@@ -33,16 +39,25 @@ class Hosts:
     def _label(self, pid: int) -> str:
         return self._run.ids.get(("pid", self._source, pid), "").rpartition(" ")[0]
 
-    def see(self, pids: I64) -> None:
-        """Take the pids of rows of the host."""
+    def see(self, callers: I64, pids: I64) -> None:
+        """Take the pids of calls of the runtime or driver, and those of all rows of the host."""
+        if len(callers) and not self.calls:
+            self.calls, self.first, self.several = True, None, False
+            self._by_label.clear()
+        if self.calls:
+            pids = callers
         if self.first is not None and bool((pids == self.first).all()):
             return  # as almost always
         for pid in np.unique(pids).tolist():
             self._by_label.setdefault(self._label(pid), set()).add(pid)
         if self.first is None and len(pids):
             self.first = int(pids[0])
-        if not self.several and sum(map(len, self._by_label.values())) > 1:
-            self.several = True
+        self.several = sum(map(len, self._by_label.values())) > 1
+
+    def note(self) -> None:
+        """Put a note into the ledger where device rows are of several processes."""
+        if self.several and not self._noted:
+            self._noted = True
             self._ledger.note(
                 "joined-files",
                 "host ranges are of several processes: files joined into one. The rank is that of the first process,"

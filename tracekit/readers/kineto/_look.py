@@ -10,8 +10,8 @@ from tracekit.readers.kineto._kinds import KINDS, ON_DEVICE, OWN_CAT
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE, Build, Member
-from tracekit.schema import Kind
+from tracekit.readers.trace_event.plan import CALL, DEVICE, HOST, MEMORY, MOVABLE, Build, Member
+from tracekit.schema import API_CALLS, Kind
 
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 _PHASES = (("enumerate(DataLoader)#", Kind.DATALOADER), ("Optimizer.step#", Kind.OPTIMIZER))
@@ -83,7 +83,7 @@ class Look:
             taken |= self._device_side(build, kind, name)
         else:
             events.lane(self._reading, build)
-            build.flags |= HOST * (cat in HOST_CATS)
+            build.flags |= HOST * (cat in HOST_CATS) | CALL * (kind in API_CALLS)
         if cat and OWN_CAT.get(kind) != cat:
             build.keep(event.members["cat"])
         build.keep_rest(taken, events.TOP)

@@ -54,7 +54,7 @@ from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import Planner
 from tracekit.readers.trace_event.events import Reading
-from tracekit.readers.trace_event.plan import DEVICE, HOST, MEMORY, MOVABLE
+from tracekit.readers.trace_event.plan import CALL, DEVICE, HOST, MEMORY, MOVABLE
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
 from tracekit.trace import Ledger
@@ -116,23 +116,24 @@ class _Kineto:
         look = Look(reading)
         args_of = reading.options.args_of if reading.options.wants("args") else frozenset[str]()
         planner = Planner(look, reading.ledger, args_of=args_of)
-        for rows in events.planned(reading, planner):
+        for slab, rows in enumerate(events.planned(reading, planner)):
             self._watch(rows)
             waiting.append(rows)
-            # Device rows take the pid of the host, which is known at once in most files.
-            if self.hosts.first is not None or len(waiting) > 16:
+            # Device rows take the pid of the process that launches, which is known at once in most files.
+            if self.hosts.calls or slab > 16:
                 for each in waiting:
                     yield from self._finished(each)
                 waiting.clear()
         for each in waiting:
             yield from self._finished(each)
+        self.hosts.note()
         look.close()
         self._name_everything()
 
     def _watch(self, rows: Rows) -> None:
         """Learn which process the host is, and which numbers are devices."""
         pid, has_pid = rows.ints("pid")
-        self.hosts.see(pid[rows.has(HOST) & has_pid])
+        self.hosts.see(pid[rows.has(CALL) & has_pid], pid[rows.has(HOST) & has_pid])
         device, known = rows.ints("device")
         if known.any() and (own := rows.has(DEVICE)).any():
             self.hosts.see_devices(pid[known & own & has_pid], device[known & own & has_pid])

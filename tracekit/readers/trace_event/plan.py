@@ -30,9 +30,10 @@ KEPT, FACT, IGNORED, DROPPED = range(4)
 """Fates of a record: a row, a fact for Run, ignored as one of a class, dropped with a reason."""
 
 
-HOST, DEVICE, MOVABLE, MEMORY, RELATIVE, PAIRED, SEVERAL = (1 << n for n in range(7))
+HOST, DEVICE, MOVABLE, MEMORY, RELATIVE, PAIRED, SEVERAL, CALL = (1 << n for n in range(8))
 """Flags by which a dialect finds the rows of a shape again: work of the host, of a device; an arrow that may
-end on a device; an allocation; a time after the trace's begin; a begin or end; a counter of several series."""
+end on a device; an allocation; a time after the trace's begin; a begin or end; a counter of several series; a call of
+the runtime or driver."""
 
 
 @dataclass(frozen=True, slots=True)
