@@ -42,7 +42,7 @@ def test_each_defined_cell_equals_its_quantity(path: Path) -> None:
     for name, view in VIEWS.items():
         if view.define is None:
             continue
-        tables = pipeline.view(trace, name).tables
+        tables = view.compute(index, ViewOptions()).tables
         for table in tables if name == "steps" else tables[:1]:
             for i in range(min(len(table), 12)):
                 row = {c.name: c.values[i] for c in table.columns}

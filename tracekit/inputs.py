@@ -31,7 +31,7 @@ from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
 from tracekit.selection import Selection
-from tracekit.trace import Ledger, Run
+from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Run, is_cut
 from tracekit.writers.base import Stream
 
 PathLike = str | Path
@@ -253,6 +253,10 @@ class Inputs:
 
     def _told(self, opened: Opened) -> tuple[Ledger, ...]:
         """Return the ledgers that a user is shown: an archived file read as a whole speaks as its sources did."""
+        if opened.original and self._options.selection:
+            first = opened.run.sources[0]
+            made = [*first.facts.get(ARCHIVED_LEDGERS, []), *(ledger.to_json() for ledger in opened.original)]
+            first.facts = first.facts | {ARCHIVED_LEDGERS: made}
         if not opened.original or self._options.selection:
             return opened.ledgers
         for ledger in opened.original if self._options.strict else ():
@@ -386,7 +390,7 @@ def _refuse_unknown(options: InputOptions) -> None:
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:
     """Return the error of an input that has records, none of which could be read."""
-    bad = [code for code in ledger.dropped if "torn" not in code]  # a cut alone is no error: what came before counts
+    bad = [code for code in ledger.dropped if not is_cut(code)]  # a cut alone is no error: what came before counts
     if ledger.kept or ledger.merged or ledger.filtered or not bad:
         return None
     reasons = "; ".join(str(ledger.notes[code]) for code in bad if code in ledger.notes)

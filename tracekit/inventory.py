@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit import arrow, schema
-from tracekit.trace import Ledger, LedgerJson, Run
+from tracekit.trace import Ledger, LedgerJson, Run, SourceFacts, incomplete
 
 
 class KindJson(TypedDict):
@@ -35,6 +35,15 @@ class StockJson(TypedDict):
     devices: list[str]
     ledger: LedgerJson
     archived_ledgers: NotRequired[list[LedgerJson]]
+
+
+def incomplete_stock(inputs: Iterable[StockJson]) -> list[str]:
+    """Return a sentence for each input that lost too many of its records, or was converted from such a one."""
+    found: list[str] = []
+    for entry in inputs:
+        ledgers = [Ledger.from_json(each) for each in (entry["ledger"], *entry.get("archived_ledgers", ()))]
+        found += incomplete(ledgers, Run(sources=[SourceFacts(entry["path"], entry["format"], facts=entry["facts"])]))
+    return list(dict.fromkeys(found))
 
 
 def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledger, ...]) -> StockJson:

@@ -16,17 +16,17 @@ from tracekit.compat.base import Compat
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
-from tracekit.inventory import StockJson, take_stock
+from tracekit.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
-from tracekit.render.base import RenderOptions
+from tracekit.render.base import RenderOptions, first_lines
 from tracekit.report import Report, Section
 from tracekit.tables import sorted_by_start
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS, clocks_of
-from tracekit.views.base import View, ViewOptions
+from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
@@ -75,7 +75,7 @@ def _check(names: Sequence[str], options: ViewOptions) -> None:
 
 
 def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:
-    return view_named(name, options.compat).compute(index, options)
+    return computed(view_named(name, options.compat), index, options)
 
 
 def view_named(name: str, compat: str = "") -> View:
@@ -242,7 +242,7 @@ def report_of(trace: Trace, sections: Sequence[Section]) -> Report:
         count = f"{filtered:,} record{'' if filtered == 1 else 's'}"
         notes = (*notes, f"the filters left out {count}: {words}")
     ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
-    return Report(title, __version__, _facts(trace), tuple(sections), ledgers, notes)
+    return Report(title, __version__, _facts(trace), tuple(sections), ledgers, notes, trace.incomplete)
 
 
 def _some(values: Sequence[str], most: int) -> str:
@@ -283,7 +283,7 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     Raises: UsageError for another form.
     """
     if compat and form == "text":
-        return upstreams.load(compat).layout.render(made, options or RenderOptions())
+        return first_lines(made) + upstreams.load(compat).layout.render(made, options or RenderOptions())
     if form not in RENDERERS:
         raise no_such("--format", form, "form", RENDERERS)
     return RENDERERS[form].render(made, options or RenderOptions())
@@ -404,7 +404,8 @@ class Inspection:
 
     def to_json(self) -> dict[str, object]:
         """Return the documented JSON object."""
-        return {"tracekit": __version__, "inputs": list(self.inputs)}
+        lost = incomplete_stock(self.inputs)
+        return {**({"incomplete": lost} if lost else {}), "tracekit": __version__, "inputs": list(self.inputs)}
 
 
 def inspect(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Inspection:

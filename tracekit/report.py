@@ -15,10 +15,11 @@ np.int64(3)
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tracekit import display
@@ -272,6 +273,8 @@ class Section:
 class Report:
     """Sections with the facts of the run and the ledgers of its sources (as `Ledger.to_json` gives them).
 
+    incomplete: a sentence for each source that lost too many of its records; every form of the report begins with it.
+
     >>> Report("run.csv", "1.0", sections=(Section("kernel", "Kernels", notes=("needs kernel events",)),))
     report run.csv: 1 section
       kernel, Kernels: no table
@@ -283,15 +286,17 @@ class Report:
     sections: tuple[Section, ...] = ()
     ledgers: tuple[Mapping[str, object], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    incomplete: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        lines = [f"report {visible(self.title)}: {plural(len(self.sections), 'section')}"]
+        lines = [*self.incomplete, f"report {visible(self.title)}: {plural(len(self.sections), 'section')}"]
         lines += [f"  {visible(word)}: {visible(text)}" for word, text in self.facts[:LINES_SHOWN]]
         lines += [f"  {_title_of(section)}" for section in self.sections]
         return "\n".join(_one_screen(lines))
 
     def _repr_html_(self) -> str:
-        parts = [f"<h3>{display.escaped(self.title)}</h3>", html_facts(self.facts[:LINES_SHOWN])]
+        parts = [f"<p><b>{display.escaped(text)}</b></p>" for text in self.incomplete]
+        parts += [f"<h3>{display.escaped(self.title)}</h3>", html_facts(self.facts[:LINES_SHOWN])]
         for section in self.sections:
             summary = f"<summary>{display.escaped(_title_of(section))}</summary>"
             parts.append(f"<details>{summary}{section._repr_html_()}</details>")
@@ -328,6 +333,33 @@ _TEXT_FORMS: list[TextForm] = []
 def show_with(form: TextForm) -> None:
     """Set how `Report.show` makes text of a report and a width: `tracekit.render`, which knows how, is above this."""
     _TEXT_FORMS[:] = [form]
+
+
+_PERCENT = re.compile(r"\d ?%")
+
+
+def without_shares(section: Section) -> Section:
+    """Return a section without anything that compares parts with a whole: that of a trace that lost records.
+
+    Ratios become unknown; bars, series of ratios, busy shares, findings, and notes with percentages are left out.
+    """
+    tables = tuple(
+        replace(
+            table,
+            columns=tuple(
+                replace(column, values=[None] * len(column.values)) if column.unit is Unit.RATIO else column
+                for column in table.columns
+            ),
+        )
+        for table in section.tables
+    )
+    figures = tuple(
+        replace(figure, utilization=()) if isinstance(figure, Timeline) else figure
+        for figure in section.figures
+        if not isinstance(figure, Bar) and not (isinstance(figure, Series) and figure.unit is Unit.RATIO)
+    )
+    notes = tuple(note for note in section.notes if not _PERCENT.search(note))
+    return replace(section, tables=tables, figures=figures, notes=notes, findings=())
 
 
 def _title_of(section: Section) -> str:

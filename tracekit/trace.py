@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeAlias, TypedDict
 
 import numpy as np
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     import pandas
 
 PLACES_KEPT = 3
+MOST_DROPPED = 0.01
+"""Part of the data records of an input that may be dropped; with more of them what is left is no result."""
+INCOMPLETE_SHOWN = 3
 LINES_SHOWN = 10
 """Sources and notes that a trace shows of itself."""
 
@@ -28,6 +33,11 @@ Key: TypeAlias = tuple[Any, ...]
 """Numbers, texts and nulls that together name a device, process, thread, stream or id."""
 Json: TypeAlias = Mapping[str, Any]
 """An object that a JSON parser made, of whatever a file holds."""
+
+
+def is_cut(code: str) -> bool:
+    """Return whether records are dropped for this reason because the file ends within them."""
+    return "torn" in code
 
 
 class NoteJson(TypedDict):
@@ -135,6 +145,21 @@ class Ledger:
             + sum(self.dropped.values())
         )
 
+    def incomplete(self) -> str:
+        """Return the sentence for an input that lost more than 1 % of its data records, "" for another one.
+
+        Data records are those that should have become rows: kept, merged, filtered or dropped. The last record of a
+        file that was cut does not count: what came before it is whole.
+        """
+        dropped = sum(count for code, count in self.dropped.items() if not is_cut(code))
+        data = self.kept + self.merged + self.filtered + dropped
+        if dropped <= MOST_DROPPED * data:
+            return ""
+        return (
+            f"INCOMPLETE: {dropped:,} of {plural(data, 'record')} of {visible(Path(self.path).name)} could not be "
+            "read: times and counts are of the others alone, shares are not known"
+        )
+
     def check(self) -> None:
         """Raise SchemaError unless each record read is accounted for exactly once."""
         if self.read != self.accounted() or min(self.kept, self.read, self.merged, self.facts, self.filtered) < 0:
@@ -237,6 +262,30 @@ class Run:
         return run
 
 
+ARCHIVED_LEDGERS = "archived_ledgers"
+"""The fact of a source that has the ledgers of the conversions which made the file, oldest first."""
+
+
+def incomplete(ledgers: Iterable[Ledger], run: Run | None = None) -> tuple[str, ...]:
+    """Return the sentences for inputs that lost more than 1 % of their data records: what is left is no result.
+
+    run: its sources may be files that were converted from such inputs.
+    """
+    every = [*ledgers]
+    for source in run.sources if run is not None else ():
+        every += _archived(source.facts.get(ARCHIVED_LEDGERS))
+    found = list(dict.fromkeys(text for ledger in every if (text := ledger.incomplete())))
+    more = len(found) - INCOMPLETE_SHOWN
+    return tuple([*found[:INCOMPLETE_SHOWN], f"INCOMPLETE: {plural(more, 'more input')}"] if more > 0 else found)
+
+
+def _archived(stored: object) -> Iterator[Ledger]:
+    """Yield the ledgers that a file has of its making; what is no ledger there is skipped."""
+    for each in stored if isinstance(stored, list) else ():
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            yield Ledger.from_json(each)
+
+
 def _nulls_last(key: Key) -> list[tuple[bool, Any]]:
     return [(part is None, 0 if part is None else part) for part in key]
 
@@ -276,8 +325,13 @@ class Trace:
             order = start_order(table) if name == "events" else None
             object.__setattr__(self, name, with_own_dictionaries(in_one_chunk(table, order)))
 
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Return a sentence for each input that lost more than 1 % of its data records; () for a whole trace."""
+        return incomplete(self.ledgers, self.run)
+
     def __repr__(self) -> str:
-        lines = [self._size()]
+        lines = [*self.incomplete, self._size()]
         lines += [f"  {kinds}"] if (kinds := self._kinds()) else []
         lines += [f"  source {text}" for text in self._sources()]
         return "\n".join([*lines, *(f"  note: {text}" for text in self._notes())])

@@ -88,7 +88,8 @@ def test_negative_and_absurd_times_cost_their_rows(tmp_path: Path) -> None:
     ]
     path.write_bytes(HEADER + b"ms,us,,,,,\n" + b"".join(r + b',1,"GPU (0)","1","7","k"\n' for r in rows))
     result = run("inspect", path, "--format", "json")
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == 1, result.stderr
+    assert orjson.loads(result.stdout)["incomplete"][0].startswith("INCOMPLETE: 6 of 8 records")
     found = orjson.loads(result.stdout)["inputs"][0]
     assert found["events"] == 2
     assert sum(found["ledger"]["dropped"].values()) == 6

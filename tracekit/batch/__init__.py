@@ -61,7 +61,8 @@ class BatchResult:
     done: runs by the reason for doing them, as in `plan.PlannedRun` ("new", "changed", "version", ...).
     failed, partial: every run with that status and its reasons, from earlier batches too. problems: places that could
     not be scanned. others: files of no known format. dropped: runs with dropped records, and how many; such a run still
-    has all its results. notes: places skipped on purpose, and why. empty: roots without a run. cleared: dead batches
+    has all its results. incomplete: runs with inputs that lost too many records, and a sentence for each.
+    notes: places skipped on purpose, and why. empty: roots without a run. cleared: dead batches
     whose unfinished work was removed. forgotten: results removed because their files are gone.
     """
 
@@ -79,6 +80,7 @@ class BatchResult:
     dropped: tuple[tuple[str, int], ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     empty: tuple[str, ...] = ()
+    incomplete: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -156,6 +158,7 @@ def run(
         page=output.path / "index.html",
         dropped=tuple((name, count) for name, count in dropped if count),
         notes=tuple(note for each in scans for note in each.notes),
+        incomplete=tuple((name, text) for name, result in named for text in result.get("incomplete", [])),
         empty=tuple(root for root in root_paths if all(plan.candidate.root != root for plan in plans)),
     )
 

@@ -50,7 +50,7 @@ def figures_of(trace: Trace, report: Report) -> dict[str, Number]:
         "span": _span(trace),
         "steps": _sum(all_steps, "steps"),
         "step_p50": max(_cells(all_steps, "p50"), default=None),
-        "busy": busy / span if busy is not None and span else None,
+        "busy": busy / span if busy is not None and span and not report.incomplete else None,
         "kernel_time": _sum(_where(kinds, "kind", "kernel"), "total"),
         "kernel_calls": _sum(_where(kinds, "kind", "kernel"), "calls"),
         "operator_time": _sum(_where(kinds, "kind", "operator"), "total"),

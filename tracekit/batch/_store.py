@@ -111,6 +111,7 @@ class Result(TypedDict):
     totals: int
     records: RecordsJson
     notes: list[str]
+    incomplete: list[str]
     sources: list[SourceJson]
     others: list[FileJson]
     outputs: list[OutputJson]

@@ -268,6 +268,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
         "totals": trace.totals.num_rows if trace else 0,
         "records": _records(ledgers),
         "notes": [*(report.notes if report else ()), *state.notes],
+        "incomplete": list(report.incomplete) if report else [],
         "sources": [
             SourceJson(
                 **file_state_json(file),

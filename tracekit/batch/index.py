@@ -49,6 +49,11 @@ class _Row:
         return self.result["date"], self.result["start_ns"] or 0, self.result["run"], self.key
 
     @property
+    def incomplete(self) -> list[str]:
+        """Return the sentences on inputs that lost too many records; results of earlier versions have none."""
+        return self.result.get("incomplete", [])
+
+    @property
     def dropped(self) -> int:
         """Return the number of records that could not be read."""
         return sum(self.result["records"]["dropped"].values())
@@ -97,7 +102,9 @@ def _rows(out: OutputFolder) -> list[_Row]:
 
 
 def _json(rows: Sequence[_Row], roots: Sequence[RootJson]) -> dict[str, object]:
+    lost = list(_incomplete(rows))
     return {
+        **({"incomplete": lost} if lost else {}),
         "form": FORM_VERSION,
         "tracekit": __version__,
         "counts": _counts(rows),
@@ -105,6 +112,17 @@ def _json(rows: Sequence[_Row], roots: Sequence[RootJson]) -> dict[str, object]:
         "runs": [_run_json(row) for row in rows],
         "roots": [{key: value for key, value in root.items() if key not in ("form", "runs")} for root in roots],
     }
+
+
+def _incomplete(rows: Sequence[_Row]) -> Iterator[str]:
+    """Yield the sentence above the page, if runs have inputs that lost too many records."""
+    names = [row.result["run"] for row in rows if row.incomplete]
+    if names:
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+        yield (
+            f"INCOMPLETE: too many records of {len(names):,} of {len(rows):,} runs could not be read "
+            f"({shown}): their times and counts are of the other records alone, their shares are not known"
+        )
 
 
 _ONLY_IN_RESULT = {"form", "tracekit", "tool", "options", "again", "sources", "others", "outputs"}
@@ -169,6 +187,7 @@ def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
     return BatchPage(
         title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "no runs",
         version=__version__,
+        incomplete=tuple(_incomplete(rows)),
         facts=tuple(_facts(rows)),
         runs=ReportTable(
             "runs",

@@ -279,12 +279,21 @@ def print_error(err: TracekitError) -> None:
         say(f"hint: {err.hint}")
 
 
-def finish(failures: Sequence[Failure]) -> None:
-    """Name the inputs that failed among others that did not, and end with exit code 1 if there are any."""
+def finish(failures: Sequence[Failure], incomplete: Sequence[str] = ()) -> None:
+    """Name the inputs that failed among others that did not, and end with exit code 1 if there are any.
+
+    incomplete: the sentences on inputs that lost too many records, which the output has: they too mean exit code 1.
+    """
     for failure in failures:
         print_error(failure.error)
-    if failures:
+    if failures or incomplete:
         raise typer.Exit(EXIT_FAILED)
+
+
+def tell_incomplete(sentences: Sequence[str]) -> None:
+    """Print the sentences on inputs that lost too many records, before any other message."""
+    for text in sentences:
+        say(text)
 
 
 def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:

@@ -21,6 +21,7 @@ from tracekit.cli._common import (
     printable,
     progress,
     say,
+    tell_incomplete,
     tell_ledger,
 )
 from tracekit.errors import UsageError
@@ -65,6 +66,7 @@ def add(
 ) -> None:
     """Archive the inputs as one run. The same sources under the same run are archived once."""
     from tracekit import archive as archives
+    from tracekit.trace import incomplete
 
     with progress(f"archiving {reading.inputs[0]}") as update:
         done = archives.add(
@@ -76,6 +78,8 @@ def add(
             date=date or None,
             force=force,
         )
+    lost = incomplete(done.ledgers)
+    tell_incomplete(lost)
     word = "added" if done.new else "changed" if done.changed else "already archived:"
     say(f"{word} {done.path}: {_rows(done.events, done.totals)}, {done.bytes:,} bytes")
     source = {"trace": "from the clock of the trace", "file": "from the last change of its file", "given": "as given"}
@@ -83,7 +87,7 @@ def add(
     if done.new or done.changed:
         tell_ledger(done.ledgers)
     print(done.id)
-    finish(done.failures)
+    finish(done.failures, lost)
 
 
 def _rows(events: int, totals: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, say
+from tracekit.cli._common import example, finish, say
 
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress
@@ -75,6 +75,7 @@ def batch(
         )
     if not done.is_whole:
         raise typer.Exit(EXIT_NOT_ALL)
+    finish((), [text for _, text in done.incomplete])
 
 
 def _count(number: int, what: str) -> str:
@@ -82,6 +83,8 @@ def _count(number: int, what: str) -> str:
 
 
 def _print_result(done: BatchResult) -> None:
+    for name, text in done.incomplete:
+        say(f"{text} ({name})")
     if done.cleared:
         what = "dead batch" if done.cleared == 1 else "dead batches"
         say(f"removed the unfinished work of {done.cleared:,} {what}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _names
-from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
+from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_incomplete, tell_ledger
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
 
@@ -52,14 +52,15 @@ def convert(
         raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
+    lost: list[str] = []
     failures: Sequence[Failure]
     if output.endswith("/") or (Path(output).is_dir() and output != "-"):
-        failures = _one_each(reading, Path(output), to=to, viewer=viewer, force=force)
+        failures = _one_each(reading, Path(output), lost, to=to, viewer=viewer, force=force)
     elif output == "-":
-        failures = _to_stdout(reading, to=to, viewer=viewer)
+        failures = _to_stdout(reading, lost, to=to, viewer=viewer)
     else:
-        failures = _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force))
-    finish(failures)
+        failures = _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force), lost)
+    finish(failures, lost)
 
 
 def _convert(reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool) -> Conversion:
@@ -69,8 +70,17 @@ def _convert(reading: Reading, inputs: list[str], output: str, *, to: str, viewe
         return pipeline.convert(inputs, output, reading.input_options(update), to=to, viewer=viewer, force=force)
 
 
-def _tell(done: Conversion) -> Sequence[Failure]:
+def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
+    from tracekit.trace import incomplete
+
+    sentences = incomplete(done.ledgers, done.run)
+    tell_incomplete(sentences)
+    lost += sentences
+
+
+def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     """Print what was written, and return the inputs that failed."""
+    _tell_incomplete(done, lost)
     written = done.written
     size = written.path.stat().st_size
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
@@ -83,7 +93,9 @@ def _tell(done: Conversion) -> Sequence[Failure]:
     return done.failures
 
 
-def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bool) -> Sequence[Failure]:
+def _one_each(
+    reading: Reading, folder: Path, lost: list[str], *, to: str, viewer: str, force: bool
+) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import pipeline
     from tracekit.errors import Failure
@@ -103,7 +115,7 @@ def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bo
         taken.add(name)
         try:
             target = str(folder / f"{name}{suffix}")
-            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force))
+            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force), lost)
         except TracekitError as err:
             if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
                 raise
@@ -111,7 +123,7 @@ def _one_each(reading: Reading, folder: Path, *, to: str, viewer: str, force: bo
     return failures
 
 
-def _to_stdout(reading: Reading, *, to: str, viewer: str) -> Sequence[Failure]:
+def _to_stdout(reading: Reading, lost: list[str], *, to: str, viewer: str) -> Sequence[Failure]:
     if not to:
         raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
@@ -120,5 +132,6 @@ def _to_stdout(reading: Reading, *, to: str, viewer: str) -> Sequence[Failure]:
         with target.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
+        _tell_incomplete(done, lost)
         tell_ledger(done.ledgers)
         return done.failures

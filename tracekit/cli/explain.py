@@ -36,4 +36,4 @@ def explain(
         trace = pipeline.read(inputs, reading.input_options(update))
     made = explained(trace, left, right)
     sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
-    finish(trace.failures)
+    finish(trace.failures, made.incomplete)

@@ -27,18 +27,22 @@ def inspect(
 ) -> None:
     """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
     from tracekit import pipeline
+    from tracekit.inventory import incomplete_stock
 
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
     with progress(f"reading {reading.inputs[0]}") as update:
         found = pipeline.inspect(reading.inputs, reading.input_options(update))
+    lost = incomplete_stock(found.inputs)
     if format_ == "json":
         import orjson
 
         sys.stdout.write(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
+        for text in lost:
+            print(printable(text))
         print("\n\n".join(_text(entry) for entry in found.inputs))
-    finish(found.failures)
+    finish(found.failures, lost)
 
 
 def _text(entry: StockJson) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, output_width, progress, say
+from tracekit.cli._common import example, finish, output_width, progress, say, tell_incomplete
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def query(
     from tracekit.inputs import InputOptions, refuse_inputs
     from tracekit.query import FORMS, ask, render, write
     from tracekit.render.base import RenderOptions
+    from tracekit.trace import incomplete
     from tracekit.writers.base import new_file
 
     suffix = Path(output).suffix.lower()
@@ -62,6 +63,8 @@ def query(
         progress(f"reading {inputs[0]}") as update,
         ask(inputs, sql, InputOptions(format=reader, strict=strict, partial=True, progress=update)) as answer,
     ):
+        lost = incomplete(answer.ledgers)
+        tell_incomplete(lost)
         if form in ("text", "markdown"):
             width = output_width() if output == "-" else 0
             text = render(answer.reader.read_all(), form, RenderOptions(time_unit=unit, width=width))
@@ -83,7 +86,7 @@ def query(
         dropped = sum(ledger.dropped.values())
         if dropped:
             say(f"note: {ledger.path}: {dropped:,} of {ledger.read:,} records dropped; see `tracekit inspect`")
-    finish(answer.failures)
+    finish(answer.failures, lost)
 
 
 def _is_input(word: str) -> bool:

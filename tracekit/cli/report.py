@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_ledger
+from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_incomplete, tell_ledger
 
 
 @expanded
@@ -26,6 +26,7 @@ def report(
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
     pipeline.write_report(trace, output, force=force)
+    tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)
-    finish(trace.failures)
+    finish(trace.failures, trace.incomplete)

@@ -87,4 +87,4 @@ def summary(
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
-    finish(trace.failures)
+    finish(trace.failures, made.incomplete)

@@ -121,7 +121,7 @@ def _compared(sides: list[LoadedRuns], rules: list[GateRule], limits: Limits, tr
     groups = match(names[0], names[1], signed[0], signed[1], base[0].sequences, new[0].sequences)
     both = Sides(base, new, tuple(groups), by_step)
     changes = tuple(measure(both, parse_metric(text), limits) for text in METRICS)
-    main = _main(both, changes)
+    main = None if both.incomplete else _main(both, changes)
     checked = tuple(check(rule, both, limits) for rule in rules)
     notes = [note for side in sides for note in side.notes]
     return Comparison(both, changes, main, checked, trend, (*notes, *_notes(both, names)), limits)

@@ -106,6 +106,11 @@ class Sides:
     by_step: bool
 
     @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Return a sentence for each input that lost too many of its records to be compared."""
+        return tuple(dict.fromkeys(text for run in (*self.base, *self.new) for text in run.incomplete))
+
+    @property
     def by_runs(self) -> bool:
         """Return whether each run is one value, and figures are means over runs."""
         return len(self.base) + len(self.new) >= MIN_RUNS

@@ -86,3 +86,16 @@ def split(
     if rest is not None:
         rows.append(ChangePart(rest[0], None, columns[0][-1], columns[1][-1]))
     return ChangeParts(tuple(rows), sum(columns[0]), sum(columns[1]))
+
+
+def cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
+    """Return the rows to show, one of them for all others, and the number of others."""
+    named = [part for part in parts.rows if part.group is not None]
+    rest = [part for part in parts.rows if part.group is None]
+    if not top or len(named) <= top:
+        return [*named, *rest], 0
+    out = named[top:]
+    others = ChangePart(
+        f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
+    )
+    return [*named[:top], others, *rest], len(out)

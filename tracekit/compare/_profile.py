@@ -75,6 +75,7 @@ class Profile:
     label: str
     formats: tuple[str, ...]
     ledgers: tuple[Ledger, ...]
+    incomplete: tuple[str, ...]
     ranks: tuple[int, ...]
     owners: int
     steps: F64
@@ -116,6 +117,7 @@ def profile_of(trace: Trace, label: str) -> Profile:
         label=label,
         formats=tuple(sorted({source.format for source in trace.run.sources})),
         ledgers=trace.ledgers,
+        incomplete=trace.incomplete,
         ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
         owners=len(counts),
         steps=_after_warm_up(steps, steps.durations.astype(np.float64), shared_steps),

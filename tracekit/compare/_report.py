@@ -24,7 +24,7 @@ from tracekit.compare._parts import ChangePart, ChangeParts
 from tracekit.compare._profile import Amount, Profile
 from tracekit.compare._rules import CheckedRule, describe, percent
 from tracekit.errors import Failure
-from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.report import Cell, Column, Report, ReportTable, Section, without_shares
 from tracekit.units import Unit, format_span
 
 MIN_SHARE = 0.01
@@ -59,6 +59,11 @@ class Comparison:
     """Runs that could not be read, among others that could."""
 
     @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Return a sentence for each input that lost too many of its records to be compared."""
+        return self.sides.incomplete if self.sides is not None else ()
+
+    @property
     def verdict(self) -> str:
         """Return "slower", "faster", "same" or "not enough data"."""
         return self.main.verdict if self.main is not None else UNKNOWN
@@ -89,10 +94,15 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
     if comparison.history is not None:
         past = section_of(comparison.history)
         sections.append(past if comparison.sides is not None else replace(past, notes=(*past.notes, *comparison.notes)))
-    return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), tuple(dict.fromkeys(notes)))
+    if lost := comparison.incomplete:
+        sections = list(map(without_shares, sections))
+    unique = tuple(dict.fromkeys(notes))
+    return Report(title, __version__, tuple(facts), tuple(sections), tuple(ledgers), unique, lost)
 
 
 def _verdict(comparison: Comparison) -> str:
+    if comparison.incomplete:
+        return f"{UNKNOWN}: too many records could not be read"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
     why = f" ({comparison.main.why})" if comparison.main.why else ""
@@ -222,19 +232,6 @@ def _change_columns(changes: Sequence[Change | None]) -> tuple[Column, ...]:
     )
 
 
-def _cut(parts: ChangeParts, top: int) -> tuple[list[ChangePart], int]:
-    """Return the rows to show, one of them for all others, and the number of others."""
-    named = [part for part in parts.rows if part.group is not None]
-    rest = [part for part in parts.rows if part.group is None]
-    if not top or len(named) <= top:
-        return [*named, *rest], 0
-    out = named[top:]
-    others = ChangePart(
-        f"({len(out):,} more names)", None, sum(part.base for part in out), sum(part.new for part in out)
-    )
-    return [*named[:top], others, *rest], len(out)
-
-
 def _part_columns(parts: Sequence[ChangePart], whole: ChangeParts) -> tuple[Column, ...]:
     change = whole.new - whole.base
     return (
@@ -278,7 +275,7 @@ def device_parts(sides: Sides) -> ChangeParts:
 
 def _step_section(sides: Sides, top: int) -> Section:
     whole = step_parts(sides)
-    rows, _ = _cut(whole, top)
+    rows, _ = _parts.cut(whole, top)
     notes = (
         _adds_up("mean step", whole),
         "where kernels or copies overlap, the time counts for the one that began first",
@@ -289,7 +286,7 @@ def _step_section(sides: Sides, top: int) -> Section:
 
 def _device_section(sides: Sides, limits: Limits, top: int, per: str) -> Section:
     whole = device_parts(sides)
-    rows, _ = _cut(whole, top)
+    rows, _ = _parts.cut(whole, top)
     large = [
         part.group
         for part in whole.rows
@@ -357,7 +354,7 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
     if not names[0] and not names[1]:
         return []
     whole = _parts.split(sides, _named_groups(names[0], names[1], kind), amounts)
-    rows, _ = _cut(whole, top)
+    rows, _ = _parts.cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
     return [Section("compare", title, (table,), notes=(_adds_up(f"{what}, {per}", whole),))]
@@ -377,7 +374,7 @@ def _total_sections(sides: Sides, top: int) -> list[Section]:
             return {key: amount.total for key, amount in run.totals.items() if key[0] == section}
 
         whole = _parts.split(plain, _named_groups(names[0], names[1], section), amounts)
-        rows, _ = _cut(whole, top)
+        rows, _ = _parts.cut(whole, top)
         tables.append(ReportTable(f"totals_{number}", section, _part_columns(rows, whole)))
         notes.append(_adds_up(section, whole))
     return [Section("compare", "Tables of the profiler", tuple(tables), notes=tuple(notes))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracekit.display import visible
 from tracekit.report import Report
 
 
@@ -30,3 +31,8 @@ class Renderer:
     name: str
     suffixes: tuple[str, ...]
     render: Callable[[Report, RenderOptions], str]
+
+
+def first_lines(report: Report) -> str:
+    """Return the lines above everything else, on inputs that lost too many records; "" for none."""
+    return "".join(f"{visible(text)}\n" for text in report.incomplete)

@@ -40,7 +40,7 @@ class BatchPage:
 
     runs, failures: tables whose first column is the run. run_links, failure_links: where each row's name leads, None
     for nowhere. files: further links of each run. cut: what the page does not show, "" for nothing.
-    lists: (title, lines) to unfold.
+    lists: (title, lines) to unfold. incomplete: the sentences above everything, on runs that lost records.
     """
 
     title: str
@@ -54,6 +54,7 @@ class BatchPage:
     trends: tuple[Trend, ...] = ()
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
     notes: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def render(page: BatchPage, options: RenderOptions) -> str:
         trends=trends,
         lists=[(visible(title), [visible(line) for line in lines]) for title, lines in page.lists],
         notes=list(map(visible, page.notes)),
+        incomplete=list(map(visible, page.incomplete)),
     )
 
 

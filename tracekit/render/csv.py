@@ -1,7 +1,9 @@
 """csv: tables as comma-separated values (RFC 4180: CRLF, quotes doubled).
 
 A table has a header; its first columns are `view` and `table`, so that a stream can hold several tables. An empty line
-separates them. Times are integer ns with the unit in the header (`total_ns`), ratios are 0..1, null is an empty field
+separates them. Of a trace that lost records the first lines say so, one cell each.
+
+Times are integer ns with the unit in the header (`total_ns`), ratios are 0..1, null is an empty field
 (an empty text is `""`). A view without a result becomes a table with the column `note`; other notes and the ledger are
 in text and json only.
 
@@ -26,6 +28,8 @@ _QUOTED = frozenset('",\r\n')
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - numbers are exact whatever the options
     """Return the tables of the report, an empty line between them."""
     blocks = [block for section in report.sections for block in _blocks(section)]
+    if report.incomplete:
+        blocks.insert(0, [_line([text]) for text in report.incomplete])
     return END.join("".join(f"{line}{END}" for line in block) for block in blocks)
 
 

@@ -112,6 +112,7 @@ def render(report: Report, options: RenderOptions) -> str:
         ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
         account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
         notes=list(map(visible, report.notes)),
+        incomplete=list(map(visible, report.incomplete)),
     )
 
 

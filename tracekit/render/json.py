@@ -4,6 +4,7 @@
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check"}.
+Of a trace that lost records "incomplete" is the first member, a list of sentences, and ratios are null.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
 only the html report has them.
 """
@@ -28,7 +29,8 @@ def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - num
     """Return the report as JSON, with one line for each row of a table."""
     sections = _array([_section(section) for section in report.sections], 2)
     ledger = _array([_dumps(ledger) for ledger in report.ledgers], 2)
-    text = f'{{"tracekit": {_dumps(report.version)},\n "sections": {sections},\n "ledger": {ledger}}}\n'
+    first = f'"incomplete": {_dumps(report.incomplete)}, ' if report.incomplete else ""
+    text = f'{{{first}"tracekit": {_dumps(report.version)},\n "sections": {sections},\n "ledger": {ledger}}}\n'
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -22,7 +22,8 @@ _CODE_BREAKS = re.compile(r"`|\\\||\\$")
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the report as markdown. Raises: UsageError for an unknown unit of time."""
-    lines = [f"# {plain(report.title)}", ""]
+    lines = [line for text in report.incomplete for line in (f"**{plain(text)}**", "")]
+    lines += [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(key)}: {plain(text)}" for key, text in report.facts]
     telling, names = _prose.nothing_to_show(report.sections)
     own = {id(section) for section in telling}

@@ -33,7 +33,8 @@ _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 def render(report: Report, options: RenderOptions) -> str:
     """Return the report as lines of text. Raises: UsageError for an unknown unit of time."""
     width = max(options.width, LEAST_WIDTH) if options.width > 0 else 0
-    lines = [*_styled(wrapped(visible(report.title), width), _BOLD, options), *_facts(report, width)]
+    lines = [line for text in report.incomplete for line in _styled(wrapped(visible(text), width), _BOLD, options)]
+    lines += [*_styled(wrapped(visible(report.title), width), _BOLD, options), *_facts(report, width)]
     printed: set[str] = set()
     for section in report.sections:
         if section.tables or section.figures:

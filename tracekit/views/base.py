@@ -10,7 +10,7 @@ from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex
 from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
-from tracekit.report import Cell, Column, Section
+from tracekit.report import Cell, Column, Section, without_shares
 from tracekit.schema import Kind
 from tracekit.units import Unit
 
@@ -103,3 +103,16 @@ class View:
     shows: tuple[ColumnSpec, ...] = ()
     options: tuple[OptionSpec[object], ...] = ()
     args_of: frozenset[Kind] | None = None
+
+
+FINDINGS = "findings"
+"""The view that concludes: it has nothing to say of a trace that lost records."""
+
+
+def computed(view: View, index: TraceIndex, options: ViewOptions) -> Section:
+    """Return the section of a view; of a trace that lost records one without shares and conclusions."""
+    if not index.trace.incomplete:
+        return view.compute(index, options)
+    if view.name == FINDINGS:
+        return Section(view.name, view.title, notes=("not checked: too many records of the trace could not be read",))
+    return without_shares(view.compute(index, options))
