@@ -82,6 +82,36 @@ def model(
                 yield from host.launch(kernel, us * US, stream, grid=(1056, 1, 1), call_ns=launch_us * US)
 
 
+def branches(world: World, *, batches: int = 40, kernel_us: float = 150) -> list[Rank]:
+    """Run models of two branches: each batch forks onto a second stream and joins again, by events."""
+    rank = Rank(world)
+    host = Host(rank)
+    forked, joined = rank.event(), rank.event()
+
+    def program() -> Running[None]:
+        for batch in range(batches):
+            for layer in range(6):
+                for stream, part in ((COMPUTE, 1.0), (COMPUTE + 4, 0.9)):
+                    host.scope(f"{batch}.{layer}.{stream}")
+                    if stream != COMPUTE:
+                        yield from host.record(forked, COMPUTE)
+                        yield from host.stream_wait(stream, forked)
+                    with host.range("op", "aten::convolution"):
+                        yield from host.cpu(12 * US)
+                        yield from host.launch(gemm(layer), kernel_us * part * US, stream, grid=(528, 1, 1))
+                yield from host.record(joined, COMPUTE + 4)
+                yield from host.stream_wait(COMPUTE, joined)
+                with host.range("op", "aten::cat"):
+                    yield from host.cpu(9 * US)
+                    yield from host.launch(RELU, kernel_us * US / 6, COMPUTE, grid=(1056, 1, 1))
+        host.scope("end")
+        yield from host.device_sync()
+
+    world.start(program())
+    world.run()
+    return [rank]
+
+
 def serve(
     world: World, *, requests: int = 30, pause_ms: float = 12, kernel_us: float = 80, event: bool = False
 ) -> list[Rank]:

@@ -1,7 +1,7 @@
 """A writer of `nvprof --csv --print-gpu-trace --print-api-trace`: one table of device work and API calls.
 
 It has no threads, no ranges and no events. Starts are in ms and durations in us, each with six decimals, so times are
-exact to the nanosecond.
+exact to the nanosecond. The device is that of the other formats, although nvprof itself does not know it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def write(rank: Rank, path: Path, clock: Callable[[int], int] = lambda ns: ns) -
         rows.append(
             (clock(call.start), f'{_times(call.start, call.end, clock)}{"," * 16},"{call.name}",{call.correlation}')
         )
-    device = f'"Tesla V100-SXM2-32GB ({rank.device})","1"'
+    device = f'"NVIDIA H100 80GB HBM3 ({rank.device})","1"'
     for work in rank.works:
         if work.lost:
             continue

@@ -1,9 +1,11 @@
 """Truth bench: programs are simulated with an ill and without it, and the findings are compared with the true gain.
 
+Without --ills, --healthy and --variant the targets are judged, and the exit code is 1 if one is missed.
+
 python -m benchmarks.truth                                   everything
 python -m benchmarks.truth --ills loading --variant kineto-api --verbose
 python -m benchmarks.truth --healthy server --seeds 5
-python -m benchmarks.truth --ills "sync each" --keep DIR     leave the files of the last case in DIR, to look at them
+python -m benchmarks.truth --ills "sync each" --keep DIR     leave the files of each case in DIR
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def main() -> None:
     parser.add_argument("--healthy", metavar="TEXT", help="only healthy programs whose name contains TEXT, and no ills")
     parser.add_argument("--variant", action="append", choices=VARIANTS, help="only this format; may be repeated")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds of each ill (1)")
-    parser.add_argument("--healthy-seeds", type=int, default=4, metavar="N", help="seeds of each healthy program (4)")
+    parser.add_argument("--healthy-seeds", type=int, default=2, metavar="N", help="seeds of each healthy program (2)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (1)")
     parser.add_argument("--keep", default="", metavar="DIR", help="leave the files of each case in DIR/CASE")
     parser.add_argument("--verbose", action="store_true", help="print each finding and each note")
@@ -56,6 +58,10 @@ def main() -> None:
         outcomes.append(outcome)
         _print(outcome, given.verbose)
     print(*totals(outcomes), sep="\n")
+    if given.ills is given.healthy is given.variant is None:
+        met = targets(outcomes)
+        print("", *(f"{'met' if good else 'MISSED':<8}{text}" for text, good in met), sep="\n")
+        sys.exit(0 if all(good for _, good in met) else 1)
 
 
 def _outcomes(cases: Sequence[tuple[str, str, str, int, str]], jobs: int) -> Iterator[Outcome]:
@@ -107,6 +113,24 @@ def totals(outcomes: Sequence[Outcome]) -> list[str]:
         alarmed = sum(1 for each in healthy if each.alarms)
         lines.append(f"{'healthy programs':<34} {len(healthy):>5} {'':>7} {'':>7} {'':>7} {'':>6} {'':>7} {alarmed:>7}")
     return lines
+
+
+def targets(outcomes: Sequence[Outcome]) -> list[tuple[str, bool]]:
+    """Return each target with the figure, and whether it is met."""
+    ills = [each for each in outcomes if each.rules and not each.hidden]
+    ratios = [each.shown / each.true for each in ills if each.place and each.true > 0]
+    named = sum(1 for each in ills if each.place) / len(ills)
+    first = sum(1 for each in ills if each.place == 1) / len(ills)
+    tight = sum(1 for each in ratios if each <= 1.25) / max(1, len(ratios))
+    lowest = min(ratios, default=0.0)
+    alarms = sum(1 for each in outcomes if each.alarms)
+    return [
+        (f"ills that are named: {named:.1%}, at least 95 %", named >= 0.95),
+        (f"the right cause first: {first:.1%}, at least 90 %", first >= 0.9),
+        (f"lowest saving: {lowest:.2f} times the true gain, at least 0.98", lowest >= 0.98),
+        (f"savings within 1.25 times the true gain: {tight:.1%}, at least 80 %", tight >= 0.8),
+        (f"programs with a false alarm of medium or high confidence: {alarms}, none", not alarms),
+    ]
 
 
 def _line(name: str, group: Sequence[Outcome]) -> str:

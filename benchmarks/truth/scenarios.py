@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from benchmarks.truth.inference import infer, serve
+from benchmarks.truth.inference import branches, infer, serve
 from benchmarks.truth.machine import Rank, World
 from benchmarks.truth.pipeline import pipeline
 from benchmarks.truth.training import Plan, train
@@ -23,6 +23,9 @@ _SYNC = "needless synchronization"
 _NO_RANGES = {"nvprof": "a table of device work and API calls has no ranges: a pause of the host has no name"}
 _EXPOSED = ("exposed copies",)
 """Where the host comes late, the copy of the batch is no longer hidden."""
+_NO_STEPS = {
+    "nvprof": "a table without steps does not show which trials belong to the first step, and which to a set-up"
+}
 _NO_MEMORY = {"nvprof": "nvprof records no memory in use"}
 _ONE_FILE_EACH = dict.fromkeys(
     ("kineto-sync", "kineto-api", "kineto-bare", "nvprof"),
@@ -122,9 +125,9 @@ def _of_the_host() -> list[Ill]:
         out.append(_trained(f"garbage collection 2 x {size} ms", plan, "host pauses"))
     for size in (60, 300):
         plan = Plan(ill="warm-up", size=size)
-        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up"))
+        out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up"))
         plan = Plan(ill="autotuning", size=size / 2)
-        out.append(_trained(f"warm-up: autotuning of {size / 2:.0f} ms", plan, "warm-up", consequences=("start-up",)))
+        out.append(_trained(f"warm-up: autotuning of {size / 2:.0f} ms", plan, "warm-up", hidden=_NO_STEPS))
     for start_up in (80.0, 400.0):
         run = partial(infer, start_up_ms=start_up)
         out.append(Ill(f"start-up of {start_up:.0f} ms", run, infer, ("start-up",)))
@@ -190,6 +193,16 @@ def _of_several_ranks() -> list[Ill]:
         plan = Plan(ill="slow loading of a rank", size=size, ranks=4, bucket_us=80, steps=8)
         name = f"a rank that loads data for {size} ms"
         out.append(_trained(name, plan, "straggler", "data loading", consequences=(*late, *_EXPOSED, "host pauses")))
+    for slow in (2.0, 3.0):
+        plan = Plan(
+            ill="slow host of a rank", size=slow, ranks=4, bucket_us=20, kernel_us=30, op_us=5, steps=8, layers=8
+        )
+        name = f"a rank whose host is {slow:.0f} times slower"
+        out.append(_trained(name, plan, "straggler", "launch-bound", consequences=(*late, *_EXPOSED)))
+    plan = Plan(ill="garbage collection of a rank", size=30, ranks=4, bucket_us=80)
+    out.append(
+        _trained("garbage collection of a rank", plan, "host pauses", "straggler", consequences=(*late, *_EXPOSED))
+    )
     plan = Plan(ill="shared device", ranks=2, steps=8)
     out.append(_trained("two processes on one device", plan, "shared device", hidden=_ONE_FILE_EACH))
     for layers in ((3, 3, 7, 3), (8, 4, 4, 4)):
@@ -213,6 +226,8 @@ def _healthy() -> list[Healthy]:
         Healthy("2 ranks, overlapped all-reduce", _training(Plan(ranks=2, bucket_us=120, steps=8))),
         Healthy("4 ranks, overlapped all-reduce", _training(Plan(ranks=4, bucket_us=120, steps=8))),
         Healthy("4 ranks on noisy machines", _training(Plan(ranks=4, bucket_us=90, steps=8)), 2.0),
+        Healthy("training with CUDA graphs", _training(Plan(graph=True, kernel_us=150))),
+        Healthy("two branches on two streams", branches),
         Healthy("inference", infer),
         Healthy("inference on 2 streams", partial(infer, streams=2)),
         Healthy("inference with CUDA graphs", partial(infer, graph=True)),

@@ -37,7 +37,8 @@ class Plan:
 
     kernel_us: the median of the large kernels; op_us: of an operator's host time; launch_us: of a launch call.
     backward: "paused" with Python hooks between operators, "tight" without pauses, "compiled" as one range a step.
-    bucket_us: the transfer of one layer's gradients. loss_every: steps between two `loss.item()`. loader: the range in
+    bucket_us: the transfer of one layer's gradients. loss_every: steps between two `loss.item()`. graph: forward
+    and backward are one CUDA graph. loader: the range in
     which the main thread takes its batch, in take_us and load_ms. ill: the name of
     the ill, "" for none. size: its size, in a unit that the ill has.
     """
@@ -52,6 +53,7 @@ class Plan:
     batch_mib: float = 8
     bucket_us: float = 0
     loss_every: int = 0
+    graph: bool = False
     loader: str = ""
     take_us: float = 90
     load_ms: float = 0
@@ -66,13 +68,14 @@ class Trainer:
         self.world, self.plan, self.meetings = world, plan, meetings
         device = 0 if self.ill("shared device") else None
         self.rank = Rank(world, number, ranks=plan.ranks, device=device)
-        self.main = Host(self.rank, name="python")
-        self.engine = Host(self.rank, self.rank.pid + 60, "pt_autograd_0")
+        self.is_slow = number == plan.ranks // 2
+        speed = plan.size if self.ill("slow host of a rank") and self.is_slow else 1.0
+        self.main = Host(self.rank, name="python", speed=speed)
+        self.engine = Host(self.rank, self.rank.pid + 60, "pt_autograd_0", speed=speed)
         self.copied = self.rank.event()
         self.computed = self.rank.event()
         self.reduced = self.rank.event()
         self.sequence = 0
-        self.is_slow = number == plan.ranks // 2
 
     def ill(self, *names: str) -> bool:
         return self.plan.ill in names
@@ -146,6 +149,12 @@ class Trainer:
 
     def forward(self, step: int) -> Running[None]:
         host, plan = self.main, self.plan
+        if plan.graph:
+            host.scope(f"{step}.graph")
+            pieces = [(gemm(layer), plan.kernel_us * US) for layer in range(plan.layers)]
+            back = [(gemm(layer, "nt"), plan.kernel_us * 2 * US) for layer in range(plan.layers)]
+            yield from host.graph_launch([*pieces, (REDUCE, plan.kernel_us * US / 10), *back], COMPUTE)
+            return
         for layer in range(plan.layers):
             host.scope(f"{step}.forward.{layer}")
             if step == 0 and self.ill("warm-up", "autotuning"):
@@ -233,6 +242,8 @@ class Trainer:
             yield from host.stream_sync(COMPUTE)
 
     def backward(self, step: int) -> Running[None]:
+        if self.plan.graph:
+            return
         done = self.world.start(self.engine_step(step))
         yield from self.main.wait(done)
 
@@ -326,7 +337,8 @@ class Trainer:
             with host.aside("ill"), self.op(host, "aten::copy_"):
                 yield from host.cpu(6 * US)
                 yield from host.copy("Device", "Pinned", round(plan.size * (1 << 20)), COMPUTE)
-        if self.ill("garbage collection") and step in (3, plan.steps - 4):
+        collects = self.ill("garbage collection") or (self.ill("garbage collection of a rank") and self.is_slow)
+        if collects and step in (3, plan.steps - 4):
             with host.aside("ill"):
                 yield host.draw("gc", plan.size * MS, 0.05)
         yield from host.cpu(10 * US)

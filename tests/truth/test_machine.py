@@ -10,7 +10,7 @@ import pytest
 from benchmarks.truth.inference import infer
 from benchmarks.truth.kernels import COMM
 from benchmarks.truth.machine import QUEUE_DEPTH, US, Host, Rank, Running, World, window
-from benchmarks.truth.scenarios import ILLS, Ill
+from benchmarks.truth.scenarios import HEALTHY, ILLS, Healthy, Ill
 from benchmarks.truth.training import Plan, train
 
 SOME = ("data loading 4 ms, paused backward", "item in each of 6 layers", "exposed all-reduce of 0.7 ms, 4 ranks")
@@ -93,3 +93,20 @@ def test_without_the_ill_the_same_program_draws_the_same_durations_and_is_faster
     assert [each for each in kernels(with_ill) if "sm90" in each[0]] == [
         each for each in kernels(without) if "sm90" in each[0]
     ]
+
+
+@pytest.mark.parametrize(
+    "program", [each for each in HEALTHY if "loss" in each.name or "inference" in each.name], ids=lambda each: each.name
+)
+def test_a_healthy_program_would_gain_next_to_nothing_without_its_waits(
+    program: Healthy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = max(map(window, program.run(World(1, program.noise))))
+
+    def at_once(host: Host, *_: object) -> Running[None]:
+        yield from host.call("cudaEventQuery", 1_500)
+
+    monkeypatch.setattr(Host, "event_sync", at_once)
+    monkeypatch.setattr(Host, "stream_sync", at_once)
+    after = max(map(window, program.run(World(1, program.noise))))
+    assert before - after <= 0.0125 * before
