@@ -193,7 +193,7 @@ class Finding:
     claim: one sentence with numbers. events: ids of the first events that it is about. saving_ns: upper bound of the
     time that a fix saves; share: the same as a part of the window, 0..1. confidence: "high", "medium" or "low", for
     the reason `because`. advice: the fix. check: what to look at after the change. owner: the rank or input, "" for
-    the only one.
+    the only one. part_of: the rule of another finding of the same report that is the cause of this one, "" for none.
     """
 
     rule: str
@@ -207,6 +207,7 @@ class Finding:
     because: str
     advice: str
     check: str
+    part_of: str = ""
 
     def __repr__(self) -> str:
         title, *facts = self._facts()
@@ -223,6 +224,7 @@ class Finding:
             (f"{self.rule}{owner}", self.claim),
             ("could save", f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"),
             ("confidence", f"{self.confidence}: {self.because}"),
+            *([("part of", self.part_of)] if self.part_of else []),
             ("fix", self.advice),
             ("check", self.check),
         ]

@@ -145,6 +145,8 @@ def finding_lines(finding: Finding) -> list[tuple[str, str]]:
         ("could save", f"up to {format_span(finding.saving_ns)} ({share} %)"),
         ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
     ]
+    if finding.part_of:
+        lines.append(("part of", f"{visible(finding.part_of)}: see there first"))
     if finding.evidence:
         lines.append(("evidence", "; ".join(_evidence(each) for each in finding.evidence)))
     if finding.events:

@@ -3,7 +3,7 @@
 `{"tracekit": VERSION, "sections": [{"view", "tables": [{"name", "columns": [{"name", "unit"}], "rows": [[...]]}],
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
-"value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check"}.
+"value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of"}.
 Of a trace that lost records "incomplete" is the first member, a list of sentences, and ratios are null.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
 only the html report has them.
@@ -57,6 +57,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "because": finding.because,
         "advice": finding.advice,
         "check": finding.check,
+        "part_of": finding.part_of,
     }
 
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tracekit import args, arrow
+from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.arrays import I64, Mask
 from tracekit.arrow import Chunked, pc
@@ -31,6 +32,7 @@ def pageable_copies(facts: Facts) -> RuleResult:
         return RuleResult(why_not="no copy tells which kind of memory it is from or to")
     pageable = copies[from_pageable & ~_tiny(facts, copies)]
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, pageable)
         if not mine.size:
@@ -38,6 +40,7 @@ def pageable_copies(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, np.concatenate((mine, facts.calls_of(mine))))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
+        times[facts.label(owner)] = facts.ranges(mine, facts.calls_of(mine))
         found.append(
             Finding(
                 "pageable copies",
@@ -58,7 +61,7 @@ def pageable_copies(facts: Facts) -> RuleResult:
                 "exposed_copies falls.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def tiny_copies(facts: Facts) -> RuleResult:
@@ -70,6 +73,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
     if not facts.index.has("bytes")[copies].any():
         return RuleResult(why_not="no copy tells its size")
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, tiny)
         if mine.size < max(1.0, facts.thresholds["tiny_copies"]):
@@ -80,6 +84,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, np.concatenate((mine, calls, around)))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
+        times[facts.label(owner)] = facts.ranges(mine, calls)
         host = f", and their calls {span(int(facts.lengths[calls].sum()))} of the host" if calls.size else ""
         found.append(
             Finding(
@@ -98,7 +103,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
                 "tracekit summary NEW --view memory_manipulation: fewer calls.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def exposed_copies(facts: Facts) -> RuleResult:
@@ -111,6 +116,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
     work = facts.work.rows
     kernels = work[facts.kinds(Kind.KERNEL)[work]]
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, copies)
         bare = facts.bare(owner, mine, kernels) if mine.size else None
@@ -119,6 +125,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, mine, most=bare.ns)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
+        times[facts.label(owner)] = facts.ranges(mine)
         name, most = facts.most_common(mine, facts.lengths[mine])
         cells = ("exposed_copies", "exposed_copies_share")
         found.append(
@@ -143,7 +150,7 @@ def exposed_copies(facts: Facts) -> RuleResult:
                 "tracekit summary NEW --view breakdown: exposed_copies falls.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def _copies(facts: Facts) -> I64:

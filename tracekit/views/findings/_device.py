@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tracekit import arrow
+from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
@@ -52,6 +53,7 @@ def little_parallelism(facts: Facts) -> RuleResult:
     unused = np.zeros(facts.starts.size)
     unused[kernels] = idle
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, small)
         if not mine.size:
@@ -60,6 +62,7 @@ def little_parallelism(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, mine, most=unused_ns)
         if bound.share < max(facts.thresholds["parallelism_share"], facts.thresholds["least_share"]):
             continue
+        times[facts.label(owner)] = facts.ranges(mine)
         every = facts.within(owner, kernels)
         name, most = facts.most_common(mine, facts.lengths[mine])
         count = int(np.nanmax(have))
@@ -83,7 +86,7 @@ def little_parallelism(facts: Facts) -> RuleResult:
                 "grid_z.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
@@ -112,10 +115,12 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
     if not kernels.size:
         return RuleResult(why_not="no kernels that compute are in the trace")
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, kernels)
         if not mine.size:
             continue
+        times[facts.label(owner)] = facts.ranges(mine)
         for name, rows, bound in _costly(facts, owner, mine):
             calls = f"{rows.size:,} {'call' if rows.size == 1 else 'calls'}"
             found.append(
@@ -137,7 +142,7 @@ def expensive_arithmetic(facts: Facts) -> RuleResult:
                 )
             )
         found += _fp32(facts, owner, mine)
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def _computing(facts: Facts) -> I64:
@@ -222,6 +227,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
     if not talk.size:
         return RuleResult(why_not="no collective kernels are in the trace")
     found = []
+    times: dict[str, Ranges] = {}
     for owner in facts.looked_at():
         mine = facts.within(owner, talk)
         if not mine.size:
@@ -232,6 +238,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, mine, most=bare.ns)
         if bound.share < facts.thresholds["least_share"] or not bound.ns:
             continue
+        times[facts.label(owner)] = facts.ranges(mine)
         found.append(
             Finding(
                 "exposed communication",
@@ -257,7 +264,7 @@ def exposed_communication(facts: Facts) -> RuleResult:
                 "tracekit summary NEW --view breakdown: exposed_comm falls, overlap_share rises.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)
 
 
 def _kernel_cells(facts: Facts, name: str) -> list[Evidence]:

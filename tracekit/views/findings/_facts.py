@@ -15,17 +15,21 @@ import numpy as np
 
 from tracekit.analysis.critical_path import Path, upper_bounds
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import length, merge, union, union_length
+from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
+from tracekit.analysis.series import judge
 from tracekit.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
+from tracekit.index import host_pauses as _pauses
 from tracekit.index import launches
+from tracekit.index import loaders as _loaders
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.host_pauses import Pauses
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Evidence, Finding, Section
-from tracekit.schema import DEVICE_WORK
+from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
@@ -33,6 +37,8 @@ OWNERS = 8
 """The most ranks whose critical path is computed."""
 LEAST_WORK = 10
 """Pieces of device work: an owner without host rows needs at least this many to be checked."""
+PAUSE_IDLE = 0.1
+"""The least part of a pause of the host in which the device is idle: behind a busy device a pause does no harm."""
 EVENTS = 5
 """The most events that a finding names."""
 
@@ -43,6 +49,7 @@ _DOUBTFUL = (
     "the trace does not tell which stream waits for which; the upper bound holds whether work that began as that of "
     "another stream ended waited for it or not"
 )
+NO_PATH = "no host threads with operators, calls or steps are in the trace"
 _NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
 _LOWER = {"high": "medium", "medium": "low", "low": "low"}
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
@@ -72,20 +79,30 @@ class Bare:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The findings of one rule. why_not: the reason why the rule could not be checked, "" where it was."""
+    """The findings of one rule. why_not: the reason why the rule could not be checked, "" where it was.
+
+    times: by the label of an owner, the ranges of time (merged) that the savings come from. A cause may also have times
+    of owners that suffer from it without a finding of their own. note: what else is to be said.
+    """
 
     findings: tuple[Finding, ...] = ()
     why_not: str = ""
+    times: Mapping[str, Ranges] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """The facts of one trace, each computed once. sections: the sections of other views, computed on demand."""
+    """The facts of one trace, each computed once. sections: the sections of other views, computed on demand.
+
+    loader: the user's regular expression for names of ranges that load data.
+    """
 
     index: TraceIndex
     thresholds: Mapping[str, float]
     view: Callable[[str], Section]
     sections: dict[str, Section] = field(default_factory=dict)
+    loader: str = ""
 
     @cached_property
     def owners(self) -> _owners.Owners:
@@ -144,8 +161,64 @@ class Facts:
     def names(self) -> tuple[I32, list[str]]:
         return self.index.texts("name")
 
+    @cached_property
+    def timed(self) -> Mask:
+        """For each row of EVENTS, whether it has a duration."""
+        return self.index.has("dur_ns")
+
+    def owned(self, owner: int) -> dict[str, str]:
+        """Return the cell that names the owner in tables of several."""
+        return {"owner": self.owners.labels[owner]} if len(self.owners) > 1 else {}
+
     def kinds(self, *kinds: str) -> Mask:
         return self.index.kind_mask(frozenset(kinds))
+
+    @cached_property
+    def loads(self) -> I64:
+        """Rows of EVENTS that load data."""
+        return _loaders.find(self.index, self.loader)
+
+    def pauses(self, owner: int) -> Pauses | None:
+        """Return the pauses of the owner's host; None where no thread is known to launch."""
+        least = max(1, round(self.thresholds["pause_ns"]))
+        return _pauses.find(self.index, self.owners, owner, loader=self.loader, least=least)
+
+    def idle_pauses(self, owner: int) -> Pauses | None:
+        """Return the pauses that keep a device waiting, without waits for requests, the start, and the first steps."""
+        pauses = self.pauses(owner)
+        if pauses is None:
+            return None
+        low, high = self.window(owner)
+        found = ~pauses.request & (pauses.idle >= PAUSE_IDLE * (pauses.ends - pauses.starts))
+        # Where no operators are recorded, such stretches are what the host does between launches.
+        operators = self.kinds(Kind.OPERATOR, Kind.OPERATOR_INNER) & (self.owners.codes == owner)
+        found &= ~pauses.regular | bool(operators.any())
+        mine = self.owners.codes[self.work.rows] == owner
+        begin = int(self.work.starts[mine].min(initial=high))  # before it: start-up
+        found &= (pauses.starts >= max(low, begin)) & (pauses.ends <= high)
+        for start, end in zip(*self.warm_up(owner), strict=True):  # few: the first steps
+            found &= (pauses.ends <= start) | (pauses.starts >= end)
+        return pauses.only(found)
+
+    def warm_up(self, owner: int) -> Ranges:
+        """Return the ranges of the owner's first steps that are unusually long (the rule of the view `steps`)."""
+        at = np.flatnonzero(self.steps.owner == owner)
+        first = at[: judge(self.steps.durations[at]).warm_up]
+        return merge(self.steps.starts[first], (self.steps.starts + self.steps.durations)[first])
+
+    def explained(self, owner: int) -> Ranges:
+        """Return the times in which the device may be idle for a reason that has a name of its own.
+
+        These are pauses of the host and waits for requests, data loading, and the first steps.
+        """
+        found = self.warm_up(owner)
+        pauses, idle = self.pauses(owner), self.idle_pauses(owner)
+        if pauses is not None and idle is not None:
+            requests = pauses.only(pauses.request)
+            found = union(found, union(merge(idle.starts, idle.ends), merge(requests.starts, requests.ends)))
+        loads = self.loads[self.owners.codes[self.loads] == owner]
+        loads = loads[self.index.has("tid")[loads]]
+        return union(found, merge(self.starts[loads], self.starts[loads] + self.lengths[loads]))
 
     def looked_at(self) -> Iterator[int]:
         """Yield the owners with a graph; without any, those with LEAST_WORK pieces of device work. OWNERS at most."""
@@ -246,6 +319,11 @@ class Facts:
         mine = (self.owners.codes[rows] == owner) & (self.starts[rows] >= low) & (self.starts[rows] < high)
         found: I64 = rows[mine]
         return found
+
+    def ranges(self, *rows: I64) -> Ranges:
+        """Return the time in which at least one of these rows of EVENTS ran."""
+        every = np.concatenate(rows)
+        return merge(self.starts[every], self.starts[every] + self.lengths[every])
 
     def ids(self, rows: I64) -> tuple[int, ...]:
         """Return the event ids of the first of these rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracekit.analysis.intervals import Ranges, union
 from tracekit.index import meetings
 from tracekit.report import Finding
 from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, percent, span
@@ -24,6 +25,7 @@ def straggler(facts: Facts) -> RuleResult:
     if not skews.judged.any():
         return RuleResult(why_not="the clocks of the ranks could not be brought in line")
     found = []
+    times: dict[str, Ranges] = {}
     for one in stragglers(owners, met, skews):
         waiting = np.isin(met.meeting, one.meetings) & (met.owner != one.owner)
         best, who = Bound(0, 0.0, on_path=False), -1
@@ -38,6 +40,10 @@ def straggler(facts: Facts) -> RuleResult:
                 best, who = bound, owner
         if best.share < max(facts.thresholds["straggler_share"], facts.thresholds["least_share"]):
             continue
+        for owner in np.unique(met.owner[waiting]).tolist():
+            here = facts.ranges(met.rows[waiting & (met.owner == owner)])
+            label = facts.label(owner)
+            times[label] = union(times[label], here) if label in times else here
         label = owners.labels[one.owner]
         own = met.rows[np.isin(met.meeting, one.meetings) & (met.owner == one.owner)]
         reason = (
@@ -62,4 +68,4 @@ def straggler(facts: Facts) -> RuleResult:
                 "tracekit summary NEW --view ranks: last of this rank is near that of the others.",
             )
         )
-    return RuleResult(tuple(found))
+    return RuleResult(tuple(found), times=times)

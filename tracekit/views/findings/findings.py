@@ -1,7 +1,8 @@
 """findings: problems of a run, with evidence, and an upper bound of what a fix could save.
 
 A finding has a claim in one sentence, cells of other views as evidence, the ids of its first events, an upper bound of
-the savings, a confidence with its reason, what to do, and how to check the result. The largest upper bound comes first.
+the savings, a confidence with its reason, what to do, and how to check the result. The largest upper bound comes first,
+and a finding that another one explains comes after it (`_relations`).
 A finding that several ranks share is listed once, for the rank with the largest upper bound.
 
 The upper bound (`saving_ns`) is how much shorter the window would be on the critical path: the path is evaluated again
@@ -29,19 +30,20 @@ from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.device import breakdown, idle, launch
-from tracekit.views.findings import _copies, _device, _facts, _host, _ranks
+from tracekit.views.findings import _copies, _device, _facts, _host, _loading, _pauses, _ranks, _relations, _starts
 from tracekit.views.findings._facts import Facts, RuleResult
-from tracekit.views.findings.thresholds import THRESHOLDS, chosen
+from tracekit.views.findings.thresholds import LOADER, THRESHOLDS, chosen, loader_pattern
 from tracekit.views.memory import manipulation
 from tracekit.views.path import graph
 from tracekit.views.ranks import ranks
 from tracekit.views.steps import steps
-from tracekit.views.tables import api, kernel, model
+from tracekit.views.tables import api, kernel, model, user_defined
 
 __all__ = ["RULES", "THRESHOLDS", "VIEW", "chosen", "compute"]
 
 RULES: dict[str, Callable[[Facts], RuleResult]] = {
-    "data loading": _host.data_loading,
+    "data loading": _loading.data_loading,
+    "host pauses": _pauses.host_pauses,
     "needless synchronization": _host.needless_sync,
     "little parallelism": _device.little_parallelism,
     "expensive arithmetic": _device.expensive_arithmetic,
@@ -51,8 +53,8 @@ RULES: dict[str, Callable[[Facts], RuleResult]] = {
     "exposed copies": _copies.exposed_copies,
     "exposed communication": _device.exposed_communication,
     "straggler": _ranks.straggler,
-    "warm-up": _host.warm_up,
-    "start-up": _host.start_up,
+    "warm-up": _starts.warm_up,
+    "start-up": _starts.start_up,
 }
 """The rules by name, in the order in which they are checked."""
 
@@ -69,6 +71,7 @@ _VIEWS = {
         model.VIEW,
         ranks.VIEW,
         steps.VIEW,
+        user_defined.VIEW,
     )
 }
 """Views whose cells are evidence."""
@@ -92,9 +95,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     def view(name: str) -> Section:
         return _VIEWS[name].compute(index, ViewOptions())
 
-    facts = Facts(index, thresholds, view)
+    facts = Facts(index, thresholds, view, loader=loader_pattern(options))
     joined = _owners.find(index, join_ranks=True)
-    over_ranks = facts if joined.labels == facts.owners.labels else Facts(index, thresholds, view, facts.sections)
+    over_ranks = facts if joined.labels == facts.owners.labels else replace(facts)
     if over_ranks is not facts:
         over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
     results: dict[str, RuleResult] = {}
@@ -104,7 +107,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if next(facts.looked_at(), None) is None:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
         results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
-    findings = _in_order([each for found in results.values() for each in _worst(found)])
+    findings = [each for found in results.values() for each in _worst(found)]
+    findings = _relations.in_order(_relations.explained(results, findings))
     notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
@@ -124,7 +128,7 @@ def _worst(found: RuleResult) -> list[Finding]:
     """
     out: list[Finding] = []
     for rule in dict.fromkeys(each.rule for each in found.findings):
-        mine = _in_order([each for each in found.findings if each.rule == rule])
+        mine = _relations.in_order([each for each in found.findings if each.rule == rule])
         others = sorted({each.owner for each in mine} - {mine[0].owner})
         of_worst = [each for each in mine if each.owner == mine[0].owner]
         if others:
@@ -133,10 +137,6 @@ def _worst(found: RuleResult) -> list[Finding]:
             of_worst = [replace(each, claim=each.claim + more) for each in of_worst]
         out += of_worst
     return out
-
-
-def _in_order(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: (-each.saving_ns, each.rule, each.owner, each.claim))
 
 
 def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, list[Finding]]:
@@ -150,7 +150,7 @@ def _table(findings: list[Finding], options: ViewOptions) -> tuple[ReportTable, 
         Column("rule", "Finding", Unit.TEXT, [each.rule for each in findings], 0),
         Column("number", "Number", Unit.ID, list(range(len(findings))), 9),
     ]
-    table = tabulate.finish("findings", _TITLE, columns, options, own_order="won")
+    table = tabulate.finish("findings", _TITLE, columns, options, own_order="number")
     order = [place for place in table.column("number").values if isinstance(place, int)]
     shown = tuple(column for column in table.columns if column.name != "number")
     return replace(table, columns=shown), [findings[place] for place in order]
@@ -196,5 +196,5 @@ VIEW = View(
     args_of=collectives.ARGS_OF | graph.ARGS_OF | {Kind.MEMCPY},
     compute=compute,
     shows=_SHOWS,
-    options=THRESHOLDS,
+    options=(*THRESHOLDS, LOADER),
 )

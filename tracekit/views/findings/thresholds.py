@@ -6,6 +6,9 @@ communication 10 % is tb_plugin's, launch latency 10 % of idle time xprof's. The
 
 from __future__ import annotations
 
+import re
+
+from tracekit.errors import UsageError
 from tracekit.options import OptionSpec
 from tracekit.units import Unit
 from tracekit.views.base import ViewOptions
@@ -32,6 +35,8 @@ THRESHOLDS: tuple[OptionSpec[float], ...] = (
     _threshold(
         "sync_share", 0.02, Unit.RATIO, "Needless synchronization: the least savings, as a share of the window."
     ),
+    _threshold("pause_ns", 1_000_000, Unit.NS, "Host pauses: the shortest stretch that counts as a pause."),
+    _threshold("pause_share", 0.02, Unit.RATIO, "Host pauses: the least savings, as a share of the window."),
     _threshold(
         "parallelism_share", 0.05, Unit.RATIO, "Little parallelism: the least savings, as a share of the window."
     ),
@@ -81,6 +86,26 @@ THRESHOLDS: tuple[OptionSpec[float], ...] = (
     ),
     _threshold("start_up_share", 0.1, Unit.RATIO, "Start-up: the least savings, as a share of the window."),
 )
+
+
+LOADER = OptionSpec(
+    "loader",
+    str,
+    "",
+    "Data loading: a regular expression; host ranges with such a name load data, beside the known ones.",
+)
+
+
+def loader_pattern(options: ViewOptions) -> str:
+    """Return the user's pattern of names of loaders, "" for none. Raises: UsageError for one that is not valid."""
+    pattern = options.value(LOADER)
+    try:
+        re.compile(pattern)
+    except re.error as err:
+        raise UsageError(
+            f"--option loader={pattern}: not a valid regular expression ({err})", hint="such as loader=load_batch"
+        ) from err
+    return pattern
 
 
 def chosen(options: ViewOptions) -> dict[str, float]:

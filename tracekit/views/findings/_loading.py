@@ -1,0 +1,120 @@
+"""Rule of `findings` about data loading on the thread that takes the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.analysis.intervals import Ranges, intersection, length, merge
+from tracekit.arrays import I64
+from tracekit.index import gaps as _gaps
+from tracekit.report import Evidence, Finding
+from tracekit.schema import API_CALLS, Kind
+from tracekit.views.findings._facts import Facts, RuleResult, percent, span
+
+
+def data_loading(facts: Facts) -> RuleResult:
+    """Return where the thread that takes the steps waits for its data."""
+    loading = facts.loads
+    if not loading.size:
+        return RuleResult(
+            why_not="no data loader is in the trace; record the framework's own range, or put one around the "
+            "loading and name it with --option loader=REGEX"
+        )
+    found: list[Finding] = []
+    times: dict[str, Ranges] = {}
+    tried = False
+    for owner in facts.graphs:
+        ranges, whole = _loading_of(facts, owner, loading)
+        if not ranges.size or not whole:
+            continue
+        tried = True
+        loads = merge(facts.starts[ranges], facts.starts[ranges] + facts.lengths[ranges])
+        taken = length(loads)
+        bound = facts.bounds(owner, [facts.inside(owner, ranges)])[0]
+        share = taken / whole
+        # Time that hides behind the device saves nothing, so the upper bound must reach the threshold too.
+        worth = min(share, bound.share)
+        if worth < max(facts.thresholds["data_loading_share"], facts.thresholds["least_share"]):
+            continue
+        heavy = worth >= facts.thresholds["data_loading_heavy"]
+        whole_name = "the step time" if (facts.steps.owner == owner).any() else "the run"
+        mine = facts.owners.codes[facts.work.rows] == owner
+        confidence, because = "medium", "the trace has no device work: whether a device waits for the data is not known"
+        if mine.any():
+            work = facts.work
+            busy = merge(work.starts[mine], (work.starts + work.durations)[mine])
+            idle = 1 - length(intersection(busy, loads)) / taken if taken else 0.0
+            confidence = "high" if idle >= 0.5 else "medium"
+            because = f"the device was idle in {percent(idle)} of that time"
+        times[facts.label(owner)] = loads
+        found.append(
+            Finding(
+                "data loading",
+                facts.label(owner),
+                f"{'Heavily input-bound' if heavy else 'Input-bound'}: data loading takes {percent(share)} "
+                f"of {whole_name} ({span(taken)} of {span(whole)}, {ranges.size:,} loads), on the "
+                "thread that takes the steps.",
+                tuple(_loading_cells(facts, owner, ranges)),
+                facts.ids(ranges),
+                bound.ns,
+                bound.share,
+                confidence,
+                because,
+                "Load in the background: more workers of the data loader (num_workers=4 and up), prefetching, pinned "
+                "memory; then make the loading itself cheaper (decoding, augmentation, small files).",
+                _check(facts, ranges),
+            )
+        )
+    why = "" if tried else "the data loader's ranges are on no thread that steps or launches"
+    return RuleResult(tuple(found), why, times)
+
+
+def _check(facts: Facts, ranges: I64) -> str:
+    below = f"falls below {percent(facts.thresholds['data_loading_share'])}"
+    if facts.kinds(Kind.DATALOADER)[ranges].any():
+        return f"tracekit summary NEW --view model: the ratio of Dataloader {below}."
+    return f"tracekit summary NEW --view findings: data loading {below} of the step time, or is not found."
+
+
+def _loading_cells(facts: Facts, owner: int, ranges: I64) -> list[Evidence]:
+    """Return the cells of the phases of training; of the program's own ranges where it names the loading itself."""
+    step = facts.cells("model", "ProfileStep", ("total",), name="ProfileStep", **facts.owned(owner))
+    if facts.kinds(Kind.DATALOADER)[ranges].any():
+        cells = ("total", "ratio")
+        return facts.cells("model", "Dataloader", cells, name="Dataloader", **facts.owned(owner)) + step
+    name, _ = facts.most_common(ranges, facts.lengths[ranges])
+    return (facts.cells("user_defined", name, ("calls", "total"), name=name) if name else []) + step
+
+
+def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
+    """Return the outermost loads on the threads that take steps, and the time of these steps with the loads.
+
+    Without steps: on the threads that launch work, and the window.
+    """
+    mine = facts.within(owner, loading)
+    stepping = facts.steps.rows[facts.steps.owner == owner]
+    by = stepping
+    if not stepping.size:
+        calls = np.flatnonzero(facts.kinds(*API_CALLS))
+        by = calls[facts.owners.codes[calls] == owner]
+    if not mine.size or not by.size:
+        return mine[:0], 0
+    lanes = _gaps.keys_of(facts.index, np.concatenate((mine, by)), _gaps.THREAD)
+    threaded = facts.index.has("tid")[mine]
+    mine = mine[np.isin(lanes[: mine.size], lanes[mine.size :]) & threaded]
+    lanes = _gaps.keys_of(facts.index, mine, _gaps.THREAD) if mine.size else mine
+    starts, ends = facts.starts[mine], facts.starts[mine] + facts.lengths[mine]
+    order = np.lexsort((-ends, starts, lanes))
+    outer = np.ones(mine.size, np.bool_)
+    last_lane, last_end = -1, 0
+    for i in order.tolist():  # few: a load or two a step
+        if int(lanes[i]) == last_lane and int(ends[i]) <= last_end:
+            outer[i] = False
+        else:
+            last_lane, last_end = int(lanes[i]), int(ends[i])
+    mine = mine[outer]
+    if not stepping.size:
+        low, high = facts.window(owner)
+        return mine, high - low
+    every = np.concatenate((stepping, mine))
+    return mine, length(merge(facts.starts[every], facts.starts[every] + facts.lengths[every]))

@@ -1,0 +1,76 @@
+"""Relations between findings: which one is the cause of another.
+
+A cause explains a symptom if most of the time that the symptom's savings come from lies in the time of the cause, such
+as idle time of the device during a load. The cause comes first, and the symptom names it (`Finding.part_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tracekit.analysis.intervals import intersection, length
+from tracekit.report import Finding
+from tracekit.views.findings._facts import RuleResult
+
+CAUSES = (
+    "start-up",
+    "warm-up",
+    "data loading",
+    "host pauses",
+    "shared device",
+    "unequal stages",
+    "straggler",
+)
+"""Rules whose findings may be causes; of two of them the earlier one may be the cause of the later one."""
+MOST = 0.5
+"""The least part of a symptom's time that lies in its cause's."""
+
+
+def explained(results: Mapping[str, RuleResult], findings: list[Finding]) -> list[Finding]:
+    """Return the findings, each with the rule that is its cause, where another one of them is."""
+    there = {each.rule for each in findings}
+    rule_of = {each.rule: name for name, found in results.items() for each in found.findings}
+    return [replace(each, part_of=_cause(results, there, rule_of[each.rule], each)) for each in findings]
+
+
+def _cause(results: Mapping[str, RuleResult], there: set[str], rule: str, symptom: Finding) -> str:
+    times = results[rule].times.get(symptom.owner)
+    if times is None or not (whole := length(times)):
+        return ""
+    best, most = "", MOST * whole
+    for cause in CAUSES[: CAUSES.index(rule)] if rule in CAUSES else CAUSES:
+        others = results[cause].times.get(symptom.owner) if cause in there else None
+        shared = length(intersection(times, others)) if others is not None else 0
+        if shared >= most and shared:
+            best, most = cause, shared + 1
+    return best
+
+
+def in_order(findings: list[Finding]) -> list[Finding]:
+    """Return the findings by savings, those of low confidence last, each symptom after its cause."""
+    by_savings = sorted(
+        findings, key=lambda each: (each.confidence == "low", -each.saving_ns, each.rule, each.owner, each.claim)
+    )
+    roots = [each for each in by_savings if not each.part_of]
+    tree: dict[str, list[Finding]] = {}
+    for each in by_savings:
+        if each.part_of:
+            tree.setdefault(each.part_of, []).append(each)
+
+    def worth(root: Finding) -> tuple[bool, int]:
+        return root.confidence != "low", max(each.saving_ns for each in _family(root, tree))
+
+    roots.sort(key=worth, reverse=True)
+    out: list[Finding] = []
+    for root in roots:
+        out += [each for each in _family(root, tree) if each not in out]
+    return out
+
+
+def _family(root: Finding, tree: Mapping[str, list[Finding]]) -> list[Finding]:
+    """Return a finding and all that it explains. A cause is never explained by a later one, so this ends."""
+    found = [root]
+    for each in tree.get(root.rule, []):
+        found += _family(each, tree)
+    return found

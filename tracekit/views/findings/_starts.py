@@ -1,0 +1,114 @@
+"""Rules of `findings` about what a run pays once: slow first steps, and the calls before the first device work."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tracekit.analysis.intervals import Ranges, merge, union_length
+from tracekit.analysis.series import judge
+from tracekit.index.host_waits import named as named_like
+from tracekit.report import Finding
+from tracekit.schema import API_CALLS
+from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult, named, span
+
+_SYNCHRONIZE = re.compile(r"\w*Synchronize")
+
+
+def warm_up(facts: Facts) -> RuleResult:
+    """Return the time that the first steps took beyond the later ones."""
+    found = []
+    tried = False
+    times: dict[str, Ranges] = {}
+    for owner in np.unique(facts.steps.owner).tolist():
+        at = np.flatnonzero(facts.steps.owner == owner)
+        durations = facts.steps.durations[at]
+        judged = judge(durations)
+        whole = int(durations.sum())
+        tried |= judged.known
+        if not judged.warm_up or not whole:
+            continue
+        excess = int((durations[: judged.warm_up] - judged.median).sum())
+        share = excess / whole
+        if share < max(facts.thresholds["warm_up_share"], facts.thresholds["least_share"]):
+            continue
+        many = judged.warm_up > 1
+        times[facts.label(owner)] = facts.warm_up(owner)
+        found.append(
+            Finding(
+                "warm-up",
+                facts.label(owner),
+                f"The first {f'{judged.warm_up:,} steps take' if many else 'step takes'} {span(excess)} more than "
+                f"{'they' if many else 'it'} would at the median of the later steps ({span(judged.median)}): a "
+                "one-time cost.",
+                tuple(
+                    facts.cells("steps", "warm-up", ("steps", "total"), which="warm-up", **facts.owned(owner))
+                    + facts.cells("steps", "after warm-up", ("p50",), which="after warm-up", **facts.owned(owner))
+                ),
+                facts.ids(facts.steps.rows[at[: judged.warm_up]]),
+                excess,
+                share,
+                "high",
+                "steps follow each other on one thread, so the excess is all that a fix could save; it is paid once a "
+                "run, and it weighs on every mean of this trace",
+                "Leave the first steps out of what is measured (wait and warmup of the profiler's schedule). If the "
+                "runs are short: keep compiled kernels and tuned algorithms between runs, and fill the loader early.",
+                "tracekit summary NEW --view steps: no row warm-up.",
+            )
+        )
+    why = "" if tried else "fewer than 5 steps are in the trace" if facts.steps.rows.size else "no steps in the trace"
+    return RuleResult(tuple(found), why, times)
+
+
+def start_up(facts: Facts) -> RuleResult:
+    """Return calls that were over before the device had its first work: the context is created in them."""
+    if not facts.kinds(*API_CALLS).any():
+        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
+    if not facts.work.rows.size:
+        return RuleResult(why_not="no device work is in the trace")
+    if any(ledger.filtered for ledger in facts.index.ledgers):
+        return RuleResult(why_not="the filters left out rows, perhaps the first device work")
+    calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
+    calls = calls[~np.isin(calls, facts.calls_of(facts.work.rows))]
+    # If a trace begins in the middle of a run, the host may wait for work that was launched before it.
+    calls = calls[~named_like(facts.index, calls, _SYNCHRONIZE)]
+    of_work = facts.owners.codes[facts.work.rows]
+    found = []
+    times: dict[str, Ranges] = {}
+    for owner in facts.graphs:
+        begins = facts.work.starts[of_work == owner]
+        if not begins.size:
+            continue
+        mine = facts.within(owner, calls)
+        mine = mine[facts.starts[mine] + facts.lengths[mine] <= begins.min()]
+        if not mine.size:
+            continue
+        # A step that begins during a call, as a profiler may write it, does not take the call's time.
+        begins_at = facts.starts[mine]
+        taken = union_length(begins_at, begins_at + facts.lengths[mine])
+        bound = facts.bounds(owner, [facts.nodes_of(owner, mine) | facts.inside(owner, mine)], most=taken)[0]
+        if bound.share < max(facts.thresholds["start_up_share"], facts.thresholds["least_share"]):
+            continue
+        name, most = facts.most_common(mine, facts.lengths[mine])
+        times[facts.label(owner)] = merge(begins_at, begins_at + facts.lengths[mine])
+        found.append(
+            Finding(
+                "start-up",
+                facts.label(owner),
+                f"{span(int(facts.lengths[mine].sum()))} pass in {mine.size:,} {'call' if mine.size == 1 else 'calls'} "
+                f"before the device has its first work, {span(most)} of them in {named(name)}: a one-time cost.",
+                tuple(facts.cells("api", name, ("calls", "total"), name=name)),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                "high",
+                "the device has no work yet; the first calls of a process create its context and load its kernels, "
+                "whatever their names",
+                "Leave it out of what is measured: start the profiler later, or run longer. If the runs are short: "
+                "create the context while data are read, load kernels when first used (CUDA_MODULE_LOADING=LAZY), and "
+                "build for the device, so that nothing is compiled at the start.",
+                f"tracekit summary NEW --view api: total of {named(name)} falls.",
+            )
+        )
+    return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
