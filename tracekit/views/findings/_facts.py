@@ -403,31 +403,3 @@ def how(bound: Bound) -> str:
     if not bound.on_path:
         return f"; {_NOT_ON_PATH}"
     return f"; {_DOUBTFUL}" if bound.doubtful else ""
-
-
-def named(text: str, most: int = 60) -> str:
-    """Return a name for a sentence: whole, or its two ends."""
-    return text if len(text) <= most else f"{text[: most - 20]}...{text[-17:]}"
-
-
-def percent(share: float) -> str:
-    """Return a share for a sentence.
-
-    >>> percent(0.49111)
-    '49.11 %'
-    """
-    return f"{100 * share:.2f} %"
-
-
-def span(ns: int) -> str:
-    """Return a time for a sentence, in four digits: the exact one is in the evidence.
-
-    >>> span(144088000), span(999)
-    ('144.1 ms', '999 ns')
-    """
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if abs(ns) >= size:
-            value = ns / size
-            digits = max(0, 4 - len(str(int(abs(value)))))
-            return f"{value:.{digits}f} {unit}"
-    return f"{ns} ns"

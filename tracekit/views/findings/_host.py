@@ -16,7 +16,8 @@ from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult, named, percent, row_of, span
+from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult, row_of
+from tracekit.views.findings._words import named, percent, span
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 _RANGES = (*_OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)

@@ -7,7 +7,8 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, union
 from tracekit.index import meetings
 from tracekit.report import Finding
-from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, percent, span
+from tracekit.views.findings._facts import Bound, Facts, RuleResult, how
+from tracekit.views.findings._words import percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 
 

@@ -11,7 +11,8 @@ from tracekit.analysis.series import judge
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
-from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult, named, span
+from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult
+from tracekit.views.findings._words import named, span
 
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 
