@@ -271,3 +271,20 @@ def test_a_run_with_two_files_in_an_archive_counts_once_and_is_named(tmp_path: P
     copy.write_bytes(Path(done.path).read_bytes())
     found = answer(tmp_path / "a", "SELECT count(*) AS n FROM events")
     assert found == ([{"n": done.events}], [str(copy)])
+
+
+def test_a_damaged_page_of_totals_is_an_error_and_never_another_figure(tmp_path: Path) -> None:
+    root, sql = tmp_path / "a", "SELECT sum(total_ns) FROM totals"
+    path = Path(archive.add(root, sample("nvprof-csv/summary-new.csv"), run="r").path)
+    want, data = one(root, sql), path.read_bytes()
+    group = pq.read_metadata(path).row_group(0)
+    chunk = next(c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == "total_ns")
+    outcomes = set()
+    for at in range(chunk.data_page_offset - 24, chunk.data_page_offset):  # the end of the page of distinct values
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            outcomes.add(one(root, sql))
+        except TracekitError:
+            outcomes.add("refused")
+    assert outcomes <= {want, "refused"}
+    assert "refused" in outcomes

@@ -445,6 +445,12 @@ def test_nul_padding_is_no_row_and_hides_none(tmp_path: Path) -> None:
     assert len(read(tmp_path, PREAMBLE + GPU_20 + UNITS_20 + kernel() + "\0" * 99 + kernel()).events) == 2
 
 
+def test_a_row_of_units_may_have_more_commas_than_the_header(tmp_path: Path) -> None:
+    got = read(tmp_path, PREAMBLE + GPU_20 + UNITS_20.replace("\n", ",,\n") + kernel())
+    assert [(row["ts_ns"], row["dur_ns"]) for row in got.events] == [(1_000_000, 2_000)]
+    assert not got.ledger.dropped
+
+
 def test_a_trace_without_copies_has_no_unit_of_size_and_is_read_by_columns(tmp_path: Path) -> None:
     table = PREAMBLE + GPU_20 + UNITS_20.replace("KB,GB/s", ",") + kernel() * 40
     with mock.patch.object(Session, "line", autospec=True, side_effect=Session.line) as by_line:

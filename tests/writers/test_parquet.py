@@ -9,15 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from strategies import tables, texts
 from writing import check_full_disk, peak_kilobytes
 
 from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, concat
-from tracekit.writers._row_groups import compact, row_groups
+from tracekit.writers import parquet
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.parquet import WRITER
 
@@ -97,26 +95,29 @@ def test_same_rows_give_the_same_bytes_however_they_were_cut(tmp_path: Path) -> 
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_row_groups_have_a_fixed_size_and_their_own_dictionaries() -> None:
-    batches = [events(70_000, i * 70_000, f"k{i}") for i in range(4)]
-    groups = list(row_groups(iter(batches), 131_072))
-    assert [g.num_rows for g in groups] == [131_072, 131_072, 17_856]
-    assert [g.column("name").chunk(0).dictionary.to_pylist() for g in groups] == [
-        ["k0", "k1"], ["k1", "k2", "k3"], ["k3"],
-    ]  # fmt: skip
-    assert concat(groups, schema.EVENTS).column("ts_ns").to_pylist()[-1] == 279_999_000
+def names_by_group(path: Path) -> list[list[str]]:
+    """Return the dictionary of the column name in each row group."""
+    file = pq.ParquetFile(path, read_dictionary=["name"])
+    groups = [file.read_row_group(number, columns=["name"]) for number in range(file.num_row_groups)]
+    return [group.column("name").chunk(0).dictionary.to_pylist() for group in groups]
 
 
-@given(tables("events"))
-def test_compact_keeps_every_row(table: pa.Table) -> None:
-    assert compact(table).drop_columns("value").to_pylist() == table.drop_columns("value").to_pylist()
+def test_row_groups_have_a_fixed_size_and_their_own_dictionaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 131_072)
+    path = write(tmp_path / "a.parquet", *(events(70_000, i * 70_000, f"k{i}") for i in range(4)))
+    facts = pq.read_metadata(path)
+    assert [facts.row_group(i).num_rows for i in range(facts.num_row_groups)] == [131_072, 131_072, 17_856]
+    assert names_by_group(path) == [["k0", "k1"], ["k1", "k2", "k3"], ["k3"]]
+    assert pq.read_table(path).column("ts_ns").to_pylist()[-1] == 279_999_000
 
 
-@given(texts)
-def test_compact_keeps_a_text_that_only_another_part_uses_out(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "a", "gemm é"])
+def test_a_text_that_only_other_rows_use_is_not_written(tmp_path: Path, text: str) -> None:
     both = events(2, name=text + "x"), events(1, 5, name=text)
-    table = concat(both, schema.EVENTS).slice(2)
-    assert compact(table).column("name").chunk(0).dictionary.to_pylist() == [text]
+    (last,) = concat(both, schema.EVENTS).slice(2).to_batches()
+    assert names_by_group(write(tmp_path / "a.parquet", last)) == [[text]]
 
 
 def test_an_event_of_nvprof_takes_at_most_10_bytes(tmp_path: Path) -> None:
