@@ -291,6 +291,23 @@ def test_our_own_traces_come_back_column_by_column(name: str, tmp_path: Path) ->
         assert again.run.origin_ns == trace.run.origin_ns
 
 
+def test_names_of_our_own_traces_come_back(tmp_path: Path) -> None:
+    inputs = [
+        sample("kineto/gpu.pt.trace.json"),
+        sample("recorder-log/rank0.jsonl"),
+        sample("recorder-log/rank1.jsonl"),
+    ]
+    trace = tracekit.read(inputs)
+    trace.run.streams[0, 0, 7] = "copies"
+    tracekit.write(trace, tmp_path / "x.json")
+    again = tracekit.read(tmp_path / "x.json")
+    assert trace.run.devices
+    assert len(trace.run.processes) == 3
+    assert len(trace.run.threads) > 3
+    for table in ("devices", "streams", "processes", "threads"):
+        assert getattr(again.run, table) == getattr(trace.run, table), table
+
+
 @given(table=tables("events", max_rows=8))
 def test_any_rows_of_ours_come_back(table: Any, tmp_path: Path) -> None:
     trace = Trace(table)

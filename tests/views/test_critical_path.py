@@ -143,6 +143,7 @@ def test_without_host_rows_there_is_a_note(rows: tuple[Row, ...]) -> None:
     section = PATH(trace(*rows), ViewOptions())
     assert section.tables == ()
     assert section.notes[0].startswith("needs operators, API calls or steps")
+    assert ("what ran on a device alone does not tell what it waited for" in section.notes) is bool(rows)
     totals = PATH(trace(totals=({"name": "a", "calls": 1, "total_ns": 5},)), ViewOptions())
     assert totals.notes[0].startswith("needs ")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -215,23 +216,31 @@ class OwnReading:
         for name in SCRATCH:
             columns.pop(name, None)
 
+    def _input_before_name(self, number: int) -> str:
+        """Return the input that the writer puts before the names of processes where there are several."""
+        sources = self.reading.run.sources
+        if len(sources) < 2 or not 0 <= number < len(sources):
+            return ""
+        return f"{sources[number].label or PurePath(sources[number].path).name} · "
+
     def _name_everything(self) -> None:
         run, names = self.reading.run, self.reading.names
         for lane in self._stored_lanes:
-            source = (_whole(lane.get("source")) or 0) + self.reading.options.source
+            number = _whole(lane.get("source")) or 0
+            source = number + self.reading.options.source
             shown = _whole(lane.get("pid")) or 0
             process = names.processes.get(shown, "")
             thread = names.threads.get((shown, _whole(lane["tid"]) or 0), "")
             if lane.get("side") == "device":
-                device, number = _whole(lane.get("device")), _whole(lane.get("stream"))
+                device, stream_id = _whole(lane.get("device")), _whole(lane.get("stream"))
                 found = _DEVICE.fullmatch(process)
                 if found and (name := found["name"].removeprefix(str(device)).strip()):
                     run.devices[source, device] = name
-                if (stream := _STREAM.fullmatch(thread)) and stream["id"] == str(number):
-                    run.streams[source, device, number] = stream["name"]
+                if (stream := _STREAM.fullmatch(thread)) and stream["id"] == str(stream_id):
+                    run.streams[source, device, stream_id] = stream["name"]
                 continue
             owner = _whole(lane.get("process"))
             if (found := _PROCESS.fullmatch(process)) and found["name"]:
-                run.processes[source, owner] = found["name"]
+                run.processes[source, owner] = found["name"].removeprefix(self._input_before_name(number))
             if (found := _THREAD.fullmatch(thread)) and found["name"]:
                 run.threads[source, owner, _whole(lane.get("thread"))] = found["name"]
