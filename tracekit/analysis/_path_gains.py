@@ -23,6 +23,8 @@ SHORT = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
 _CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
+_MANY_DOUBTS = 1000
+"""With so many doubts, four times as many sets are evaluated at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +126,9 @@ def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool = False) 
 
     pauses: short ones between two nodes of a set that follow each other on a chain take no time either.
     """
-    at_once = max(1, _CELLS // max(graph.kept.size, 1))
+    # Doubts are evaluated one by one, which takes as long for many sets as for one.
+    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 4 * _CELLS
+    at_once = max(1, cells // max(graph.kept.size, 1))
     between = _short_pauses(graph) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -226,6 +230,9 @@ class _Evaluation:
         at = self.done[chain]
         if to < at:
             return
+        if to == at:
+            self._advance_one(chain, at, came)
+            return
         if self.has_launches[chain]:
             found = self._launched(at, to + 1)
         else:
@@ -238,6 +245,23 @@ class _Evaluation:
             np.minimum(found[-1], came + self.own[to] - self.sums[to], out=found[-1])
         np.minimum.accumulate(found, axis=0, out=self.rel[at : to + 1])
         self.done[chain] = to + 1
+
+    def _advance_one(self, chain: int, node: int, came: I64 | None) -> None:
+        """Evaluate the next node of a chain, as `_advance` does; most steps between doubts are of one node."""
+        graph = self.graph
+        launch = int(graph.launch[node])
+        if launch >= 0:
+            self._advance(int(graph.chain[launch]), launch)
+            called = self.rel[launch] + self.sums[launch] + graph.launch_slack[node]
+            came = called if came is None else np.minimum(came, called)
+        own = self.own[node] - self.sums[node]
+        found = np.full(own.size, _NEVER, np.int64) if came is None else came + own
+        if node > self.begins[chain]:
+            np.minimum(found, self.rel[node - 1], out=found)
+        elif graph.anchored[node]:
+            np.minimum(found, own, out=found)
+        self.rel[node] = found
+        self.done[chain] = node + 1
 
     def _launched(self, low: int, high: int) -> I64:
         """Return what comes in by launches for nodes low .. high - 1, with P taken off."""
