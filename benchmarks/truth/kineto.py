@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.truth.machine import Rank
+from benchmarks.truth.machine import Range, Rank
 
 BASE_NS = 1_700_000_000_000_000_000
 EPOCH_NS = 86_400_000_000_000
@@ -20,7 +20,6 @@ _CATEGORIES = {
     "user": "user_annotation",
     "nvtx": "user_annotation",
     "step": "user_annotation",
-    "python": "python_function",
 }
 _CBID = {
     "cudaLaunchKernel": 211,
@@ -52,7 +51,18 @@ def write(rank: Rank, path: Path, sync: str, clock: Callable[[int], int] = lambd
 
     events: list[dict[str, object]] = []
     pid = rank.pid
+    callers: list[Range] = []  # Python functions are on the main thread alone
     for each in sorted(rank.ranges, key=lambda each: (each.start, -each.end)):
+        if each.kind == "python":
+            while callers and callers[-1].end <= each.start:
+                callers.pop()
+            python: dict[str, object] = {"Python id": each.number, "Python thread": 0, "Ev Idx": each.number - 1}
+            python["Python parent id"] = callers[-1].number if callers else None
+            callers.append(each)
+            events.append(
+                _x("python_function", each.name, pid, each.tid, ts(each.start), dur(each.start, each.end), python)
+            )
+            continue
         args: dict[str, object] = {"External id": each.number, "Record function id": 0, "Ev Idx": each.number - 1}
         if each.sequence >= 0:
             args |= {"Sequence number": each.sequence, "Fwd thread id": each.forward_tid}

@@ -157,7 +157,8 @@ def _of_process(
         rows["NVTX_EVENTS"].append((*both, type, None, None, None, label, pid | tid, None, None, domain, *[None] * 9))
 
     for each in sorted(rank.ranges, key=lambda each: (each.start, -each.end)):
-        nvtx(each.start, each.end, 59, _label(each), each.tid, 0)
+        if each.kind != "python":
+            nvtx(each.start, each.end, 59, _label(each), each.tid, 0)
     collectives = [work for work in rank.works if work.collective and not work.lost]
     if collectives:
         nvtx(0, None, 75, "NCCL", rank.pid, 1)

@@ -98,6 +98,12 @@ def _of_the_host() -> list[Ill]:
             cured = replace(plan, op_us=0.2, launch_us=0.4)
             name = f"launch-bound, kernels of {kernel} us, {backward} backward"
             out.append(_trained(name, plan, "launch-bound", cured=cured))
+    plan = Plan(ill="data loading", size=6, backward="tight", stacks=True)
+    name = "data loading 6 ms, with Python functions"
+    out.append(_trained(name, plan, "data loading", hidden=_NO_RANGES, consequences=_EXPOSED))
+    plan = Plan(kernel_us=6, op_us=20, layers=16, steps=9, batch_mib=0.25, stacks=True)
+    cured = replace(plan, op_us=0.2, launch_us=0.4)
+    out.append(_trained("launch-bound, with Python functions", plan, "launch-bound", cured=cured))
     names = (
         "DALIGenericIterator.__next__",
         "tf.data.Iterator.get_next",
@@ -219,6 +225,7 @@ def _healthy() -> list[Healthy]:
         Healthy("training", _training(Plan())),
         Healthy("training, tight backward", _training(Plan(backward="tight"))),
         Healthy("training, compiled backward", _training(Plan(backward="compiled"))),
+        Healthy("training, with Python functions", _training(Plan(stacks=True))),
         Healthy("training, loss each 4 steps", _training(Plan(kernel_us=300, loss_every=4))),
         Healthy("training, big kernels, loss each step", _training(big)),
         Healthy("training, loading hides behind the device", _training(Plan(kernel_us=250, load_ms=2))),
@@ -234,6 +241,7 @@ def _healthy() -> list[Healthy]:
         Healthy("inference on a noisy machine", infer, 2.5),
         Healthy("a server that waits for requests", serve),
         Healthy("a server that waits with events", partial(serve, event=True)),
+        Healthy("a busy server", partial(serve, requests=60, pause_ms=1.5)),
         Healthy("a server with rare requests", partial(serve, requests=20, pause_ms=60)),
     ]
 

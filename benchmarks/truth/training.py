@@ -27,6 +27,7 @@ from benchmarks.truth.kernels import (
 )
 from benchmarks.truth.machine import MS, US, Host, Meeting, Rank, Running, World
 
+_RUN_BACKWARD = "<built-in method run_backward of torch._C._EngineBase object at 0x7f2a4c0d3b50>"
 BLOCKS_PER_WAVE = 132
 """Of the kernel of the tail effect: its blocks need all registers of a multiprocessor."""
 
@@ -38,7 +39,7 @@ class Plan:
     kernel_us: the median of the large kernels; op_us: of an operator's host time; launch_us: of a launch call.
     backward: "paused" with Python hooks between operators, "tight" without pauses, "compiled" as one range a step.
     bucket_us: the transfer of one layer's gradients. loss_every: steps between two `loss.item()`. graph: forward
-    and backward are one CUDA graph. loader: the range in
+    and backward are one CUDA graph. stacks: Python functions are recorded too. loader: the range in
     which the main thread takes its batch, in take_us and load_ms. ill: the name of
     the ill, "" for none. size: its size, in a unit that the ill has.
     """
@@ -54,6 +55,7 @@ class Plan:
     bucket_us: float = 0
     loss_every: int = 0
     graph: bool = False
+    stacks: bool = False
     loader: str = ""
     take_us: float = 90
     load_ms: float = 0
@@ -85,18 +87,28 @@ class Trainer:
         host.scope("before")
         yield from host.cpu(30 * US)
         for step in range(self.plan.steps):
-            with host.range("step", f"ProfilerStep#{step + 3}"):
+            with host.range("step", f"ProfilerStep#{step + 3}"), self.python("train.py(31): train_step"):
                 host.scope(f"{step}")
                 yield from host.cpu(20 * US)
-                yield from self.load(step)
+                with self.python("torch/utils/data/dataloader.py(721): __next__"):
+                    yield from self.load(step)
                 yield from self.move(step)
-                yield from self.forward(step)
-                yield from self.backward(step)
+                with self.python("nn.Module: Transformer_0"):
+                    yield from self.forward(step)
+                with self.python("torch/_tensor.py(570): backward"), self.python(_RUN_BACKWARD):
+                    yield from self.backward(step)
                 yield from self.reduce(step)
-                yield from self.optimize(step)
+                with self.python("torch/optim/optimizer.py(485): wrapper"):
+                    yield from self.optimize(step)
                 yield from self.after(step)
         host.scope("end")
         yield from host.device_sync()
+
+    @contextlib.contextmanager
+    def python(self, name: str) -> Iterator[None]:
+        """Call a Python function on the main thread; only `with_stack=True` records it."""
+        with self.main.range("python", name) if self.plan.stacks else contextlib.nullcontext():
+            yield
 
     @contextlib.contextmanager
     def op(self, host: Host, name: str, sequence: int = -1) -> Iterator[None]:
