@@ -29,6 +29,7 @@ __all__ = ["LEAST_MEETINGS", "Clocks", "align"]
 LEAST_MEETINGS = 3
 """With fewer meetings there is no result: two points are always on a line."""
 LEAST_FOR_DRIFT = 8
+"""With fewer meetings the offset is the median difference, and there is no drift."""
 SURE = 5.0
 WITHIN = 3.0
 _DEVIATION = 1.4826
@@ -103,7 +104,9 @@ def _fit(times: I64, apart: I64, middle: int) -> tuple[int, float, int]:
     since, apart = (times[order] - middle).astype(np.float64), apart[order]
     offset = nearest_rank(np.sort(apart), 50)
     flat = apart - offset
-    drift = _slope(since, flat) if since.size >= LEAST_FOR_DRIFT else 0.0
+    if since.size < LEAST_FOR_DRIFT:
+        return offset, 0.0, _wider(_scatter(flat), since.size)
+    drift = _slope(since, flat)
     left = flat - np.rint(drift * since).astype(np.int64)
     shift = round(float(left[_near(left)].mean()))
     return offset + shift, drift, _wider(_scatter(left - shift), since.size)
