@@ -341,6 +341,20 @@ def views(setting: Setting) -> list[Line]:
     return [*lines, Line(f"  the slowest of {len(each)} views", slowest)]
 
 
+def report(setting: Setting) -> list[Line]:
+    """`tracekit report` of a Kineto file as a command, against loading the same file with all columns."""
+    source, page = setting.kineto(), setting.output("report.html")
+    command = [sys.executable, "-m", "tracekit", "report", str(source), "-o", str(page), "--force"]
+    few = replace(setting, rounds=min(setting.rounds, 3))
+    ours, theirs = rounds(few, lambda: whole_process(command), lambda: view_case("load", source))
+    peak = max(cost.rss_mb for cost in ours)
+    figure = f"{ratio(ours, theirs, 'cpu'):.2f}x ({_seconds(ours)} against {_seconds(theirs)})"
+    return [
+        Line(f"report of {setting.rows:,} Kineto events, start-up included / loading them", figure),
+        Line("  peak RSS of the report", f"{peak:.0f} MB"),
+    ]
+
+
 def kernel_view(setting: Setting) -> list[Line]:
     """The kernel view with exact percentiles against the least that numpy does for them."""
     rows = 5 * setting.rows
@@ -395,7 +409,7 @@ def _checked(measure: Callable[[], dict[str, list[dict[str, Any]]]]) -> dict[str
 
 MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
     measure.__name__: measure
-    for measure in (chrome, growth, kvp, emission, parquet, startup, kineto, sqlite, kernel_view, views, hta)
+    for measure in (chrome, growth, kvp, emission, parquet, startup, kineto, sqlite, kernel_view, views, report, hta)
 }
 
 
