@@ -192,6 +192,37 @@ def test_a_private_file_is_imported_by_its_folder_only() -> None:
             assert module.parent in path.parents, f"{path.relative_to(PACKAGE)}:{line} imports {name}"
 
 
+PRIVATE_IN_TESTS = {
+    "an exact part has an oracle of its own": {
+        "analysis/test_critical_path.py", "cli/test_archive.py", "compare/test_matching.py", "compare/test_parts.py",
+        "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
+        "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
+        "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "recorder/test_exit_summary.py",
+        "recorder/test_ranges.py", "render/test_html.py", "render/test_series.py", "views/test_compat_fluid.py",
+        "views/test_compat_paddle.py", "writers/test_chrome_trace.py",
+    },
+    "a limit is made small": {
+        "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py", "writing.py",
+    },
+    "a part is put in its place, or made to fail": {
+        "batch_trees.py", "profiler/conftest.py", "profiler/fake_cupti.py", "profiler/test_cuda.py",
+        "profiler/test_windows.py", "query/test_locked.py", "recorder/test_faults.py", "recorder/test_torch.py",
+    },
+}  # fmt: skip
+"""The test files that import private files, by reason. All others use what users and other folders use."""
+
+
+def test_few_tests_import_private_files() -> None:
+    tests = ROOT / "tests"
+    found = {
+        path.relative_to(tests).as_posix()
+        for path in tests.rglob("*.py")
+        for _, name in imports_of(path)
+        if any(part.startswith("_") and not part.startswith("__") for part in name.split(".")) and name != "_version"
+    }
+    assert found == set().union(*PRIVATE_IN_TESTS.values())
+
+
 def test_no_file_outgrows_its_room() -> None:
     for path in FILES:
         lines = len(path.read_text(encoding="utf-8").splitlines())

@@ -189,19 +189,29 @@ def test_the_benchmark_is_read_with_its_units_and_an_inf_is_unknown() -> None:
     assert rows["Benchmark", "ips"]["value_avg"] == 101.415
 
 
-def test_the_columns_that_our_own_profiler_adds_are_read(tmp_path: Path) -> None:
-    from tracekit.profiler.paddle._benchmark import Figures, Perf, perf_text
+OUR_PERF = """\
+============================================Perf Summary============================================
+Reader Ratio: 12.500%
+Time Unit: s, IPS Unit: images/s
+|                 |       avg       |       max       |       min       |       p50       |       p95       |       p99       |       std       |
+|   reader_cost   |     0.00100     |     0.00200     |       inf       |     0.00050     |     0.00100     |       nan       |     0.00000     |
+|    batch_cost   |     0.01000     |     0.02000     |     0.00500     |     0.00900     |     0.01800     |     0.01900     |     0.00123     |
+|       ips       |    100.50000    |    200.00000    |     50.00000    |     90.00000    |    180.00000    |    190.00000    |     12.50000    |
+Over 30 steps; the first 10 are skipped.
+"""  # noqa: E501
+OUR_PERF_WITHOUT_READER = """\
+============================================Perf Summary============================================
+Time Unit: s, IPS Unit: steps/s
+|                 |       avg       |       max       |       min       |       p50       |       p95       |       p99       |       std       |
+|    batch_cost   |     0.01000     |     0.02000     |     0.00500     |     0.00900     |     0.01800     |     0.01900     |     0.00123     |
+|       ips       |    100.50000    |    200.00000    |     50.00000    |     90.00000    |    180.00000    |    190.00000    |     12.50000    |
+Warning: over all 3 steps: none is skipped, because there are no more than 10.
+"""  # noqa: E501
 
-    batch = Figures(0.01, 0.02, 0.005, (0.009, 0.018, 0.019, 0.00123))
-    ips = Figures(100.5, 200.0, 50.0, (90.0, 180.0, 190.0, 12.5))
-    reader = Figures(0.001, 0.002, float("inf"), (0.0005, 0.001, float("nan"), 0.0))
+
+def test_the_columns_that_our_own_profiler_adds_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    path.write_text(
-        perf_text(Perf(reader, batch, ips, 12.5, "images/s", 40, 10))
-        + "the program says something\n"
-        + perf_text(Perf(None, batch, ips, 0.0, "steps/s", 3, 0)),
-        encoding="utf-8",
-    )
+    path.write_text(OUR_PERF + "the program says something\n" + OUR_PERF_WITHOUT_READER, encoding="utf-8")
     trace = tracekit.read(path)
     assert not trace.ledgers[0].dropped
     assert not trace.ledgers[0].notes
