@@ -58,6 +58,9 @@ def args(row: dict[str, Any]) -> dict[str, Any]:
     return json.loads(row["args"]) if row["args"] else {}
 
 
+RANGES = ("user_range", "operator", "step", "dataloader", "optimizer")
+
+
 def check_against_sql(path: Path, folder: Path) -> None:
     found = inspect(path).inputs[0]["by_kind"]
     database = plain(path, folder)
@@ -70,11 +73,12 @@ def check_against_sql(path: Path, folder: Path) -> None:
         assert sum(m["events"] for m in mine) == sum(s[0] for s in sums), tables
         assert sum(m["dur_ns"] for m in mine) == sum(s[1] for s in sums), tables
     for table in have & {"NVTX_EVENTS", "NVTX_EVENTS_V2"}:
-        for kind, types in (("user_range", "59, 60"), ("mark", "34")):
+        for kinds, types in ((RANGES, "59, 60"), (("mark",), "34")):
             count, total = sql(
                 database, f"select count(*), coalesce(sum(end - start), 0) from {table} where eventType in ({types})"
             )[0]
-            assert found.get(kind, {"events": 0, "dur_ns": 0}) == {"events": count, "dur_ns": total}
+            mine = [found[kind] for kind in kinds if kind in found]
+            assert (sum(m["events"] for m in mine), sum(m["dur_ns"] for m in mine)) == (count, total)
 
 
 @pytest.mark.corpus
@@ -125,7 +129,9 @@ def test_a_real_run_of_two_processes_joins_launches_by_process_and_names_what_it
     assert trace.run.processes == {(0, 111): "python3", (0, 112): "python3"}
     assert trace.run.origin_ns == 1_779_630_014_975_716_426
     assert {r["device"] for r in rows(trace, "kernel")} == {0, 1}
-    assert sum(r["name"].startswith("aten::view, op_id") for r in rows(trace, "user_range")) == 886
+    views = [r for r in rows(trace, "operator") if r["name"] == "aten::view"]
+    assert len(views) == 886
+    assert len({r["raw_name"] for r in views}) == 886
 
 
 @pytest.mark.corpus
@@ -187,7 +193,8 @@ def test_a_trace_of_two_processes_keeps_ids_clock_and_names_apart() -> None:
 
 def test_nvtx_of_all_types() -> None:
     trace = tracekit.read(sample("nsys-sqlite/two-processes.sqlite"))
-    ranges = [r for r in rows(trace, "user_range") if r["pid"] == 21604 or args(r).get("tid") == 21604]
+    of_process = [*rows(trace, "user_range"), *rows(trace, "step")]
+    ranges = [r for r in of_process if r["pid"] == 21604 or args(r).get("tid") == 21604]
     names = Counter(r["name"] for r in ranges if r["pid"] == 21604)
     assert names == {"step 0": 1, "step 1": 1, "step 2": 1, "ncclAllReduce": 3, "prefetch": 3, "never ended": 1}
     (reduce, *_) = [r for r in ranges if r["name"] == "ncclAllReduce"]
@@ -227,6 +234,32 @@ def test_metrics_memory_and_messages_have_kinds_of_their_own() -> None:
     assert {r["name"] for r in rows(trace, "overhead")} == {"Lazy function loading"}
 
 
+def test_ranges_that_torch_records_are_what_they_are_in_its_own_trace(tmp_path: Path) -> None:
+    """emit_nvtx puts numbers behind names: without them the rows of an operator have one name."""
+    texts = {
+        "aten::mm, seq = 3, op_id = 12, sizes = [[8, 4], [4, 2]], input_op_ids = [(11,0)]": ("operator", "aten::mm"),
+        "aten::mm, op_id = 13": ("operator", "aten::mm"),
+        "AddmmBackward0, op_id = 14": ("operator", "AddmmBackward0"),
+        "detach, seq = 5, op_id = 15": ("operator", "detach"),
+        "my part, op_id = 16": ("user_range", "my part"),
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__, op_id = 17": (
+            "dataloader", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+        ),
+        "Optimizer.step#SGD.step, op_id = 18": ("optimizer", "Optimizer.step#SGD.step"),
+        "nccl:all_reduce, op_id = 19": ("communication", "nccl:all_reduce"),
+        "nccl:all_reduce": ("user_range", "nccl:all_reduce"),
+        "iteration 7": ("step", "iteration 7"),
+        "7 steps": ("user_range", "7 steps"),
+    }  # fmt: skip
+    script = "create table NVTX_EVENTS (start, end, eventType, text, globalTid);"
+    for at, text in enumerate(texts):
+        script += f"insert into NVTX_EVENTS values ({10 * at}, {10 * at + 5}, 59, '{text}', {FIRST});"
+    found = tracekit.read(database(tmp_path / "x.sqlite", script)).events.to_pylist()
+    assert [(r["kind"], r["name"]) for r in found] == list(texts.values())
+    assert [r["raw_name"] or r["name"] for r in found] == list(texts)
+    assert [r["step"] for r in found if r["kind"] == "step"] == [7]
+
+
 def test_os_runtime_calls_come_when_asked_for() -> None:
     path = sample("nsys-sqlite/schema-of-2021.sqlite")
     assert tracekit.read(path).ledgers[0].ignored["OSRT_API"] == 20
@@ -238,13 +271,14 @@ def test_os_runtime_calls_come_when_asked_for() -> None:
 
 
 def test_the_newest_version_of_a_table_that_has_rows_is_read(tmp_path: Path) -> None:
-    assert len(rows(tracekit.read(sample("nsys-sqlite/nvtx-v2.sqlite")), "user_range")) == 10
+    trace = tracekit.read(sample("nsys-sqlite/nvtx-v2.sqlite"))
+    assert len(rows(trace, "user_range")) + len(rows(trace, "step")) == 10
     trace = change(
         tmp_path, "create table NVTX_EVENTS_V3 (start, end, eventType); "
         "create table NVTX_EVENTS (start, end, eventType); "
         "insert into NVTX_EVENTS values (1, 2, 59)", name="nvtx-v2.sqlite",
     )  # fmt: skip
-    assert len(rows(trace, "user_range")) == 10
+    assert len(rows(trace, "user_range")) + len(rows(trace, "step")) == 10
     assert trace.ledgers[0].ignored["NVTX_EVENTS"] == 1
     assert "several-versions" in trace.ledgers[0].notes
 

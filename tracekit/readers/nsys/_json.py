@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import orjson
 
+from tracekit.readers import torch_ranges
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys._codes import (
     BITS,
@@ -287,6 +288,13 @@ def nvtx(members: Members, kind: int, tables: Tables, number: int) -> Members:
         members["color"] = color(argb)
     row: Members = {"ts_ns": ts, "dur_ns": None if kind == MARK else dur, "name": name}
     row["kind"] = Kind.MARK if kind == MARK else Kind.USER_RANGE
+    if name:
+        short, recorded, numbered = torch_ranges.split(name)
+        if recorded:
+            row |= {"name": short, "raw_name": name}
+        if kind not in (MARK, START_END):
+            found = torch_ranges.range_of(short, recorded=recorded, numbered=numbered)
+            row |= {"kind": found.kind, "step": found.step}
     if thread is not None:
         row |= {"pid": thread >> 24 & BITS, "tid": thread & BITS}
     if kind == START_END:

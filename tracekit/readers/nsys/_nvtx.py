@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tracekit import arrow
 from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, pc
+from tracekit.arrow import Column, DictColumn, pc
+from tracekit.readers import torch_ranges
 from tracekit.readers.nsys._codes import (
     BITS,
     CATEGORY,
@@ -108,8 +109,8 @@ class _Maker:
         kinds = block.integers("eventType", PUSH_POP)
         threads = block.columns.get("globalTid")
         tid = tid_of(threads)
-        columns: Columns = {"pid": pid_of(ctx, threads, threads=True), "tid": tid, "name": self._names(block)}
-        columns["kind"] = coded(arrow.array(kinds), lambda kind: Kind.MARK if kind == MARK else Kind.USER_RANGE)
+        columns: Columns = {"pid": pid_of(ctx, threads, threads=True), "tid": tid}
+        columns |= _named(self._names(block), kinds)
         extras = self._extras(block)
         unordered = kinds == START_END
         if unordered.any() and threads is not None and tid is not None:
@@ -175,6 +176,40 @@ class _Maker:
             codes, triples = distinct_rows(process, domain, category)
             labels = [self.labels.categories.get((p, d, c), c or None) for p, d, c in triples]
         return Extra(which, codes, lambda code: labels[code])
+
+
+def _named(texts: Column | None, kinds: I64) -> Columns:
+    """Return name, raw name, kind and step of ranges and marks; names of PyTorch's ranges without what follows them."""
+    plain = coded(arrow.array(kinds), lambda kind: Kind.MARK if kind == MARK else Kind.USER_RANGE)
+    if texts is None or texts.null_count == len(texts):
+        return {"name": texts, "kind": plain}
+    encoded = arrow.encoded(texts)
+    whole, indices = encoded.dictionary.cast(pa.string()), encoded.indices
+    recorded = arrow.bools(pc.match_substring_regex(whole, torch_ranges.CALL))
+    numbered = recorded & arrow.bools(pc.match_substring_regex(whole, torch_ranges.OF_OPERATOR))
+    short: DictColumn = pc.replace_substring_regex(whole, torch_ranges.CALL, "").dictionary_encode()
+    names = arrow.optional_texts(short.dictionary)
+    # Texts are as many as calls; few differ in more than what follows the name.
+    codes, place = np.unique(arrow.ints(short.indices) * 4 + recorded * 2 + numbered, return_inverse=True)
+    found = [
+        torch_ranges.range_of(names[code >> 2] or "", recorded=bool(code & 2), numbered=bool(code & 1))
+        for code in codes.tolist()
+    ]
+    every = [*found, torch_ranges.Range(Kind.USER_RANGE), torch_ranges.Range(Kind.MARK)]
+    # Start/end ranges may overlap on their thread, so they are no part of its tree.
+    own = np.append(place, len(found))[arrow.ints(indices, len(whole))]
+    own = np.select([kinds == MARK, kinds == PUSH_POP], [len(found) + 1, own], len(found))
+    columns: Columns = {
+        "name": pa.DictionaryArray.from_arrays(short.indices.take(indices), short.dictionary),
+        "kind": coded(arrow.array(own), lambda code: every[code].kind),
+    }
+    if recorded.any():
+        of_torch = arrow.array(np.append(recorded, False)[arrow.ints(indices, len(whole))])
+        columns["raw_name"] = pa.DictionaryArray.from_arrays(pc.if_else(of_torch, indices, None), whole)
+    steps = np.array([-1 if each.step is None else each.step for each in every], np.int32)[own]
+    if (steps >= 0).any():
+        columns["step"] = arrow.array(steps, mask=steps < 0)
+    return columns
 
 
 def distinct_rows(*columns: I64) -> tuple[Column, list[tuple[int, ...]]]:

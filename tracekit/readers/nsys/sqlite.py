@@ -22,7 +22,9 @@ TARGET_INFO_GPU. TARGET_INFO_CUDA_DEVICE corrects them if a process numbers its 
 - CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: `sync`. CUPTI_ACTIVITY_KIND_OVERHEAD, PROFILER_OVERHEAD: `overhead`.
 - CUDA_GPU_MEMORY_USAGE_EVENTS: `memory`, freed bytes are negative.
 - NVTX_EVENTS: push/pop ranges are `user_range`; start/end ranges too, without tid since they may overlap (args has `id`
-  and `tid`); marks are `mark`. args has domains, categories, payloads and colors.
+  and `tid`); marks are `mark`. args has domains, categories, payloads and colors. Ranges that PyTorch records
+  ("aten::mm, op_id = 12") have the kinds of Kineto's, and names without the numbers: `raw_name` keeps the whole text.
+  "step 3" is a `step`.
 - MPI_*_EVENTS: `communication`. All events of a process have the `rank` that MPI_RANKS gives it. CUBLAS_EVENTS,
   CUDNN_EVENTS: `other`. OSRT_API is read with `--option osrt=yes` only.
 - GPU_METRICS: `counter`, its device is the low byte of typeId.
