@@ -19,7 +19,7 @@ from tracekit.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""
-SHORT = 50_000
+SHORT_PAUSE = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
 _CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
@@ -139,7 +139,7 @@ def _short_pauses(graph: Contracted) -> I64:
     pause = np.zeros(graph.starts.size, np.int64)
     pause[1:] = graph.starts[1:] - graph.ends[:-1]
     pause[graph.kept[graph.bounds[:-1]]] = 0
-    pause[(pause > SHORT) | (graph.chain_slack > 0)] = 0
+    pause[(pause > SHORT_PAUSE) | (graph.chain_slack > 0)] = 0
     return pause
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tracekit.schema import Kind
 
 CALL = r"(?:, seq = [0-9]+)?, op_id = [0-9]+(?:, sizes = [^\n]*?)?(?:, input_op_ids = [^\n]*)?$"
-"""What follows the name; for RE2 as well."""
+"""The end of a text, behind the name; for RE2 as well."""
 OF_OPERATOR = r", seq = [0-9]+, op_id = [0-9]+"
 
 _CALL = re.compile(CALL)
@@ -28,7 +28,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a range is. step: its number, of a step."""
+    """The kind of a range, and the number of a step."""
 
     kind: Kind
     step: int | None = None
@@ -47,7 +47,7 @@ def split(text: str) -> tuple[str, bool, bool]:
 
 
 def range_of(name: str, *, recorded: bool, numbered: bool) -> Range:
-    """Return what a range is, from its name. recorded, numbered: as `split` has them.
+    """Return the kind of a range with this name. recorded, numbered: as `split` has them.
 
     >>> range_of("step 12", recorded=False, numbered=False)
     Range(kind=<Kind.STEP: 'step'>, step=12)

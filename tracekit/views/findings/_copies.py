@@ -98,8 +98,8 @@ def tiny_copies(facts: Facts) -> RuleResult:
                 bound.ns,
                 bound.share,
                 sure(bound, "medium"),
-                "the upper bound is for these copies and their calls that take no time; a call that waits for earlier "
-                "work would wait elsewhere" + how(bound),
+                "the upper bound is for these copies, their calls and operators that do nothing else, if they take no "
+                "time; a call that waits for earlier work would wait elsewhere" + how(bound),
                 "Put small values together before copying, keep scalars on the device, and make constants there once.",
                 "tracekit summary NEW --view memory_manipulation: fewer calls.",
             )

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Path, upper_bounds
+from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.series import judge
@@ -263,17 +263,20 @@ class Facts:
     def without(self, owner: int, calls: I64, others: I64) -> Bound:
         """Return the upper bound if these calls did not wait, and took no time, nor these other rows of EVENTS.
 
-        It is at most the time of them all: if the host goes on earlier, all later work moves by no more than that.
+        It is at most the time in which one of them ran: no instant of the path can be saved but where one is on it.
         """
         own = self.graphs[owner]
         waits = np.flatnonzero(np.isin(own.waits, calls)).tolist()
         rows = np.union1d(calls, others)
         saved = int(upper_bounds(own.graph, [self.nodes_of(owner, rows)], without=waits, pauses=True)[0])
         lanes = _gaps.keys_of(self.index, rows, (*_gaps.THREAD, "device", "stream"))
-        most = sum(
-            union_length(self.starts[mine], self.starts[mine] + self.lengths[mine])
-            for mine in (rows[lanes == lane] for lane in np.unique(lanes).tolist())
-        )
+        starts, ends = self.starts[rows], self.starts[rows] + self.lengths[rows]
+        spent: list[Ranges] = []
+        for lane in np.unique(lanes).tolist():
+            # Short pauses between two of them go too.
+            first, last = merge(starts[lanes == lane], ends[lanes == lane] + SHORT_PAUSE)
+            spent.append((first, last - SHORT_PAUSE))
+        most = union_length(*(np.concatenate([each[i] for each in spent]) for i in (0, 1))) if spent else 0
         return self._bound(owner, saved, most)
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
