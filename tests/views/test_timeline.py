@@ -70,6 +70,23 @@ def test_devices_stand_above_the_host_and_nested_rows_below_each_other() -> None
     assert found.notes == ("not drawn, for they have no duration: 1 mark",)
 
 
+def test_the_picture_and_the_tables_have_the_same_time_0() -> None:
+    made = trace(
+        {"ts_ns": 1000, "kind": "mark", "name": "start of the profiler", "pid": 5, "tid": 9},
+        {"ts_ns": 1_000_001_000, "dur_ns": 500, "kind": "step", "name": "step", "step": 3, "pid": 5, "tid": 9},
+        {"ts_ns": 1_000_001_100, "dur_ns": 100, "name": "a", "device": 0, "stream": 7},
+        {"ts_ns": 1_000_001_300, "dur_ns": 100, "name": "b", "device": 0, "stream": 7},
+    )
+    drawn = figure(view(made))
+    assert (drawn.begin_ns, drawn.end_ns) == (1000, 1_000_001_500)
+    positions = {drawn.names[name]: start for name, start in zip(drawn.name, drawn.start_ns, strict=True)}
+    assert positions == {"step": 1_000_000_000, "a": 1_000_000_100, "b": 1_000_000_300}
+    (step,) = dicts(on_trace(VIEWS["steps"])(made, ViewOptions()).tables[-1])
+    assert step["start"] == positions["step"]
+    gaps = dicts(on_trace(VIEWS["idle"])(made, ViewOptions()).tables[-1])
+    assert {row["at"] for row in gaps} == {0, positions["a"] + 100, positions["b"] + 100}
+
+
 def test_device_time_is_parted_and_adds_up_to_the_span() -> None:
     parts = bars(view(trace(*SMALL)))["Time of GPU 0"]
     assert parts == {"kernels": 30, "exposed copies": 20, "exposed memsets": 4, "idle": 46}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracekit.arrays import I64
 from tracekit.index.grouping import Groups, Key, group_by, zeros
-from tracekit.index.sources import facts_by_source, several_clocks
+from tracekit.index.sources import facts_by_source, several_clocks, spans
 from tracekit.index.trace_index import TraceIndex, join
 
 
@@ -44,3 +45,15 @@ def by_clock(index: TraceIndex) -> Groups:
     if not several_clocks(index) and not sources_of_several_runs(index):
         return Groups(zeros(index.events.num_rows), 1, ())
     return by_input(index)
+
+
+@join
+def origins(index: TraceIndex) -> I64:
+    """Return the time 0 of each clock in tables and pictures, shape (number of clocks,): the start of its first row."""
+    clock = by_clock(index)
+    return spans(clock.codes, clock.count, index.starts, index.starts)[0]
+
+
+def since_origin(index: TraceIndex, rows: I64, times: I64) -> I64:
+    """Return times on the clocks of these rows of EVENTS as ns after time 0; all of shape (n,)."""
+    return times - origins(index)[by_clock(index).codes[rows]]

@@ -31,6 +31,7 @@ from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches
+from tracekit.index.clocks import since_origin
 from tracekit.index.devices import Devices
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
 from tracekit.index.trace_index import TraceIndex
@@ -149,11 +150,11 @@ def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -
     lanes = found.lane[chosen].tolist()
     work = np.append(devices.rows, -1)
     after, before, launch = work[found.after[chosen]], work[found.before[chosen]], found.launch[chosen]
-    begins = np.array([found.owners[lane][0].begin for lane in lanes], np.int64)
+    first_row = np.array([devices.rows[found.owners[lane][0].positions[0]] for lane in lanes], np.int64)
     user = _running(index, found, _USER)[chosen]
     columns = [
         Column("gap", "Gap", Unit.NS, length[chosen].tolist(), 0),
-        Column("at", "At", Unit.NS, (found.starts[chosen] - begins).tolist(), 1),
+        Column("at", "At", Unit.NS, since_origin(index, first_row, found.starts[chosen]).tolist(), 1),
         Column("cause", "Cause", Unit.TEXT, [CAUSES[c] for c in found.cause[chosen].tolist()], 0),
         *_owner_columns(devices, found, lanes, options),
         Column("host_range", "Host was in", Unit.TEXT, _names(index, host[chosen]), 1),
@@ -195,7 +196,7 @@ _SHOWS = (
     *specs.SPREAD,
     ColumnSpec("ratio", "Ratio", Unit.RATIO, "The share of all idle time of the device."),
     ColumnSpec("gap", "Gap", Unit.NS, "The length of the gap."),
-    ColumnSpec("at", "At", Unit.NS, "The start of the gap."),
+    ColumnSpec("at", "At", Unit.NS, "The start of the gap, after the first event of the trace."),
     ColumnSpec("host_range", "Host was in", Unit.TEXT, "The innermost operator or range on the launching thread."),
     ColumnSpec(
         "user_range", "Range", Unit.TEXT, "The innermost range of the user, step or phase on the launching thread."

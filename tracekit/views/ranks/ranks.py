@@ -24,6 +24,7 @@ from tracekit.arrays import I64, Mask
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.clocks import by_clock, origins
 from tracekit.index.meetings import Meetings
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
@@ -65,7 +66,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         tables = [
             _by_rank(owners, met, skews, options),
             _by_name(met, skews, options),
-            _largest(owners, met, skews, options),
+            _largest(index, owners, met, skews, options),
             _of_clocks(owners, met, clocks, options),
             *tables,
         ]
@@ -124,9 +125,11 @@ def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
     return tabulate.finish("collectives", "Skew and transfer", columns, options, own_order="skew")
 
 
-def _largest(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
+def _largest(
+    index: TraceIndex, owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions
+) -> ReportTable:
     shown = np.lexsort((np.arange(met.count), -skews.skew))[: options.top or SHOWN]
-    begin = int(skews.first.min())
+    begin = int(origins(index)[0]) if by_clock(index).count == 1 else int(skews.first.min())
     columns = [
         Column("name", "Collective", Unit.TEXT, [met.names[met.kind[m]][0] for m in shown], 0),
         Column("number", "Number", Unit.ID, met.place[shown].tolist(), 1),

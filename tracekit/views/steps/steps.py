@@ -23,8 +23,8 @@ from tracekit.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.clocks import by_clock
-from tracekit.index.sources import spans, synthetic_sources
+from tracekit.index.clocks import by_clock, since_origin
+from tracekit.index.sources import synthetic_sources
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section, Series
@@ -157,7 +157,6 @@ def _every(
     events = index.events
     names = events.column("name").take(steps.rows).to_pylist()
     numbers = _numbers(index, steps)
-    first, _ = _spans(index, steps.owners)
     ends = steps.starts + steps.durations
     follows = np.flatnonzero(steps.owner[1:] == steps.owner[:-1]) + 1
     gap: list[Cell] = [None] * ends.size
@@ -168,7 +167,7 @@ def _every(
     columns = [
         *steps.owners.column(steps.owner.tolist()),
         Column("step", "Step", Unit.ID, numbers, 0),
-        Column("start", "Start", Unit.NS, (steps.starts - first[steps.owner]).tolist(), 3),
+        Column("start", "Start", Unit.NS, since_origin(index, steps.rows, steps.starts).tolist(), 3),
         Column("time", "Time", Unit.NS, times, 0),
         Column("gap", "Gap before", Unit.NS, gap, 4),
         Column("busy_time", "Device busy", Unit.NS, busy, 3),
@@ -182,13 +181,6 @@ def _every(
         columns = [column for column in columns if column.name not in ("busy", "busy_time")]
     blocks: list[tuple[Cell, ...]] = list(zip(steps.owner.tolist(), range(len(times)), strict=True))
     return tabulate.finish("steps", "Each step", columns, options, blocks=blocks, top_each=False)
-
-
-def _spans(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, I64]:
-    """Return first start and last end of all rows of each owner."""
-    length = index.lengths
-    start = index.starts
-    return spans(owners.codes, len(owners), start, start + length)
 
 
 def _numbers(index: TraceIndex, steps: Steps) -> list[Cell]:
@@ -252,8 +244,8 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
         warm = np.array([word == "warm-up" for word in _marks(steps, judged)], np.bool_)
         mine &= warm == (row["which"] == "warm-up")
     if "start" in row:  # the table of each step
-        first = _spans(index, owners)[0]
-        mine &= (steps.starts - first[steps.owner] == row["start"]) & (steps.durations == row.get("time"))
+        starts = since_origin(index, steps.rows, steps.starts)
+        mine &= (starts == row["start"]) & (steps.durations == row.get("time"))
         mine &= np.array([cell == row.get("step") for cell in _numbers(index, steps)], np.bool_)
         mine &= np.arange(mine.size) == np.argmax(mine)
     which = {"after warm-up": "steps after warm-up", "warm-up": "warm-up steps"}.get(str(row.get("which")), "steps")
@@ -305,7 +297,7 @@ _SHOWS = (
     ColumnSpec("busy", "Busy", Unit.RATIO, "The device time in the steps, as a share of the step time."),
     ColumnSpec("step", "Step", Unit.ID, "The number of the step."),
     ColumnSpec("name", "Name", Unit.TEXT, "The name of the step."),
-    ColumnSpec("start", "Start", Unit.NS, "The start of the step."),
+    ColumnSpec("start", "Start", Unit.NS, "The start of the step, after the first event of the trace."),
     ColumnSpec("time", "Time", Unit.NS, "The time of the step."),
     ColumnSpec("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
     ColumnSpec("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),

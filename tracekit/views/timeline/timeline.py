@@ -1,7 +1,8 @@
 """timeline: all rows with a duration as rectangles on lanes, and the time of the devices in parts.
 
 At most 50,000 rectangles are drawn. Where there are more, each line of the picture is cut into equal parts of the span:
-the longest row that begins in each part is kept, then the longest of the other rows. So a busy lane looks busy. A note
+the longest row that begins in each part is kept, then the longest of the other rows. So a busy lane looks busy. The
+picture begins at time 0 of the tables: with the first event, also if that one has no duration and is not drawn. A note
 counts the rows that are not drawn. Lanes and levels are limited too: the 60 busiest lanes (at least half of them are
 devices or host where there are enough), and 8 levels of nesting, fewer where there are many lanes.
 """
@@ -17,7 +18,7 @@ from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.nesting import nest
 from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
-from tracekit.index.clocks import by_clock
+from tracekit.index.clocks import by_clock, origins
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Lane, Section, Timeline
@@ -81,13 +82,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     durations = np.maximum(durations, 0)
 
     far = "the rows lie more than 146 years apart, so no picture is drawn; --time A:B leaves out what cannot be true"
-    if max(-int(starts.min()), int(starts.max()), int(durations.max())) > MAX_NS:
+    if max(-int(index.starts.min()), int(starts.max()), int(durations.max())) > MAX_NS:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
 
     durations = np.minimum(durations, grouping.INT64_MAX - np.maximum(starts, 0))  # an end beyond int64 is its last ns
     clock = by_clock(index)
     clocks = clock.codes[rows]
-    first, last = spans(clocks, clock.count, starts, starts + durations)
+    first, last = origins(index), spans(clocks, clock.count, starts, starts + durations)[1]
     # Inputs without a common clock each begin at 0; else nothing moves.
     shift = first if clock.count > 1 else np.zeros(1, np.int64)
     present = np.unique(clocks)
