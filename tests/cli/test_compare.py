@@ -82,9 +82,9 @@ def test_a_met_rule_is_exit_code_0_and_silent(sides: tuple[str, str]) -> None:
 
 def test_an_undecided_rule_fails_with_strict() -> None:
     file = sample("kineto/gpu.pt.trace.json")
-    rule = ("--fail-on", "step.p50 > 3%")
+    rule = ("--fail-on", 'kernel["no such kernel"].avg > 3%')
     done = run(file, file, *rule)
-    assert done.stderr.startswith("not enough data: step.p50 > 3%")
+    assert done.stderr.startswith('not enough data: kernel["no such kernel"].avg > 3%')
     run(file, file, *rule, "--strict", code=3)
 
 

@@ -11,11 +11,14 @@ import pytest
 from compare_runs import LAYERS, repeats, steps, write
 from support import sample
 
+import tracekit
 from tracekit import archive, pipeline
+from tracekit.arrow import pc
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
 from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError
 from tracekit.report import Report, ReportTable
+from tracekit.trace import Trace
 
 
 def table(report: Report, name: str) -> ReportTable:
@@ -85,10 +88,72 @@ def test_another_number_of_steps_is_no_change(tmp_path: Path) -> None:
     assert change(found, "kernel.calls").base == change(found, "kernel.calls").new == len(LAYERS)
 
 
-def test_one_step_a_side_is_not_enough(tmp_path: Path) -> None:
-    found = compare(write(tmp_path / "a.parquet", steps(1)), write(tmp_path / "b.parquet", steps(1, factor=2)))
-    assert found.verdict == UNKNOWN
-    assert "1 step of base and 1 of new: an interval needs 5 of each" in dict(report_of(found).facts)["verdict"]
+def doubled(source: Path, target: Path) -> str:
+    """Write a run in which everything takes twice as long."""
+    trace = tracekit.read(source)
+    times = [pc.multiply(trace.events.column(name), 2) for name in ("ts_ns", "dur_ns")]
+    events = trace.events
+    for name, column_ in zip(("ts_ns", "dur_ns"), times, strict=True):
+        events = events.set_column(events.schema.get_field_index(name), events.schema.field(name), column_)
+    tracekit.write(Trace(events, trace.totals, trace.run, trace.ledgers), target)
+    return str(target)
+
+
+@pytest.mark.parametrize(
+    "name", ["nvprof-csv/gpu-and-api-trace.csv", "kineto/gpu.pt.trace.json", "recorder-log/rank0.jsonl"]
+)
+def test_one_run_a_side_with_doubled_times_is_slower_by_100_percent(name: str, tmp_path: Path) -> None:
+    new = doubled(sample(name), tmp_path / "new.parquet")
+    found = compare(str(sample(name)), new)
+    assert found.main is not None
+    text = dict(report_of(found).facts)["verdict"]
+    assert text.startswith("slower by 100 % (one run each: no estimate of noise): ")
+    (rule,) = compare(str(sample(name)), new, rules=[f"{found.main.metric.text} > 3%"]).checked
+    assert (rule.state, rule.text.endswith("(one run each: no estimate of noise)")) == ("violated", True)
+    back = compare(new, str(sample(name)))
+    assert dict(report_of(back).facts)["verdict"].startswith("faster by 50 % (one run each")
+
+
+@pytest.mark.parametrize(
+    "name", ["nvprof-csv/gpu-and-api-trace.csv", "kineto/gpu.pt.trace.json", "recorder-log/rank0.jsonl"]
+)
+def test_a_run_against_itself_is_the_same(name: str) -> None:
+    found = compare(str(sample(name)), str(sample(name)))
+    assert found.main is not None
+    (rule,) = compare(str(sample(name)), str(sample(name)), rules=[f"{found.main.metric.text} > 3%"]).checked
+    assert (found.verdict, rule.state) == ("same", "met")
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict", "states"),
+    [
+        (1.005, "same", ("met", "not enough data")),
+        (1.02, UNKNOWN, ("met", "not enough data")),
+        (1.05, "slower", ("violated", "violated")),
+        (0.9, "faster", ("met", "met")),
+    ],
+)
+def test_small_changes_of_one_run_each_may_be_noise(
+    factor: float, verdict: str, states: tuple[str, str], tmp_path: Path
+) -> None:
+    base = write(tmp_path / "a.parquet", steps(1))
+    new = write(tmp_path / "b.parquet", steps(1, factor=factor, idle_ns=round(20_000 * factor)))
+    found = compare(base, new, rules=["step.mean > 3%", "step.mean > 0.1%"])
+    assert found.verdict == verdict
+    assert tuple(rule.state for rule in found.checked) == states
+
+
+def test_a_percentile_counts_where_the_mean_changed_too(tmp_path: Path) -> None:
+    base = write(tmp_path / "a.parquet", steps(12, noise=0.01))
+    twice = write(tmp_path / "b.parquet", steps(12, noise=0.01, factor=2, idle_ns=40_000))
+    other = write(tmp_path / "c.parquet", steps(12, noise=0.05, seed=1))
+    assert [rule.state for rule in compare(base, twice, rules=["step.p95 > 3%", "step.max > 3%"]).checked] == [
+        "violated",
+        "violated",
+    ]
+    noisy = compare(base, other, rules=["step.max > 3%"])
+    assert (change(noisy, "step.max").ratio or 0) > 0.03
+    assert noisy.checked[0].state == "not enough data"
 
 
 def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
@@ -97,7 +162,7 @@ def test_traces_without_steps_are_compared_by_the_run(tmp_path: Path) -> None:
     found = compare(base, new)
     assert found.main is not None
     assert found.main.metric.text == "device.total"
-    assert found.verdict == UNKNOWN  # one run each, and nothing within it that repeats
+    assert (found.verdict, found.main.single) == ("slower", True)  # nothing within the runs repeats
     assert change(found, "kernel.avg").values == "calls"
     report = report_of(found)
     assert sum(column(report, "device_parts", "difference")) == change(found, "device.total").difference  # type: ignore[arg-type]

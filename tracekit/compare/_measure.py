@@ -12,6 +12,9 @@ comparisons still show a change of 3 %.
 
 **The verdict.** "slower" or "faster" ("more" or "less" for bytes and counts): the interval excludes zero, and the
 change is at least the minimum effect (1 %). "same": the whole interval is within 3 %. Otherwise "not enough data".
+
+**One run a side without an interval** says nothing about noise, but its change is a fact: "slower" or "faster" from 3 %
+on, "same" below the minimum effect. A percentile of five or more steps also needs a mean that changed in the same way.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ MIN_RUNS = 3
 """Runs of both sides together that Student's t needs."""
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "not enough data"
 MORE, LESS = "more", "less"
+ONE_RUN_EACH = "one run each: no estimate of noise"
 
 METRICS: dict[str, tuple[Unit, str]] = {
     "step.mean": (Unit.NS, "mean time of a step after warm-up"),
@@ -121,6 +125,7 @@ class Change:
     """A metric on both sides. base, new: None where a side lacks it. ratio, low, high: new / base - 1.
 
     values: "runs", "steps", "calls", or "" for no interval. count: values on each side. why: reason for no interval.
+    single: the verdict is that of the change of one run a side, without an interval.
     """
 
     metric: Metric
@@ -133,6 +138,7 @@ class Change:
     count: tuple[int, int] = (0, 0)
     verdict: str = UNKNOWN
     why: str = ""
+    single: bool = False
 
     @property
     def difference(self) -> int | None:
@@ -185,15 +191,32 @@ def _measured(
     new_values = _values_within(sides.new, metric, new, by_step=sides.by_step)
     if base_values is not None and new_values is not None and base_values[0] == new_values[0]:
         which = _STATISTIC.get(metric.field, "mean") if metric.what == "step" else "mean"
-        return changed(metric, base_values[0], base_values[1], new_values[1], which, limits, level=level)
+        change = changed(metric, base_values[0], base_values[1], new_values[1], which, limits, level=level)
+        if which != "mean" and change.low is None and min(base_values[1].size, new_values[1].size) >= MIN_VALUES:
+            mean = changed(metric, base_values[0], base_values[1], new_values[1], "mean", limits, level=level)
+            return _of_one_run_each(change, limits) if mean.verdict == _direction(change) else change
+        return _of_one_run_each(change, limits)
     means = (_mean(known[0]), _mean(known[1]))
     ratio = _ratio(*means)
     if ratio is not None and _is_certain(metric, known):
         count = (len(known[0]), len(known[1]))
         return Change(metric, *means, ratio, ratio, ratio, "runs", count, verdict(metric, ratio, ratio, ratio, limits))
-    runs = _counted(len(known[0]), "runs")
-    why = f"{runs} of base and {len(known[1])} of new, and nothing repeats within them: more runs are needed"
-    return Change(metric, *means, ratio, why=why)
+    return _of_one_run_each(Change(metric, *means, ratio, why="the base is zero"), limits)
+
+
+def _direction(change: Change) -> str:
+    """Return the word for a change of this sign."""
+    words = (SLOWER, FASTER) if change.metric.unit is Unit.NS else (MORE, LESS)
+    return words[0] if change.ratio is not None and change.ratio > 0 else words[1]
+
+
+def _of_one_run_each(change: Change, limits: Limits) -> Change:
+    """Return the change with a verdict where one run a side gives no interval."""
+    if change.ratio is None or change.low is not None:
+        return change
+    size = abs(change.ratio)
+    word = SAME if size < limits.least or size == 0 else _direction(change) if size >= limits.same else UNKNOWN
+    return replace(change, verdict=word, why=ONE_RUN_EACH, single=True)
 
 
 def weights(runs: Sequence[Profile], *, by_step: bool, by_runs: bool) -> list[Fraction]:

@@ -12,6 +12,8 @@ from tracekit.compare._match import NameGroup
 from tracekit.compare._measure import (
     LEVEL,
     METRICS,
+    ONE_RUN_EACH,
+    SAME,
     UNKNOWN,
     Change,
     Limits,
@@ -105,6 +107,10 @@ def _verdict(comparison: Comparison) -> str:
         return f"{UNKNOWN}: too many records could not be read"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
+    if comparison.main.single and comparison.verdict != UNKNOWN:
+        size = f"{100 * abs(comparison.main.ratio or 0):.2f}".rstrip("0").rstrip(".")
+        by = "" if comparison.verdict == SAME else f" by {size} %"
+        return f"{comparison.verdict}{by} ({ONE_RUN_EACH}): {describe(comparison.main)}"
     why = f" ({comparison.main.why})" if comparison.main.why else ""
     if comparison.verdict == UNKNOWN and not why:
         why = f": a change of more than {100 * comparison.limits.same:g} % is possible; more runs are needed"

@@ -7,6 +7,8 @@ TiB, plain numbers for counts). The state of a rule is
   improvement ("step.p50 > -5%" requires 5 % less) needs the whole interval beyond the threshold;
 * "met": the change is not beyond the threshold;
 * "not enough data": there is no interval, or the change is beyond the threshold but may be no change.
+
+Where one run a side gives no interval, the change itself decides; below 3 % it may be no change.
 """
 
 from __future__ import annotations
@@ -15,7 +17,19 @@ import math
 import re
 from dataclasses import dataclass
 
-from tracekit.compare._measure import LEVEL, UNKNOWN, Change, Limits, Metric, Sides, measure, metric_hint, parse_metric
+from tracekit.compare._measure import (
+    LEVEL,
+    ONE_RUN_EACH,
+    SAME,
+    UNKNOWN,
+    Change,
+    Limits,
+    Metric,
+    Sides,
+    measure,
+    metric_hint,
+    parse_metric,
+)
 from tracekit.errors import UsageError
 from tracekit.units import BYTE_FACTOR, TIME_EXPONENT, Unit, format_bytes, format_span, split_quantity, to_bytes, to_ns
 
@@ -83,11 +97,12 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     """Return the state of a rule for this change."""
     if change.ratio is None or change.base is None or change.new is None:
         return CheckedRule(rule, UNKNOWN, change.why or "nothing to compare", change)
-    text = describe(change)
-    if change.low is None or change.high is None:
+    text = f"{describe(change)} ({ONE_RUN_EACH})" if change.single else describe(change)
+    low, high = (change.ratio, change.ratio) if change.single else (change.low, change.high)
+    if low is None or high is None:
         return CheckedRule(rule, UNKNOWN, f"{text}; {change.why}", change)
     scale = 1.0 if rule.relative else change.base
-    value, low, high = ((x * scale) for x in (change.ratio, change.low, change.high))
+    value, low, high = ((x * scale) for x in (change.ratio, low, high))
     if not rule.relative:
         value = change.new - change.base
     up = rule.op.startswith(">")
@@ -98,6 +113,8 @@ def judge_rule(rule: GateRule, change: Change) -> CheckedRule:
     nearest = low if up else high
     floor = min(0.0, sign * rule.threshold)
     proven = sign * nearest > floor or (change.low == change.high == change.ratio)
+    if change.single:
+        proven = change.verdict not in (UNKNOWN, SAME)
     if proven:
         return CheckedRule(rule, VIOLATED, text, change)
     return CheckedRule(rule, UNKNOWN, f"{text}: it may be no change", change)
