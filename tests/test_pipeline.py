@@ -29,6 +29,30 @@ APPENDED = sample("nvprof-csv/appended-runs.csv")
 EPOCH = sample("cuda-profile/kvp-timestamps.log")
 
 
+def test_inputs_that_were_converted_from_each_other_are_labelled_as_they_are_named(tmp_path: Path) -> None:
+    run, other = tmp_path / "run.csv", tmp_path / "run.parquet"
+    run.write_bytes(GPU.read_bytes())
+    made = tmp_path / "made.json"
+    for target in (made, other):
+        tracekit.convert(run, target)
+
+    def labels(*inputs: str | Path) -> list[str]:
+        trace = tracekit.read(list(inputs))
+        (table,) = tracekit.view(trace, "device").tables
+        return list(map(str, table.column("source").values))
+
+    assert labels(made, run) == ["made.json", "run.csv"]
+    assert labels(run, made, other) == ["run.csv", "made.json", "run.parquet"]
+    assert labels(f"a={made}", run) == ["a", "run.csv"]
+    assert sorted(labels(tmp_path)) == ["made.json", "run.csv", "run.parquet"]
+    both = tmp_path / "both.parquet"
+    tracekit.convert([run, made], both)
+    assert labels(both) == ["run.csv", "made.json"]
+    assert labels(both, run) == ["both.parquet: run.csv", "both.parquet: made.json", "run.csv"]
+    # Alone it is its source: a report of an archived run equals that of the run.
+    assert tracekit.read(made).run.sources[0].label == ""
+
+
 def test_expand_knows_files_folders_patterns_labels_and_urls(tmp_path: Path) -> None:
     (tmp_path / "a=b.csv").write_bytes(GPU.read_bytes())
     (tmp_path / "notes.txt").write_text("not a trace")

@@ -152,11 +152,12 @@ def reader_for(source: Source, name: str = "") -> Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """An input whose first batch has been read.
+    """An input whose first batch has been read. item: as the user named it.
 
     first_ns: start of the first rows. unmarked: it has steps, and `step` of the rows inside them is still to be set.
     """
 
+    item: Input
     opened: Opened
     first_ns: int | None
     unmarked: bool
@@ -221,7 +222,7 @@ class Inputs:
                 if not schema.is_totals(first):
                     first_ns = (arrow.bounds(first.column("ts_ns")) or (None,))[0]
                 opened = replace(opened, batches=chain([first], opened.batches))
-            yield _Begun(opened, first_ns, unmarked)
+            yield _Begun(item, opened, first_ns, unmarked)
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
@@ -232,6 +233,8 @@ class Inputs:
         begun = list(self._begun())
         if not begun:
             raise AllInputsError(self.failures)
+        if len(self._items) > 1:
+            _label_as_named(begun)
         opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
@@ -372,6 +375,26 @@ class Inputs:
                 yield from stream
         if run is not opened[0].run:
             runs.joined_runs(run, [o.run for o in opened])
+
+
+def _label_as_named(begun: Sequence[_Begun]) -> None:
+    """Label inputs that were converted from another file with the name that the user typed.
+
+    Such a file has the name of its source, which may be an input too. Parquet files keep the names of their sources
+    where these differ: the file names of an archive say nothing.
+    """
+    every = [facts for one in begun for facts in one.opened.run.sources]
+    names = [facts.label or Path(facts.path).name for facts in every]
+    for one in begun:
+        sources, own = one.opened.run.sources, Path(one.item.name).name
+        for facts in sources:
+            name = facts.label or Path(facts.path).name
+            if one.item.label or facts.path == one.item.name or (one.opened.original and names.count(name) == 1):
+                continue
+            if len(sources) > 1:
+                facts.label = f"{own}: {name}"
+            elif not facts.label:
+                facts.label = own
 
 
 def _from_zero(begun: _Begun) -> _Begun:
