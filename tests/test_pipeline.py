@@ -236,6 +236,34 @@ def test_a_report_says_that_a_filter_is_why_there_is_nothing(selection: Selectio
     assert not any("filters" in note for note in pipeline.summary(whole).notes)
 
 
+def test_a_filter_that_removes_everything_is_one_line() -> None:
+    path = sample("nvprof-csv/gpu-and-api-trace.csv")
+    trace = tracekit.read(path, selection=Selection(name="no such name"))
+    for made in (pipeline.summary(trace), pipeline.summary(trace, views=["kernel"]), pipeline.report(trace)):
+        assert made.sections == ()
+        assert made.notes == ("the filters left out 137 records: nothing is left to show",)
+        for form in ("text", "markdown", "json", "csv", "html"):
+            assert pipeline.render(made, form).count("this trace has none") == 0
+    late = tracekit.read(path, selection=Selection(times_ns=(10**18, None)))
+    assert len(pipeline.summary(late).sections) == 0
+
+
+def test_selecting_steps_of_a_trace_without_steps_is_an_error(tmp_path: Path) -> None:
+    selection = Selection(steps=(1, 2))
+    with pytest.raises(InputError, match="selects steps, and this trace has none"):
+        tracekit.read(sample("nvprof-csv/gpu-and-api-trace.csv"), selection=selection)
+    with pytest.raises(InputError, match="this trace has none"):
+        tracekit.convert(sample("nvprof-csv/gpu-and-api-trace.csv"), tmp_path / "x.json", selection=selection)
+    assert not list(tmp_path.iterdir())
+    log = sample("recorder-log/rank0.jsonl")
+    some = pipeline.read(
+        [log, sample("nvprof-csv/gpu-and-api-trace.csv")], InputOptions(selection=selection, partial=True)
+    )
+    assert (len(some.events) > 0, len(some.failures)) == (True, 1)
+    # A step that is not there is no error: the trace has steps.
+    assert len(tracekit.read(log, selection=Selection(steps=(90, 91))).events) == 0
+
+
 def test_the_head_gives_a_span_only_where_there_is_one_clock(tmp_path: Path) -> None:
     totals = tracekit.read(sample("nvprof-csv/summary-new.csv"))
     assert not {"span", "clocks"} & dict(pipeline.summary(totals).facts).keys()

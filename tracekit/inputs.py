@@ -234,7 +234,8 @@ class Inputs:
         if not begun:
             raise AllInputsError(self.failures)
         if len(self._items) > 1:
-            _label_as_named(begun)
+            named = [(b.item.name, b.item.label, b.opened.run.sources, bool(b.opened.original)) for b in begun]
+            runs.label_as_named(named)
         opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
         origins = [o.run.origin_ns for o in opened]
@@ -327,6 +328,8 @@ class Inputs:
         ledger = opened.ledgers[0]
         lowest: int | None = None
         highest = 0
+        no_step = self._options.selection.steps is not None
+        timed = False
         try:
             for batch in batches:
                 if self._options.progress is not None:
@@ -336,6 +339,8 @@ class Inputs:
                     low, high = arrow.bounds(batch.column("ts_ns")) or (0, 0)
                     lowest = low if lowest is None else min(lowest, low)
                     highest = max(highest, high)
+                if no_step and not schema.is_totals(batch):
+                    timed, no_step = True, batch.column("step").null_count == batch.num_rows
                 kept = self._options.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept
@@ -346,6 +351,8 @@ class Inputs:
             each.check()
         if lowest is not None and ledger.filtered and not ledger.kept:
             ledger.note("filter-left-nothing", f"the filter left nothing: starts lie from {lowest} ns to {highest} ns")
+        if timed and no_step:
+            self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
         if (nothing := _nothing_read(ledger)) is not None:
             self._fail(item, nothing)
         for facts in opened.run.sources if self._options.fingerprint else ():
@@ -377,26 +384,6 @@ class Inputs:
             runs.joined_runs(run, [o.run for o in opened])
 
 
-def _label_as_named(begun: Sequence[_Begun]) -> None:
-    """Label inputs that were converted from another file with the name that the user typed.
-
-    Such a file has the name of its source, which may be an input too. Parquet files keep the names of their sources
-    where these differ: the file names of an archive say nothing.
-    """
-    every = [facts for one in begun for facts in one.opened.run.sources]
-    names = [facts.label or Path(facts.path).name for facts in every]
-    for one in begun:
-        sources, own = one.opened.run.sources, Path(one.item.name).name
-        for facts in sources:
-            name = facts.label or Path(facts.path).name
-            if one.item.label or facts.path == one.item.name or (one.opened.original and names.count(name) == 1):
-                continue
-            if len(sources) > 1:
-                facts.label = f"{own}: {name}"
-            elif not facts.label:
-                facts.label = own
-
-
 def _from_zero(begun: _Begun) -> _Begun:
     """Return an input whose first rows start at 0."""
     batches = runs.shifted(begun.opened.batches, -(begun.first_ns or 0))
@@ -408,7 +395,7 @@ def _refuse_unknown(options: InputOptions) -> None:
     specs = [spec for reader in READERS.values() for spec in reader.options]
     for key in options.options:
         if key not in {spec.key for spec in specs}:
-            raise declared.unknown_option(key, specs)
+            raise declared.unknown_option(key, specs, owner="format")
 
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:
@@ -420,4 +407,5 @@ def _nothing_read(ledger: Ledger) -> TracekitError | None:
     return ParseError(ledger.path, "", f"no record of it can be read: {reasons}", hint=_DAMAGED)
 
 
+_NO_STEPS = "--time A:B selects by time; --view steps says which programs record steps"
 _DAMAGED = "is the file whole, and is it what its first lines say? --from NAME reads it as another format"

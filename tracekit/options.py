@@ -136,7 +136,7 @@ def unknown_option(key: str, specs: Iterable[OptionSpec[object]], *, owner: str 
     near = _nearest(key, known)
     shown = near or (list(known) if len(known) <= 8 else [])
     hint = "; ".join(f"{name}={known[name].placeholder()}" for name in shown)
-    who = owner if " " not in owner else f"any {owner}"
+    who = f"any {owner}" if owner == "format" or " " in owner else owner
     return UsageError(
         f"--option {key}: no such option of {who}{_question(near)}",
         hint=f"known: {hint}" if hint else "`tracekit formats` lists the options" if known else "it has no options",

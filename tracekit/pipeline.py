@@ -235,12 +235,12 @@ def report_of(trace: Trace, sections: Sequence[Section]) -> Report:
         for note in ledger.notes.values()
     )
     filtered = sum(ledger.filtered for ledger in trace.ledgers)
-    if filtered and any(not section.tables and not section.figures for section in sections):
+    left = trace.events.num_rows + trace.totals.num_rows
+    if filtered and (not left or any(not section.tables and not section.figures for section in sections)):
         # Else "this trace has none" would be taken as a word about the file.
-        left = trace.events.num_rows + trace.totals.num_rows
         words = 'what "this trace has none" says is of the others alone' if left else "nothing is left to show"
         count = f"{filtered:,} record{'' if filtered == 1 else 's'}"
-        notes = (*notes, f"the filters left out {count}: {words}")
+        notes, sections = (*notes, f"the filters left out {count}: {words}"), sections if left else ()
     ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
     return Report(title, __version__, _facts(trace), tuple(sections), ledgers, notes, trace.incomplete)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit import arrow, schema
 from tracekit.arrays import I64
 from tracekit.errors import OutOfOrderError
-from tracekit.trace import Run, concat
+from tracekit.trace import Run, SourceFacts, concat
 
 SORT_ROWS = 1 << 18
 """Rows sorted at once in memory; each such chunk becomes one temporary file."""
@@ -185,3 +185,22 @@ def joined_runs(into: Run, runs: Sequence[Run]) -> None:
                 mine.update(theirs)
             else:
                 mine.extend(theirs)
+
+
+def label_as_named(inputs: Sequence[tuple[str, str, list[SourceFacts], bool]]) -> None:
+    """Label inputs that were converted from another file with the name that the user typed.
+
+    inputs: name, NAME of NAME=INPUT, sources, and whether it is a Parquet file of ours. Such a file has the name of its
+    source, which may be an input too. Parquet files keep the names of their sources where these differ: the file names
+    of an archive say nothing.
+    """
+    names = [facts.label or Path(facts.path).name for *_, sources, _ in inputs for facts in sources]
+    for word, label, sources, is_archive in inputs:
+        for facts in sources:
+            name = facts.label or Path(facts.path).name
+            if label or facts.path == word or (is_archive and names.count(name) == 1):
+                continue
+            if len(sources) > 1:
+                facts.label = f"{Path(word).name}: {name}"
+            elif not facts.label:
+                facts.label = Path(word).name

@@ -12,8 +12,6 @@ from tracekit.compare._match import NameGroup
 from tracekit.compare._measure import (
     LEVEL,
     METRICS,
-    ONE_RUN_EACH,
-    SAME,
     UNKNOWN,
     Change,
     Limits,
@@ -24,7 +22,7 @@ from tracekit.compare._measure import (
 )
 from tracekit.compare._parts import ChangePart, ChangeParts
 from tracekit.compare._profile import Amount, Profile
-from tracekit.compare._rules import CheckedRule, describe, percent
+from tracekit.compare._rules import CheckedRule, describe, describe_single, percent
 from tracekit.errors import Failure
 from tracekit.report import Cell, Column, Report, ReportTable, Section, without_shares
 from tracekit.units import Unit, format_span
@@ -108,9 +106,7 @@ def _verdict(comparison: Comparison) -> str:
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
     if comparison.main.single and comparison.verdict != UNKNOWN:
-        size = f"{100 * abs(comparison.main.ratio or 0):.2f}".rstrip("0").rstrip(".")
-        by = "" if comparison.verdict == SAME else f" by {size} %"
-        return f"{comparison.verdict}{by} ({ONE_RUN_EACH}): {describe(comparison.main)}"
+        return describe_single(comparison.main)
     why = f" ({comparison.main.why})" if comparison.main.why else ""
     if comparison.verdict == UNKNOWN and not why:
         why = f": a change of more than {100 * comparison.limits.same:g} % is possible; more runs are needed"

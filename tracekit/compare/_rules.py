@@ -146,3 +146,10 @@ def describe(change: Change) -> str:
     if change.low == change.high:
         return f"{text} (equal in all, from {counts})"
     return f"{text} ({100 * LEVEL:g} % interval {percent(change.low)} to {percent(change.high)}, from {counts})"
+
+
+def describe_single(change: Change) -> str:
+    """Return "slower by 100 % (one run each: no estimate of noise): step.p50 10.1 ms -> 20.2 ms, +100.00 %"."""
+    size = f"{100 * abs(change.ratio or 0):.2f}".rstrip("0").rstrip(".")
+    by = "" if change.verdict == SAME else f" by {size} %"
+    return f"{change.verdict}{by} ({ONE_RUN_EACH}): {describe(change)}"
