@@ -19,6 +19,7 @@ from support import corpus, sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError
+from tracekit.readers.nvprof import _counters as counters
 from tracekit.readers.nvprof import sqlite
 from tracekit.trace import Trace
 
@@ -279,3 +280,79 @@ def test_tables_that_a_user_would_miss_are_named(copy: Path) -> None:
     (ledger,) = trace.ledgers
     assert ledger.notes["tables-not-read"].text.endswith("with their rows: OPENACC_LAUNCH (2)")
     assert ledger.ignored[PREFIX + "LINES"] == 1
+
+
+COUNTERS = """
+create table CUPTI_ACTIVITY_KIND_METRIC(_id_ integer primary key, id int, value blob, correlationId int, flags int);
+create table CUPTI_ACTIVITY_KIND_EVENT(_id_ integer primary key, id int, value int, domain int, correlationId int);
+delete from CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL where _id_ > (select min(_id_) + 2 from
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+insert into StringTable(_id_, value) values (9001, '_Z3addPf'), (9002, 'mul');
+update CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL set name = 9001, correlationId = _id_, deviceId = 0;
+update CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL set name = 9002 where _id_ = (select max(_id_) from
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+"""
+OCCUPANCY, IPC, L2_READ, EFFICIENCY, WARPS = 0x1300076, 0x1300072, "l2_read_throughput", "sm_efficiency", 83886184
+
+
+def counter_id(name: str) -> int:
+    metrics, _ = counters._known()
+    return next(number for number, counter in metrics.items() if counter.name == name and number >> 20 == 0x13)
+
+
+def test_metrics_and_events_become_the_totals_of_the_csv(copy: Path) -> None:
+    change(copy, COUNTERS)
+    level = next(number for number, c in counters._known()[0].items() if c.kind == "level")
+    blobs = [
+        (OCCUPANCY, [struct.pack("<d", v) for v in (0.25, 0.75, 0.5)]),
+        (counter_id(EFFICIENCY), [struct.pack("<d", v) for v in (31.0, 91.0, 57.5)]),
+        (counter_id(L2_READ), [struct.pack("<Q", v) for v in (1_200_000_000, 3_000_000_000, 7)]),
+        (level, [struct.pack("<I", v) + b"\xff" * 4 for v in (2, 5, 10)]),
+        (77, [bytes(8)] * 3),
+    ]  # fmt: skip
+    with closing(sqlite3.connect(copy)) as db:
+        calls = [r[0] for r in db.execute("select _id_ from CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL order by _id_")]
+        for number, values in blobs:
+            pairs = zip(values, calls, strict=True)
+            db.executemany(
+                "insert into CUPTI_ACTIVITY_KIND_METRIC(id, value, correlationId, flags) values (?, ?, ?, 0)",
+                [(number, value, call) for value, call in pairs],
+            )
+        db.executemany(
+            "insert into CUPTI_ACTIVITY_KIND_EVENT(id, value, domain, correlationId) values (?, ?, 1, ?)",
+            [(WARPS, 10 * at, call) for at, call in enumerate(calls)],
+        )
+        db.execute("insert into CUPTI_ACTIVITY_KIND_METRIC(id, value, correlationId) values (?, ?, 1)", (IPC, b"short"))
+        db.commit()
+    trace = tracekit.read(copy)
+    found = {
+        (json.loads(r["args"]).get("metric") or json.loads(r["args"])["event"], r["name"]): r
+        for r in trace.totals.to_pylist()
+    }
+    assert len(found) == 12
+    add, mul = "add(float*)", "mul"
+    row = found["achieved_occupancy", add]
+    assert (row["section"], row["calls"], row["device"], row["kind"]) == ("metrics", 2, 0, "kernel")
+    assert (row["value_min"], row["value_max"], row["value_avg"], row["unit"]) == (0.25, 0.75, 0.5, None)
+    assert row["raw_name"] == "_Z3addPf"
+    assert json.loads(row["args"])["description"] == "Achieved Occupancy"
+    assert [found[EFFICIENCY, add][k] for k in ("value_avg", "unit")] == [61.0, "%"]
+    assert [found[L2_READ, add][k] for k in ("value_max", "unit")] == [3e9, "B/s"]
+    levels = found[counters._known()[0][level].name, mul]
+    assert [levels[k] for k in ("value_max", "value_text", "unit")] == [10.0, "Max (10)", "level"]
+    assert found["metric 77", mul]["value_avg"] is None
+    events = found["active_warps", add]
+    assert (events["section"], events["value_max"], json.loads(events["args"])["total"]) == ("events", 10.0, 10)
+    ledger = trace.ledgers[0]
+    assert ledger.dropped == {"bad-value": 1}
+    assert ledger.notes["counters-unknown"].count == 3
+    assert tracekit.view(trace, "metrics").tables
+
+
+def test_counters_of_calls_that_are_not_there_have_no_kernel(copy: Path) -> None:
+    change(copy, COUNTERS)
+    trace = change(
+        copy, f"insert into CUPTI_ACTIVITY_KIND_EVENT(id, value, domain, correlationId) values ({WARPS}, 3, 1, -5)"
+    )
+    (row,) = trace.totals.to_pylist()
+    assert (row["name"], row["device"], row["value_avg"]) == (None, None, 3.0)

@@ -19,7 +19,12 @@ args: src_mem_type, dst_mem_type, async, the sides of a peer copy, value of a me
 payload and color of a marker, and columns of kernels that have no place of their own. Not kept: gridId and completed
 (it repeats the end).
 
-Not supported (a note says so): counters (EVENT, METRIC), OpenACC, OpenMP, clocks and power (ENVIRONMENT), PC samples.
+Metrics and events become the totals that `nvprof --csv` prints: a row for each device, kernel and counter, with the
+smallest, largest and mean value over its calls (`merged` counts the calls beyond the first). Percentages are as
+printed, throughputs in B/s; the unit of a utilization level is "level".
+
+Not supported (a note says so): counters of single units (EVENT_INSTANCE, METRIC_INSTANCE), OpenACC, OpenMP, clocks and
+power (ENVIRONMENT), PC samples.
 Sources: cupti_activity.h of CUDA 11.8, a file of version 8 (FORMATS section 3a), libcupti 11.8, 12.9 and 13.0 for the
 names.
 """
@@ -38,6 +43,7 @@ import pyarrow as pa
 from tracekit.arrow import Column, DictColumn, pc
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.names import Demangler
+from tracekit.readers.nvprof import _counters as counters
 from tracekit.readers.nvprof._markers import DEVICE, PROCESS, STREAM, THREAD, markers, objects_of, place_of, places_of
 from tracekit.readers.source import Source
 from tracekit.readers.sqlite import cupti as cuda
@@ -59,7 +65,7 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
-UNREAD = re.compile(PREFIX + "(OPENACC|OPENMP|EVENT|METRIC|INSTANTANEOUS|PC_SAMPLING$|ENVIRONMENT)")
+UNREAD = re.compile(PREFIX + "(OPENACC|OPENMP|EVENT_I|METRIC_I|INSTANTANEOUS|PC_SAMPLING$|ENVIRONMENT)")
 """Tables with data that a user may look for. They are not read, and a note names them."""
 KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
 COPIES = ("MEMCPY", "MEMCPY2")
@@ -123,6 +129,9 @@ def _batches(ctx: Context, pid: int | None) -> Iterator[pa.RecordBatch]:
                 if PREFIX + name in tables:
                     read.add(PREFIX + name)
                     yield from _table(ctx, name, pid)
+            kernels = counters.kernels_of(ctx, [t for t in tables if t.removeprefix(PREFIX) in KERNELS])
+            yield from counters.totals(ctx, kernels, lambda number: _kernel_name(ctx, number))
+            read |= {counters.METRIC, counters.EVENT}
             yield from markers(ctx, lambda number: _string(ctx, number))
             read |= {PREFIX + "MARKER", PREFIX + "MARKER_DATA"}
             cuda.ignore_others(ctx, read, set(FACTS))
@@ -313,6 +322,11 @@ def _string(ctx: Context, number: int) -> str | None:
     return None if text in ("", NONE) else text
 
 
+def _kernel_name(ctx: Context, number: int) -> tuple[str | None, str | None]:
+    text = _string(ctx, number) if number >= 0 else None
+    return ctx.names.one(text) if text else (None, None)
+
+
 def _names(ctx: Context, ids: Column | None) -> tuple[DictColumn | None, DictColumn | None]:
     names = coded(ids, lambda number: _string(ctx, number))
     return (None, None) if names is None else ctx.names.columns(names)
@@ -375,4 +389,5 @@ READER = Reader(
     suffixes=(".nvprof", ".nvvp", ".sqlite"),
     sniff=sniff,
     read=read,
+    gives="both",
 )
