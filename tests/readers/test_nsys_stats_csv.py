@@ -510,3 +510,53 @@ def test_semicolons_between_cells_come_with_decimal_commas(tmp_path: Path) -> No
     text = table(KERNELS, ("100,0", "1.234.567", "3", "411.522,3", "100", "500", "k(int)")).replace(b"\t", b";")
     (row,) = totals(report(tmp_path, text))
     assert (row["total_ns"], row["avg_ns"]) == (1_234_567, 411_522.3)
+
+
+CALL_HEAD, KERNEL_HEAD = (
+    f"Time (%)  Total Time (ns)  {count}  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name\n"
+    f"--------  ---------------  {'-' * len(count)}  --------  --------  --------  --------  -----------  ----------\n"
+    for count in ("Num Calls", "Instances")
+)
+CALL_ROW, KERNEL_ROW = (
+    f"   100.0              900          3     300.0     300.0       100       500        200.0  {name}\n"
+    for name in ("cudaMalloc", "void gemm<int>(int*)")
+)
+
+
+def named(name: str) -> str:
+    return f"[5/8] Executing '{name}' stats report\n\n"
+
+
+def test_tagged_ranks_that_print_at_once_keep_their_tables(tmp_path: Path) -> None:
+    text = f"{named('cuda_api_sum')}{CALL_HEAD}{CALL_ROW}\n{named('cuda_gpu_kern_sum')}{KERNEL_HEAD}{KERNEL_ROW}"
+    ranks = [[f"[1,{rank}]<stdout>:{line}" for line in text.splitlines()] for rank in (0, 1)]
+    # Rank 1 prints some lines later than rank 0.
+    late = [""] * 5
+    mixed = [line for pair in zip([*ranks[0], *late], [*late, *ranks[1]], strict=True) for line in pair if line]
+    trace = report(tmp_path, ("\n".join(mixed) + "\n").encode())
+    assert [(r["rank"], r["section"], r["name"], r["total_ns"]) for r in totals(trace)] == [
+        (rank, section, name, 900)
+        for section, name in (("cuda_api_sum", "cudaMalloc"), ("cuda_gpu_kern_sum", "void gemm<int>(int*)"))
+        for rank in (0, 1)
+    ]
+    assert not trace.ledgers[0].dropped
+
+
+def test_a_table_below_the_line_of_another_process_keeps_its_own_section(tmp_path: Path) -> None:
+    text = f"{named('cuda_api_sum')}{named('cuda_gpu_kern_sum')}{CALL_HEAD}{CALL_ROW}\n{KERNEL_HEAD}{KERNEL_ROW}"
+    trace = report(tmp_path, text.encode())
+    assert [(r["section"], r["kind"]) for r in totals(trace)] == [
+        ("api_sum", "runtime"),
+        ("cuda_gpu_kern_sum", "kernel"),
+    ]
+
+
+def test_rows_of_two_processes_go_to_the_tables_that_they_belong_to(tmp_path: Path) -> None:
+    text = (
+        f"{named('cuda_api_sum')}{CALL_HEAD}{KERNEL_ROW}{CALL_ROW}\n{named('cuda_gpu_kern_sum')}{KERNEL_HEAD}{CALL_ROW}"
+    )
+    trace = report(tmp_path, text.encode())
+    assert [(r["section"], r["kind"]) for r in totals(trace)] == [
+        ("cuda_gpu_kern_sum", "kernel"), ("cuda_api_sum", "runtime"), ("cuda_api_sum", "runtime"),
+    ]  # fmt: skip
+    assert trace.ledgers[0].notes["tables-mixed"].count == 2

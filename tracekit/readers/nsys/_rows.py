@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import BATCH_ROWS, RowBuilder
 from tracekit.readers.names import Demangler
+from tracekit.readers.nsys._sections import other_table
 from tracekit.readers.nsys._tables import Header, RowError, adds_up, event, number_columns, total
 from tracekit.readers.printed.numbers import COMMA, DECIMAL, POINT, Style, choose, styles_of
 from tracekit.trace import Ledger, Run
@@ -18,12 +19,19 @@ _ROWS_AT_ONCE = 1 << 12
 """Rows of a table that are held until the style of its numbers is chosen."""
 
 
+_MIXED = (
+    "tables of several processes are mixed line by line: their names show which rows are calls and kernels "
+    "(mpirun --tag-output keeps the ranks apart)"
+)
+
+
 @dataclass(slots=True)
 class _Table:
     """Rows of one table: number of the line, cells by column, and whether the input ends within the row."""
 
     header: Header
     section: str
+    rank: int | None
     rows: list[tuple[int, dict[str, str], bool]]
 
 
@@ -38,7 +46,8 @@ class Rows:
         self._decimal = options.value(DECIMAL)
         self._style: Style | None = None
         """The style of the file's tables so far."""
-        self._open: _Table | None = None
+        self._open: dict[int | None, _Table] = {}
+        """The open table of each rank."""
         self._waiting: list[_Table] = []
         """Tables whose numbers may mean either of two."""
 
@@ -52,7 +61,17 @@ class Rows:
         """End the child process of the demangler."""
         self._names.close()
 
-    def row(self, header: Header, section: str, cells: list[str], number: int, *, torn: bool, quoted: bool) -> None:
+    def row(
+        self,
+        header: Header,
+        section: str,
+        cells: list[str],
+        number: int,
+        *,
+        torn: bool,
+        quoted: bool,
+        rank: int | None = None,
+    ) -> None:
         """Take the cells of a row. torn: the input ends within it. quoted: a quote closes its last cell."""
         ledger, where = self.ledger, f"line {number}"
         if len(cells) != len(header.columns):
@@ -68,23 +87,25 @@ class Rows:
         if "Orig Start" in by_column and not by_column["Start"]:
             ledger.ignore("range without work of a device")
             return
-        if self._open is None or self._open.header is not header or len(self._open.rows) >= _ROWS_AT_ONCE:
-            self._close_table()
-            self._open = _Table(header, section, [])
-        self._open.rows.append((number, by_column, torn))
+        table = self._open.get(rank)
+        if table is None or table.header is not header or len(table.rows) >= _ROWS_AT_ONCE:
+            self._close_table(rank)
+            table = self._open[rank] = _Table(header, section, rank, [])
+        table.rows.append((number, by_column, torn))
 
     def finish(self) -> None:
         """Read the rows that wait for their table's end, or for another table to show the locale of the file."""
-        self._close_table()
+        for rank in list(self._open):
+            self._close_table(rank)
         for table in self._waiting:
             text = _ambiguous(table)
             for number, _, _ in table.rows:
                 self.ledger.drop("ambiguous-number", where=f"line {number}", text=f"dropped: {text}")
         self._waiting = []
 
-    def _close_table(self) -> None:
-        """Read the rows of the open table, or let them wait while its numbers may mean either of two."""
-        table, self._open = self._open, None
+    def _close_table(self, rank: int | None) -> None:
+        """Read the rows of a rank's open table, or let them wait while its numbers may mean either of two."""
+        table = self._open.pop(rank, None)
         if table is None:
             return
         numbers = number_columns(table.header)
@@ -112,21 +133,21 @@ class Rows:
         for number, cells, torn in table.rows:
             try:
                 if table.header.form == "trace":
-                    self._event(table.header, cells, number, style)
+                    self._event(table, cells, number, style)
                 else:
-                    self._total(table.header, table.section, cells, style)
+                    self._total(table, cells, style)
             except RowError as err:
                 code, reason = (
                     ("torn-row", "the last line is cut") if torn else ("bad-row", f"a row that cannot be read ({err})")
                 )
                 self.ledger.drop(code, where=f"line {number}", text=f"dropped: {reason}")
 
-    def _event(self, header: Header, cells: dict[str, str], number: int, style: Style) -> None:
-        row = event(header, cells, style)
+    def _event(self, table: _Table, cells: dict[str, str], number: int, style: Style) -> None:
+        row = event(table.header, cells, style)
         source, columns = self._source, row.columns
         if row.name and columns.get("raw_name") is None:
             row.name, columns["raw_name"] = self._names.one(row.name)
-        self.events.add(**columns, name=row.name, event_id=number, source=source)
+        self.events.add(**columns, name=row.name, event_id=number, source=source, rank=table.rank)
         self.ledger.kept += 1
         self.ledger.events_out += 1
         device, pid, tid = (columns.get(key) for key in ("device", "pid", "tid"))
@@ -137,17 +158,21 @@ class Rows:
         if row.rounded:
             self._note_rounded(number)
 
-    def _total(self, header: Header, section: str, cells: dict[str, str], style: Style) -> None:
-        name, columns = total(header, cells, style)
+    def _total(self, table: _Table, cells: dict[str, str], style: Style) -> None:
+        name, columns = total(table.header, cells, style)
+        section = table.section
+        if (other := other_table(table.header, section, name or "")) is not None:
+            section, columns["kind"] = other
+            self.ledger.note("tables-mixed", _MIXED)
         if name:
             if name.endswith("…"):
                 self.ledger.note("names-cut", "names that end in … were cut in print: several may look the same")
             name, columns["raw_name"] = self._names.one(name)
         order = self.ledger.totals_out
-        self.totals.add(**columns, name=name, source=self._source, run=0, section=section, order=order)
+        self.totals.add(**columns, name=name, source=self._source, run=0, section=section, order=order, rank=table.rank)
         self.ledger.kept += 1
         self.ledger.totals_out += 1
-        if header.form == "sizes":
+        if table.header.form == "sizes":
             self._note_rounded(0)
 
     def _note_rounded(self, number: int) -> None:

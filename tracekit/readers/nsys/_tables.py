@@ -39,7 +39,7 @@ _SIZES = {
 _COPY = re.compile(r"^\[CUDA (Unified Memory )?memcpy (?:(Unified) )?([\w-]+)\]")
 _SIDE = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _DEVICE = re.compile(r"^(.*?)\s*\((\d{1,9})\)$")
-_HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")
+HOST_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]")
 
 CALLS = ("Instances", "Num Calls", "Count", "Operations", "Calls")
 NAMES = ("Name", "Operation", "Range", "Event Name", "Event")
@@ -320,7 +320,7 @@ def _add_kind(out: Event, args: dict[str, object], *, device: bool) -> None:
         row["kind"], row["copy_kind"], unified = device_kind(name or "")
         if unified:
             args["unified_memory"] = True
-    elif name and _HOST_CALL.match(name):
+    elif name and HOST_CALL.match(name):
         out.name = call_name(name)
         row |= {"kind": call_kind(name), "raw_name": None if out.name == name else name}
     else:
@@ -406,6 +406,6 @@ def _kind_of_total(header: Header, name: str) -> str | None:
         return Kind.USER_RANGE
     if "Operation" in header.columns or name.startswith(("[CUDA mem", "[CUDA Unified")):
         return device_kind(name)[0]
-    if _HOST_CALL.match(name):
+    if HOST_CALL.match(name):
         return call_kind(name)
     return Kind.KERNEL if "Instances" in header.columns else Kind.OTHER

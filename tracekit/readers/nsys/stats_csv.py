@@ -12,8 +12,10 @@ names columns and units, in all versions. In 2019 and 2020 the unit is in the ti
 (nanoseconds)").
 
 Console output is read as it is pasted or logged: with other output around the tables, with an indent or a prefix before
-each line. A row that is shifted against the dashes is divided at its blanks, or not read. A name in quotes may have
-line ends: it is one row, and its further lines count as merged.
+each line. Tags of several ranks (`[1,0]<stdout>:`) keep their tables apart and fill `rank`. Without tags the lines of
+several processes may be mixed: a call among kernels, or a kernel among calls, goes to the table that it belongs to. A
+row that is shifted against the dashes is divided at its blanks, or not read. A name in quotes may have line ends: it
+is one row, and its further lines count as merged.
 
 Times are ns from the start of the session, whose wall clock time is not printed: `Run.origin_ns` is None. Device rows
 name no process. Sizes in KB or MB are rounded in print: a note says so. `args` has the columns without a place in the
@@ -45,9 +47,20 @@ import pyarrow as pa
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.nsys._layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
 from tracekit.readers.nsys._rows import Rows
-from tracekit.readers.nsys._tables import NAMES, Header, has_numbers, headed, header_of, is_number, unread, work_of
+from tracekit.readers.nsys._sections import section_of
+from tracekit.readers.nsys._tables import (
+    NAMES,
+    Header,
+    has_numbers,
+    headed,
+    header_of,
+    is_number,
+    unread,
+    work_of,
+)
 from tracekit.readers.printed.numbers import DECIMAL
-from tracekit.readers.source import LineBlock, Source
+from tracekit.readers.printed.prefix import LINE_TAG
+from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
 QUOTED_LINES = 100
@@ -100,6 +113,8 @@ class _State:
     """The table before, ended by other output after a blank line."""
     traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: int = 0
+    rank: int | None = None
+    """The rank whose lines these are, None where lines name none."""
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
@@ -110,37 +125,70 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return Opened(run, _batches(source, state), True, (ledger,))
 
 
-def _batches(source: Source, state: _State) -> Iterator[pa.RecordBatch]:
-    ledger = state.ledger
+def _batches(source: Source, first: _State) -> Iterator[pa.RecordBatch]:
+    ledger, rows = first.ledger, first.rows
+    states: dict[int | None, _State] = {None: first}
+    tagged = _has_ranks(source.head())
     try:
-        for block in source.line_blocks(state.ledger):
-            yield from _block(state, block)
-        if state.quoted:
-            text = "dropped: a row that cannot be read (a quote is not closed)"
-            ledger.drop("bad-row", len(state.quoted), text=text)
-        state.rows.finish()
-        if state.skipped and not ledger.kept:
-            ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", state.skipped)
-        yield from state.rows.take(everything=True)
+        for block in source.line_blocks(ledger):
+            lines = block.data.decode("utf-8", "replace").split("\n")
+            if not lines[-1]:
+                lines.pop()
+            ledger.read += len(lines)
+            numbered = list(enumerate((line.rstrip("\r\0") for line in lines), block.line))
+            for rank, mine in (_by_rank(numbered) if tagged else {None: numbered}).items():
+                state = states.setdefault(rank, _State(ledger, rows, rank=rank))
+                torn = numbered[-1][0] if block.torn else 0
+                yield from _lines(state, mine, torn)
+        for state in states.values():
+            if state.quoted:
+                text = "dropped: a row that cannot be read (a quote is not closed)"
+                ledger.drop("bad-row", len(state.quoted), text=text)
+        rows.finish()
+        skipped = sum(state.skipped for state in states.values())
+        if skipped and not ledger.kept:
+            ledger.note("skipped", "nsys stats skipped reports: the profile has no data for them", skipped)
+        yield from rows.take(everything=True)
     finally:
-        state.rows.close()
+        rows.close()
 
 
-def _block(state: _State, block: LineBlock) -> Iterator[pa.RecordBatch]:
-    lines = block.data.decode("utf-8", "replace").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    state.ledger.read += len(lines)
-    for at, line in enumerate(lines):
-        last = at == len(lines) - 1
-        line = line.rstrip("\r\0")
-        above_rule = not last and "--" in lines[at + 1] and places(lines[at + 1].rstrip("\r\0")) is not None
+def _has_ranks(head: Head) -> bool:
+    """Return whether several ranks have put their tags before the lines of their tables."""
+    ranks = set()
+    for raw in head.lines()[:2000]:
+        rank, line = _untagged(raw.decode("utf-8", "replace").rstrip("\r\0"))
+        if rank is not None and (REPORT.match(line) or places(line) or headed(line)):
+            ranks.add(rank)
+    return len(ranks) > 1
+
+
+def _untagged(line: str) -> tuple[int | None, str]:
+    """Return the rank in the tag of a line, and the line without the tag; None and the line where it has none."""
+    tag = LINE_TAG.match(line)
+    rank = next((int(digits) for digits in tag.groups() if digits), None) if tag else None
+    return (None, line) if tag is None or rank is None else (rank, line[tag.end() :])
+
+
+def _by_rank(lines: list[tuple[int, str]]) -> dict[int | None, list[tuple[int, str]]]:
+    found: dict[int | None, list[tuple[int, str]]] = {}
+    for number, line in lines:
+        rank, rest = _untagged(line)
+        found.setdefault(rank, []).append((number, rest))
+    return found
+
+
+def _lines(state: _State, lines: list[tuple[int, str]], torn: int) -> Iterator[pa.RecordBatch]:
+    """Read lines of one writer, with their numbers. torn: the number of the line that the input ends in, 0 for none."""
+    for at, (number, line) in enumerate(lines):
+        below = lines[at + 1][1] if at + 1 < len(lines) else ""
+        above_rule = "--" in below and places(below) is not None
         # A rule may also end a table: then a row is above it.
         if above_rule and line.strip() and not _is_row_above_rule(state, line):
             state.ledger.ignore("header")
             state.before = line
             continue
-        _line(state, line, block.line + at, torn=block.torn and last)
+        _line(state, line, number, torn=number == torn)
         yield from state.rows.take()
 
 
@@ -174,7 +222,8 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     count = 0 if state.header is None else len(state.header.columns)
     cells = split(line, state.between, count) if state.places is None else row(line, state.places, texts=state.texts)
     if state.header is not None and _is_row(state, state.header, cells, line):
-        state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=line.rstrip().endswith('"'))
+        quoted = line.rstrip().endswith('"')
+        state.rows.row(state.header, state.section, cells, number, torn=torn, quoted=quoted, rank=state.rank)
         return
     if state.parted and state.header is not None:
         state.closed = state.header, state.places, state.between, state.texts
@@ -247,7 +296,7 @@ def _quoted(state: _State, line: str, number: int, *, torn: bool) -> None:
         state.ledger.drop(reason, count, where=f"line {number - count + 1}", text=text)
         return
     state.ledger.merged += count - 1
-    state.rows.row(state.header, state.section, cells, number - count + 1, torn=torn, quoted=True)
+    state.rows.row(state.header, state.section, cells, number - count + 1, torn=torn, quoted=True, rank=state.rank)
 
 
 def _rule(state: _State, columns: Places, before: str, number: int) -> None:
@@ -271,7 +320,7 @@ def _begin(state: _State, header: Header) -> None:
     state.header, state.unread, state.parted, state.closed = header, False, False, None
     state.texts = sum(not is_number(column) for column in header.columns) if header.form != "trace" else 0
     state.table += 1
-    state.section = state.report or state.title.report or header.report
+    state.section = section_of(header, state.report or state.title.report)
     if header.form == "trace" and (kind := work_of(header)):
         columns = state.traces.setdefault(kind, header.columns)
         if columns != header.columns:
