@@ -19,7 +19,6 @@ from support import corpus, sample
 import tracekit
 from tracekit.api import inspect
 from tracekit.errors import TracekitError
-from tracekit.readers.nvprof import _counters as counters
 from tracekit.readers.nvprof import sqlite
 from tracekit.trace import Trace
 
@@ -292,22 +291,24 @@ update CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL set name = 9001, correlationId = _i
 update CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL set name = 9002 where _id_ = (select max(_id_) from
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 """
-OCCUPANCY, IPC, L2_READ, EFFICIENCY, WARPS = 0x1300076, 0x1300072, "l2_read_throughput", "sm_efficiency", 83886184
-
-
-def counter_id(name: str) -> int:
-    metrics, _ = counters._known()
-    return next(number for number, counter in metrics.items() if counter.name == name and number >> 20 == 0x13)
+OCCUPANCY, IPC, EFFICIENCY, L2_READ, UTILIZATION, WARPS = (
+    0x1300076,
+    0x1300072,
+    0x13000B3,
+    0x1300027,
+    0x130003D,
+    0x5000068,
+)
+"""Numbers in libcupti: achieved_occupancy, ipc, sm_efficiency, l2_read_throughput, dram_utilization; active_warps."""
 
 
 def test_metrics_and_events_become_the_totals_of_the_csv(copy: Path) -> None:
     change(copy, COUNTERS)
-    level = next(number for number, c in counters._known()[0].items() if c.kind == "level")
     blobs = [
         (OCCUPANCY, [struct.pack("<d", v) for v in (0.25, 0.75, 0.5)]),
-        (counter_id(EFFICIENCY), [struct.pack("<d", v) for v in (31.0, 91.0, 57.5)]),
-        (counter_id(L2_READ), [struct.pack("<Q", v) for v in (1_200_000_000, 3_000_000_000, 7)]),
-        (level, [struct.pack("<I", v) + b"\xff" * 4 for v in (2, 5, 10)]),
+        (EFFICIENCY, [struct.pack("<d", v) for v in (31.0, 91.0, 57.5)]),
+        (L2_READ, [struct.pack("<Q", v) for v in (1_200_000_000, 3_000_000_000, 7)]),
+        (UTILIZATION, [struct.pack("<I", v) + b"\xff" * 4 for v in (2, 5, 10)]),
         (77, [bytes(8)] * 3),
     ]  # fmt: skip
     with closing(sqlite3.connect(copy)) as db:
@@ -336,9 +337,9 @@ def test_metrics_and_events_become_the_totals_of_the_csv(copy: Path) -> None:
     assert (row["value_min"], row["value_max"], row["value_avg"], row["unit"]) == (0.25, 0.75, 0.5, None)
     assert row["raw_name"] == "_Z3addPf"
     assert json.loads(row["args"])["description"] == "Achieved Occupancy"
-    assert [found[EFFICIENCY, add][k] for k in ("value_avg", "unit")] == [61.0, "%"]
-    assert [found[L2_READ, add][k] for k in ("value_max", "unit")] == [3e9, "B/s"]
-    levels = found[counters._known()[0][level].name, mul]
+    assert [found["sm_efficiency", add][k] for k in ("value_avg", "unit")] == [61.0, "%"]
+    assert [found["l2_read_throughput", add][k] for k in ("value_max", "unit")] == [3e9, "B/s"]
+    levels = found["dram_utilization", mul]
     assert [levels[k] for k in ("value_max", "value_text", "unit")] == [10.0, "Max (10)", "level"]
     assert found["metric 77", mul]["value_avg"] is None
     events = found["active_warps", add]
