@@ -200,9 +200,8 @@ def _of_several_ranks() -> list[Ill]:
         name = f"a rank that loads data for {size} ms"
         out.append(_trained(name, plan, "straggler", "data loading", consequences=(*late, *_EXPOSED, "host pauses")))
     for slow in (2.0, 3.0):
-        plan = Plan(
-            ill="slow host of a rank", size=slow, ranks=4, bucket_us=20, kernel_us=30, op_us=5, steps=8, layers=8
-        )
+        shape = Plan(ranks=4, bucket_us=20, kernel_us=30, op_us=5, steps=8, layers=8, take_us=20)
+        plan = replace(shape, ill="slow host of a rank", size=slow)
         name = f"a rank whose host is {slow:.0f} times slower"
         out.append(_trained(name, plan, "straggler", "launch-bound", consequences=(*late, *_EXPOSED)))
     plan = Plan(ill="garbage collection of a rank", size=30, ranks=4, bucket_us=80)

@@ -167,7 +167,8 @@ def loading(name: str, kind: str = "user_range") -> Trace:
 
 @pytest.mark.parametrize(
     "name", ["DataLoader", "data_loading", "load_batch", "next(batch)", "fetch", "[DALI] Pipeline::Run", "next_batch",
-             "Iterator::Prefetch::Map", "webdataset.next", "get batch", "enumerate(DataLoader)#_Single.__next__"],
+             "Iterator::Prefetch::Map", "webdataset.next", "DALIGenericIterator.__next__",
+             "tf.data.Iterator.get_next", "get batch", "enumerate(DataLoader)#_Single.__next__"],
 )  # fmt: skip
 def test_loaders_are_recognised_by_their_names(name: str) -> None:
     finding = one(loading(name), "data loading")

@@ -17,7 +17,8 @@ NAMES = re.compile(
     r"(?:batch(?:es)?|data|samples?|inputs?|images?)(?![a-z])"
     r"|(?:^|[^a-z_])next\((?:\w*(?:batch|data|loader|iter)\w*)\)"
     r"|^(?:fetch|fetching|loading|input[ _-]?pipeline|load)$"
-    r"|(?:^|[^a-z])(?:dali|nvidia\.dali)(?![a-z])|^Iterator::|IteratorGetNext|(?:^|[^a-z])(?:webdataset|ffcv)(?![a-z])",
+    r"|(?:^|[^a-z])(?:nvidia\.dali|dali(?:\w*iterator)?|tf\.data)(?![a-z])"
+    r"|^Iterator::|IteratorGetNext|(?:^|[^a-z])(?:webdataset|ffcv)(?![a-z])",
     re.IGNORECASE,
 )
 """Names of ranges in which programs load data: PyTorch, NVIDIA DALI, tf.data, WebDataset, FFCV, and common habits."""
