@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tracekit.units import Unit
 from tracekit.views.base import ColumnSpec
 
@@ -55,3 +57,8 @@ DEVICE = (
     SOURCE,
 )
 """Columns that say which device a row is about."""
+
+
+def by_key(declared: Iterable[ColumnSpec]) -> dict[str, ColumnSpec]:
+    """Return the declarations of a view by key; of several with one key, the last."""
+    return {spec.key: spec for spec in declared}

@@ -151,12 +151,12 @@ def _part_columns(parts: Sequence[Parts]) -> list[Column]:
         for name, title in _PARTS
     ]
     return [
-        Column("span", "Span", Unit.NS, span, 1),
+        _SHOWN["span"].column(span, 1),
         *(Column(name, title, Unit.NS, column(name), 0) for name, title in _PARTS),
         *shares,
-        Column("communication", "Communication", Unit.NS, talk, 4),
-        Column("overlap", "Overlap", Unit.NS, hidden, 5),
-        Column("overlap_share", "Overlap share", Unit.RATIO, _shares(hidden, talk), 3),
+        _SHOWN["communication"].column(talk, 4),
+        _SHOWN["overlap"].column(hidden, 5),
+        _SHOWN["overlap_share"].column(_shares(hidden, talk), 3),
     ]
 
 
@@ -171,8 +171,8 @@ def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], optio
     columns = [
         *devices.identity(chosen),
         *_part_columns(parts),
-        Column("active", "Active", Unit.NS, active, 6),
-        Column("idle_active", "Idle in active", Unit.NS, [a - b for a, b in zip(active, busy, strict=True)], 6),
+        _SHOWN["active"].column(active, 6),
+        _SHOWN["idle_active"].column([a - b for a, b in zip(active, busy, strict=True)], 6),
     ]
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
     return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
@@ -208,7 +208,7 @@ def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tu
         notes.append("no launch of the device work is known: a step is the time of its range on the host")
     else:
         notes.append("a step on a device: from the first work launched in it to that of the next step")
-    columns = [*devices.identity(chosen), Column("step", "Step", Unit.ID, numbers, 0), *_part_columns(parts)]
+    columns = [*devices.identity(chosen), _SHOWN["step"].column(numbers), *_part_columns(parts)]
     if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
         columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1))
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
@@ -334,6 +334,7 @@ _SHOWS = (
         "The idle time between the first start and the last end of the device's own work.",
     ),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="breakdown",

@@ -57,13 +57,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     columns = [
         Column("name", "Device", Unit.TEXT, _names(index, sources, devices), 0),
         Column("device", "Number", Unit.ID, devices, 5),
-        Column("utilization", "Utilization", Unit.RATIO, _shares(in_kernels, span), 0),
-        Column("kernel_time", "Kernel time", Unit.NS, _known(in_kernels, span), 2),
-        Column("busy", "Busy", Unit.RATIO, _shares(in_all, span), 1),
-        Column("busy_time", "Busy time", Unit.NS, _known(in_all, span), 3),
-        Column("span", "Span", Unit.NS, span, 3),
-        Column("kernels", "Kernels", Unit.COUNT, kernels, 4),
-        Column("copies", "Copies", Unit.COUNT, copies, 4),
+        _SHOWN["utilization"].column(_shares(in_kernels, span)),
+        _SHOWN["kernel_time"].column(_known(in_kernels, span), 2),
+        _SHOWN["busy"].column(_shares(in_all, span), 1),
+        _SHOWN["busy_time"].column(_known(in_all, span), 3),
+        _SHOWN["span"].column(span, 3),
+        _SHOWN["kernels"].column(kernels, 4),
+        _SHOWN["copies"].column(copies, 4),
     ]
     if len(set(pids)) > 1:
         columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1))
@@ -116,6 +116,7 @@ _SHOWS = (
     ColumnSpec("kernels", "Kernels", Unit.COUNT, "The number of kernels."),
     ColumnSpec("copies", "Copies", Unit.COUNT, "The number of copies and memsets."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices, shows=_SHOWS

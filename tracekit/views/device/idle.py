@@ -113,7 +113,7 @@ def _cause_table(devices: Devices, found: Gaps, options: ViewOptions) -> ReportT
     blocks: list[tuple[Cell, ...]] = [(lane,) for lane in lanes]
     columns = [
         *_owner_columns(devices, found, lanes, options),
-        Column("cause", "Cause", Unit.TEXT, groups.labels[1], 0),
+        _SHOWN["cause"].column(groups.labels[1]),
         *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of, blocks)),
     ]
     return tabulate.finish("causes", "Idle time by cause", columns, options, blocks=blocks)
@@ -126,8 +126,8 @@ def _range_table(index: TraceIndex, found: Gaps, host: I64, options: ViewOptions
     groups = grouping.group_by(grouping.Key(found.cause, CAUSES), names)
     of = grouping.statistics(groups, found.ends - found.starts)
     columns = [
-        Column("host_range", "Host was in", Unit.TEXT, groups.labels[1], 0),
-        Column("cause", "Cause", Unit.TEXT, groups.labels[0], 0),
+        _SHOWN["host_range"].column(groups.labels[1]),
+        _SHOWN["cause"].column(groups.labels[0]),
         *(replace(c, title="Gaps") if c.name == "calls" else c for c in tabulate.statistic_columns(of)),
     ]
     return tabulate.finish("ranges", "Idle time by what the host was in", columns, options)
@@ -137,8 +137,8 @@ def _owner_columns(devices: Devices, found: Gaps, lanes: list[int], options: Vie
     columns = devices.identity([found.owners[lane][0] for lane in lanes])
     if options.thread_sep:
         if len({context for _, context, _ in found.owners}) > 1:
-            columns.append(Column("context", "Context", Unit.ID, [found.owners[lane][1] for lane in lanes], 2))
-        columns.append(Column("stream", "Stream", Unit.ID, [found.owners[lane][2] for lane in lanes], 0))
+            columns.append(_SHOWN["context"].column([found.owners[lane][1] for lane in lanes], 2))
+        columns.append(_SHOWN["stream"].column([found.owners[lane][2] for lane in lanes]))
     return columns
 
 
@@ -153,16 +153,16 @@ def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -
     first_row = np.array([devices.rows[found.owners[lane][0].positions[0]] for lane in lanes], np.int64)
     user = _running(index, found, _USER)[chosen]
     columns = [
-        Column("gap", "Gap", Unit.NS, length[chosen].tolist(), 0),
-        Column("at", "At", Unit.NS, since_origin(index, first_row, found.starts[chosen]).tolist(), 1),
-        Column("cause", "Cause", Unit.TEXT, [CAUSES[c] for c in found.cause[chosen].tolist()], 0),
+        _SHOWN["gap"].column(length[chosen].tolist()),
+        _SHOWN["at"].column(since_origin(index, first_row, found.starts[chosen]).tolist(), 1),
+        _SHOWN["cause"].column([CAUSES[c] for c in found.cause[chosen].tolist()]),
         *_owner_columns(devices, found, lanes, options),
-        Column("host_range", "Host was in", Unit.TEXT, _names(index, host[chosen]), 1),
-        Column("user_range", "Range", Unit.TEXT, _names(index, user), 2),
-        Column("next", "Next", Unit.TEXT, _names(index, after), 3),
-        Column("next_event", "Next event", Unit.ID, _event_ids(index, after), 4),
-        Column("launch_event", "Launch event", Unit.ID, _event_ids(index, launch), 4),
-        Column("before_event", "Event before", Unit.ID, _event_ids(index, before), 5),
+        _SHOWN["host_range"].column(_names(index, host[chosen]), 1),
+        _SHOWN["user_range"].column(_names(index, user), 2),
+        _SHOWN["next"].column(_names(index, after), 3),
+        _SHOWN["next_event"].column(_event_ids(index, after), 4),
+        _SHOWN["launch_event"].column(_event_ids(index, launch), 4),
+        _SHOWN["before_event"].column(_event_ids(index, before), 5),
     ]
     table = tabulate.finish("gaps", "Largest gaps", columns, options, own_order="gap")
     left = length.size - chosen.size
@@ -206,6 +206,7 @@ _SHOWS = (
     ColumnSpec("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work."),
     ColumnSpec("before_event", "Event before", Unit.ID, "The id of the last device event before the gap."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="idle", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS | _HOST, compute=compute, shows=_SHOWS

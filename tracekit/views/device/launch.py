@@ -126,22 +126,22 @@ def _by_name(devices: Devices, times: Times, options: ViewOptions) -> ReportTabl
     launches = call.calls.tolist()
     short = count(times.work < times.call)
     columns = [
-        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
-        Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
-        Column("calls", "Calls", Unit.COUNT, whole.calls.tolist(), 1),
-        Column("launches", "Launches", Unit.COUNT, launches, 7),
-        Column("total", "Work total", Unit.NS, whole.total.tolist(), 0),
-        Column("call_total", "Call total", Unit.NS, call.total.tolist(), 1),
-        Column("queue_total", "Queue total", Unit.NS, queue.total.tolist(), 3),
+        _SHOWN["name"].column(groups.labels[0]),
+        _SHOWN["kind"].column(groups.labels[1], 8),
+        _SHOWN["calls"].column(whole.calls.tolist(), 1),
+        _SHOWN["launches"].column(launches, 7),
+        _SHOWN["total"].column(whole.total.tolist()),
+        _SHOWN["call_total"].column(call.total.tolist(), 1),
+        _SHOWN["queue_total"].column(queue.total.tolist(), 3),
         *(
             c
             for times_of, part in ((call, "call"), (queue, "queue"), (whole, "work"))
             for c in _columns(times_of, part)
         ),
-        Column("short", "Short", Unit.COUNT, short, 3),
-        Column("short_share", "Short share", Unit.RATIO, _shares(short, launches), 2),
-        Column("slow_calls", "Slow calls", Unit.COUNT, count(times.call > SLOW_CALL_NS), 6),
-        Column("late", "Long queue", Unit.COUNT, count(times.queue > LONG_QUEUE_NS), 6),
+        _SHOWN["short"].column(short, 3),
+        _SHOWN["short_share"].column(_shares(short, launches), 2),
+        _SHOWN["slow_calls"].column(count(times.call > SLOW_CALL_NS), 6),
+        _SHOWN["late"].column(count(times.queue > LONG_QUEUE_NS), 6),
     ]
     return tabulate.finish("launches", _TITLE, columns, options)
 
@@ -186,15 +186,15 @@ def _queues(devices: Devices, times: Times, options: ViewOptions) -> ReportTable
     chosen: list[Device] = [devices.devices[g] for g in groups.labels[0] if isinstance(g, int)]
     columns = [
         *devices.identity(chosen),
-        Column("context", "Context", Unit.ID, groups.labels[1], 6),
-        Column("stream", "Stream", Unit.ID, groups.labels[2], 0),
-        Column("launches", "Launches", Unit.COUNT, launches, 0),
-        Column("launches_per_s", "Launches/s", Unit.NUMBER, [f.rate for f in found], 1),
-        Column("queue_max", "Queue max", Unit.COUNT, [f.longest for f in found], 1),
-        Column("queue_mean", "Queue mean", Unit.NUMBER, [f.mean for f in found], 1),
-        Column("full_time", "Queue full", Unit.NS, [f.full for f in found], 2),
-        Column("short", "Short", Unit.COUNT, short, 3),
-        Column("short_share", "Short share", Unit.RATIO, _shares(short, launches), 1),
+        _SHOWN["context"].column(groups.labels[1], 6),
+        _SHOWN["stream"].column(groups.labels[2]),
+        _SHOWN["launches"].column(launches),
+        _SHOWN["launches_per_s"].column([f.rate for f in found], 1),
+        _SHOWN["queue_max"].column([f.longest for f in found], 1),
+        _SHOWN["queue_mean"].column([f.mean for f in found], 1),
+        _SHOWN["full_time"].column([f.full for f in found], 2),
+        _SHOWN["short"].column(short, 3),
+        _SHOWN["short_share"].column(_shares(short, launches), 1),
     ]
     return tabulate.finish("streams", "Launch queues of streams", columns, options, own_order="launches")
 
@@ -274,5 +274,6 @@ _SHOWS = (
     ColumnSpec("queue_mean", "Queue mean", Unit.NUMBER, "The mean number of queued launches over time."),
     ColumnSpec("full_time", "Queue full", Unit.NS, "The time with a full queue, in which the next launch call waits."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(name="launch", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS, compute=compute, shows=_SHOWS)

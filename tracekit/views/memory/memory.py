@@ -171,8 +171,8 @@ def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
     place: list[Cell] = [found.labels[c // len(TYPES)] for c in shown]
     columns = [
         Column("name", "Place", Unit.TEXT, place, 0),
-        Column("type", "Type", Unit.TEXT, [TYPES[c % len(TYPES)] for c in shown], 0),
-        Column("peak", "Peak", Unit.BYTES, peaks, 0),
+        _SHOWN["type"].column([TYPES[c % len(TYPES)] for c in shown]),
+        _SHOWN["peak"].column(peaks),
         *(
             _replace(c, [c.values[i] if present[i] else None for i in shown])
             for c in _flow(codes, size * len(TYPES), found.size)
@@ -194,11 +194,11 @@ def _flow(codes: I64, count: int, sizes: I64) -> list[Column]:
     gained, size_in = grouping.sums(codes[~frees], count, sizes[~frees], "sizes")
     lost, size_out = grouping.sums(codes[frees], count, sizes[frees], "sizes")
     return [
-        Column("increased", "Increased", Unit.BYTES, [a + b for a, b in zip(size_in, size_out, strict=True)], 1),
-        Column("allocations", "Allocations", Unit.COUNT, gained, 1),
-        Column("frees", "Frees", Unit.COUNT, lost, 2),
-        Column("allocated", "Allocated", Unit.BYTES, size_in, 2),
-        Column("freed", "Freed", Unit.BYTES, [-b for b in size_out], 3),
+        _SHOWN["increased"].column([a + b for a, b in zip(size_in, size_out, strict=True)], 1),
+        _SHOWN["allocations"].column(gained, 1),
+        _SHOWN["frees"].column(lost, 2),
+        _SHOWN["allocated"].column(size_in, 2),
+        _SHOWN["freed"].column([-b for b in size_out], 3),
     ]
 
 
@@ -238,8 +238,8 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
     )
     columns = [
         Column("name", "Operator or range", Unit.TEXT, groups.labels[0], 0),
-        Column("place", "Place", Unit.TEXT, groups.labels[1], 2),
-        Column("type", "Type", Unit.TEXT, groups.labels[2], 3),
+        _SHOWN["place"].column(groups.labels[1], 2),
+        _SHOWN["type"].column(groups.labels[2], 3),
         *_flow(groups.codes, groups.count, found.size),
     ]
     columns = [c for c in columns if c.name not in ("place", "type") or len(set(c.values)) > 1]
@@ -274,11 +274,11 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
     ]
     columns = [
         Column("name", "Counter", Unit.TEXT, groups.labels[0], 0),
-        *([Column("place", "Place", Unit.TEXT, places, 1)] if any(places) else []),
-        Column("calls", "Samples", Unit.COUNT, [len(v) for v in values_of_group], 1),
-        Column("min", "Min", Unit.NUMBER, [float(v.min()) for v in values_of_group], 1),
-        Column("max", "Max", Unit.NUMBER, [float(v.max()) for v in values_of_group], 0),
-        Column("last", "Last", Unit.NUMBER, [float(v[-1]) for v in values_of_group], 2),
+        *([_SHOWN["place"].column(places, 1)] if any(places) else []),
+        _SHOWN["calls"].column([len(v) for v in values_of_group], 1),
+        _SHOWN["min"].column([float(v.min()) for v in values_of_group], 1),
+        _SHOWN["max"].column([float(v.max()) for v in values_of_group]),
+        _SHOWN["last"].column([float(v[-1]) for v in values_of_group], 2),
     ]
     return tabulate.finish("counters", "Counters of memory", columns, options, own_order="name")
 
@@ -308,6 +308,7 @@ _SHOWS = (
     ColumnSpec("last", "Last", Unit.NUMBER, "The last value of a counter."),
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the values."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="memory",

@@ -130,8 +130,8 @@ def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], op
     ]
     columns = [
         *steps.owners.column([o for o, _, _ in rows]),
-        Column("which", "Which", Unit.TEXT, [which for _, which, _ in rows], 0),
-        Column("steps", "Steps", Unit.COUNT, times.calls.tolist(), 0),
+        _SHOWN["which"].column([which for _, which, _ in rows]),
+        _SHOWN["steps"].column(times.calls.tolist()),
         Column("avg", "Mean", Unit.NS, times.mean.tolist(), 1),
         Column("std", "Std", Unit.NS, times.pstd.tolist(), 3),
         Column("min", "Min", Unit.NS, times.min.tolist(), 5),
@@ -139,7 +139,7 @@ def _statistics(steps: Steps, marks: list[str], busy: tuple[int | None, ...], op
         Column("p95", "P95", Unit.NS, times.percentile(95).tolist(), 2),
         Column("p99", "P99", Unit.NS, times.percentile(99).tolist(), 4),
         Column("max", "Max", Unit.NS, times.max.tolist(), 3),
-        Column("total", "Total", Unit.NS, times.total.tolist(), 4),
+        _SHOWN["total"].column(times.total.tolist(), 4),
         Column("busy", "Device busy", Unit.RATIO, shares, 2),
     ]
     blocks: list[tuple[Cell, ...]] = [(o, place) for place, (o, _, _) in enumerate(rows)]
@@ -166,14 +166,14 @@ def _every(
     shares = [b / t if b is not None and t else None for b, t in zip(busy, times, strict=True)]
     columns = [
         *steps.owners.column(steps.owner.tolist()),
-        Column("step", "Step", Unit.ID, numbers, 0),
-        Column("start", "Start", Unit.NS, since_origin(index, steps.rows, steps.starts).tolist(), 3),
-        Column("time", "Time", Unit.NS, times, 0),
-        Column("gap", "Gap before", Unit.NS, gap, 4),
-        Column("busy_time", "Device busy", Unit.NS, busy, 3),
-        Column("busy", "Busy", Unit.RATIO, shares, 1),
-        Column("said", "Stands out", Unit.TEXT, [word or None for word in marks], 1),
-        Column("name", "Name", Unit.TEXT, names, 5),
+        _SHOWN["step"].column(numbers),
+        _SHOWN["start"].column(since_origin(index, steps.rows, steps.starts).tolist(), 3),
+        _SHOWN["time"].column(times),
+        _SHOWN["gap"].column(gap, 4),
+        _SHOWN["busy_time"].column(busy, 3),
+        _SHOWN["busy"].column(shares, 1),
+        _SHOWN["said"].column([word or None for word in marks], 1),
+        _SHOWN["name"].column(names, 5),
     ]
     if not any(marks):
         columns = [column for column in columns if column.name != "said"]
@@ -303,6 +303,7 @@ _SHOWS = (
     ColumnSpec("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
     ColumnSpec("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="steps",

@@ -34,7 +34,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     labels = source_labels(index)
     optional = [
-        Column("text", "As printed", Unit.TEXT, [row["value_text"] for row in rows], 1),
+        _SHOWN["text"].column([row["value_text"] for row in rows], 1),
         Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 5),
         Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5),
         Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2),
@@ -42,13 +42,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
     ]
     columns = [
-        Column("name", "Kernel", Unit.TEXT, [row["name"] for row in rows], 0),
-        Column("metric", "Metric", Unit.TEXT, [row["metric"] for row in rows], 0),
+        _SHOWN["name"].column([row["name"] for row in rows]),
+        _SHOWN["metric"].column([row["metric"] for row in rows]),
         Column("calls", "Calls", Unit.COUNT, [row["calls"] for row in rows], 3),
-        Column("min", "Min", Unit.NUMBER, [row["value_min"] for row in rows], 2),
-        Column("max", "Max", Unit.NUMBER, [row["value_max"] for row in rows], 2),
-        Column("avg", "Avg", Unit.NUMBER, [row["value_avg"] for row in rows], 0),
-        Column("unit", "Unit", Unit.TEXT, [row["unit"] for row in rows], 1),
+        _SHOWN["min"].column([row["value_min"] for row in rows], 2),
+        _SHOWN["max"].column([row["value_max"] for row in rows], 2),
+        _SHOWN["avg"].column([row["value_avg"] for row in rows]),
+        _SHOWN["unit"].column([row["unit"] for row in rows], 1),
         *(c for c in optional if len(set(c.values)) > 1 or (c.name == "text" and c.values[0] is not None)),
     ]
     # The place in the file is a block of its own for each row: ties by name must not tear a kernel's metrics apart.
@@ -105,5 +105,6 @@ _SHOWS = (
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
     ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(name="metrics", title=_TITLE, columns=frozenset(), kinds=frozenset(), compute=compute, shows=_SHOWS)

@@ -58,9 +58,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         Column("kind", "Kind", Unit.TEXT, kinds.labels[0], 0),
         Column("calls", "Calls", Unit.COUNT, calls.tolist(), 0),
         Column("total", "Total", Unit.NS, [t if n else None for n, t in zip(having, totals, strict=True)], 1),
-        Column("union", "Union", Unit.NS, unions, 2),
-        Column("share", "Share", Unit.RATIO, [u / span if isinstance(u, int) and span else None for u in unions], 2),
-        Column("untimed", "Untimed", Unit.COUNT, (calls - np.array(having)).tolist(), 3),
+        _SHOWN["union"].column(unions, 2),
+        _SHOWN["share"].column([u / span if isinstance(u, int) and span else None for u in unions], 2),
+        _SHOWN["untimed"].column((calls - np.array(having)).tolist(), 3),
     ]
     table = tabulate.finish("kinds", _TITLE, columns, options)
     notes = ["no row has a known start: there is no union and no share"]
@@ -147,6 +147,7 @@ _SHOWS = (
     ColumnSpec("share", "Share", Unit.RATIO, "The union, as a share of the span."),
     ColumnSpec("untimed", "Untimed", Unit.COUNT, "The number of events without a duration."),
 )
+_SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
     name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds, shows=_SHOWS
