@@ -2,25 +2,29 @@
 
 Rows: ProfileStep, Dataloader, Forward, Backward, Optimization (kinds step, dataloader, forward, backward, optimizer),
 and Others. On each path from the outermost range of a thread inwards the first phase counts, and what lies in it is
-part of it; steps count beside the phases in them. total: sum over these. ratio: of the time in steps (the union over
-all threads); without steps, of the span. Others = time in steps - sum of the phases; below zero where phases overlap
-each other or lie outside of steps, and then it is said. Phases on no thread (a prefetch that overlaps what the loop
-does) have rows of their own and no part in Others.
+part of it; steps count beside the phases in them. total: sum over these.
+
+ratio: the time that at least one of these covers, as a share of the whole. The whole is the time in steps and phases
+(the union over all threads), since loops that a program watches load their data between two steps; without steps, it
+is the span. Others is the part of the whole in which no phase ran. So no ratio is above 100 % or below zero, and phases
+that do not overlap each other add up to 100 % with Others. Phases on no thread (a prefetch that overlaps what the loop
+does) have rows of their own and no part in Others and in the whole.
 
 device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
-launched in steps. Each rank is a block.
+launched in steps and phases. Each rank is a block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from tracekit.analysis.enclosing import innermost
-from tracekit.analysis.intervals import I64, Ranges, difference, length, merge
+from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge
 from tracekit.index import grouping
 from tracekit.index import host as _host
 from tracekit.index import owners as _owners
@@ -46,6 +50,8 @@ _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
 _NAMES = (STEP, *PHASES.values(), *(f"{name}, on no thread" for name in PHASES.values()))
 _ASIDE = len(PHASES)
+WorkOf: TypeAlias = dict[int, tuple[int, int]]
+"""Owner -> device ns that were launched in its steps, and in its steps and phases."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,8 +130,8 @@ def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, pick
     )
 
 
-def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, found: _Counted) -> dict[int, int]:
-    """Fill in the device work of each step and phase; return that of all steps of each owner."""
+def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, found: _Counted) -> WorkOf:
+    """Fill in the device work of each step and phase; return that of all steps, and with phases, of each owner."""
     linked = np.flatnonzero(host.launch >= 0)
     launch = host.launch[linked]
     begun: I64 = index.starts[launch]
@@ -157,15 +163,23 @@ def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, foun
             return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
 
         found.work[steps] = inside(found.starts[steps], found.ends[steps])
-        whole[o] = int(inside(*merge(found.starts[steps], found.ends[steps])).sum())
+        every = np.flatnonzero((found.kind <= _ASIDE) & (found.owner == o))
+        sets = (merge(found.starts[rows], found.ends[rows]) for rows in (steps, every))
+        of_steps, of_all = (int(inside(*ranges).sum()) for ranges in sets)
+        whole[o] = of_steps, of_all
     return whole
 
 
 class _Block:
-    """The rows of one owner: its kinds in order, its time in steps, what is left of it."""
+    """The rows of one owner: its kinds in order, the time that each covers, the whole, what is left of it."""
 
     def __init__(
-        self, index: TraceIndex, owners: _owners.Owners, found: _Counted, in_steps: dict[int, int], owner: int
+        self,
+        index: TraceIndex,
+        owners: _owners.Owners,
+        found: _Counted,
+        in_steps: WorkOf,
+        owner: int,
     ) -> None:
         mine = found.owner == owner
         self.owner = owner
@@ -174,23 +188,28 @@ class _Block:
         steps, phases = mine & (found.kind == 0), mine & (found.kind > 0) & (found.kind <= _ASIDE)
         self.notes: list[str] = []
         prefix = owners.prefix(owner)
-        whole: Ranges = merge(found.starts[steps], found.ends[steps])
+        in_phases = merge(found.starts[phases], found.ends[phases])
+        outside = length(difference(in_phases, merge(found.starts[steps], found.ends[steps])))
+        whole: Ranges = merge(found.starts[steps | phases], found.ends[steps | phases])
         if not self.steps:
             whole = _span(index, owners.codes == owner)
             self.notes.append(f"{prefix}no steps in this trace: ratios are of its span, {format_span(length(whole))}")
-        self.time = length(whole)
-        spent = (found.ends - found.starts)[phases]
-        self.rest = self.time - sum(spent.tolist())
-        self.work = in_steps[owner] if self.steps else int(found.work[phases].sum())
-        self.work_rest = self.work - int(found.work[phases].sum())
-        free = length(difference(whole, merge(found.starts[phases], found.ends[phases])))
-        if self.rest < 0 or self.work_rest < 0:
+        elif outside:
             self.notes.append(
-                f"{prefix}Others is below zero: phases overlap each other (on several threads) or lie outside of steps"
+                f"{prefix}phases ran for {format_span(outside)} outside of steps: ratios are of the time in steps and "
+                f"phases, {format_span(length(whole))}"
             )
-        if free != self.rest:
-            where = "in steps" if self.steps else "of the span"
-            self.notes.append(f"{prefix}no phase ran in {format_span(free)} of the time {where}")
+        self.time = length(whole)
+        each = [merge(found.starts[mine & (found.kind == k)], found.ends[mine & (found.kind == k)]) for k in self.kinds]
+        self.covered = [length(intersection(ranges, whole)) for ranges in each]
+        self.rest = self.time - length(in_phases)
+        self.step_work, self.work = in_steps[owner]
+        if not self.steps:
+            self.work = int(found.work[phases].sum())
+        self.work_rest = self.work - int(found.work[phases].sum())
+        ran = [ns for kind, ns in zip(self.kinds, self.covered, strict=True) if 0 < kind <= _ASIDE]
+        if sum(ran) > length(in_phases):
+            self.notes.append(f"{prefix}phases overlap each other (on several threads): their ratios do not add up")
 
 
 def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
@@ -226,13 +245,14 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
         rest = [block.rest if c.name == "total" else None for block in blocks]
         columns.append(Column(c.name, c.title, c.unit, each(c.values, rest), c.priority))
         if c.name == "total":
-            ratio = shares(columns[-1].values, [max(t, 0) for t in times])
+            covered = each([ns for block in blocks for ns in block.covered], [block.rest for block in blocks])
+            ratio = shares(covered, times)
             columns.append(Column("ratio", "Ratio", Unit.RATIO, ratio, 0))
     if not host.work.size:
         return columns
     worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.work)
     known = [k <= _ASIDE for _, k in groups]
-    totals = [block.work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
+    totals = [block.step_work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
     total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], [b.work_rest for b in blocks])
     mean = each([ns if k else None for ns, k in zip(worked.mean.tolist(), known, strict=True)], [None] * len(blocks))
     bases = [block.work for block in blocks for _ in (*block.kinds, None)]
@@ -266,16 +286,18 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     part = quantity(index, mask, "sum", f"sum of the durations of {who}")
     if column == "total":
         return part
-    steps = of_owner & (found.kind == 0)
-    if not steps.any():
+    if str(row["name"]) not in _NAMES[: _ASIDE + 1]:
+        return None
+    covered = quantity(index, mask, "union", f"time in {who}, on any thread", lanes=owners.codes)
+    if not (of_owner & (found.kind == 0)).any():
         rows = np.flatnonzero(of_owner)
         mask = np.isin(owners.codes, found.owner[rows])
         whole = span(index, owners.codes, mask, "first start to last end of all rows")
     else:
         mask = np.zeros(index.events.num_rows, np.bool_)
-        mask[found.rows[steps]] = True
-        whole = quantity(index, mask, "union", "time in steps, on any thread", lanes=owners.codes)
-    return ratio(part, whole, f"{part.words} / {whole.words}")
+        mask[found.rows[of_owner & (found.kind <= _ASIDE)]] = True
+        whole = quantity(index, mask, "union", "time in steps and phases, on any thread", lanes=owners.codes)
+    return ratio(covered, whole, f"{covered.words} / {whole.words}")
 
 
 _SHOWS = (
@@ -288,7 +310,10 @@ _SHOWS = (
     ColumnSpec("device_total", "Device total", Unit.NS, "The device work that was launched in the phase."),
     ColumnSpec("device_avg", "Device avg", Unit.NS, "The mean device work of one phase."),
     ColumnSpec(
-        "device_ratio", "Device ratio", Unit.RATIO, "The device work, as a share of the work launched in steps."
+        "device_ratio",
+        "Device ratio",
+        Unit.RATIO,
+        "The share of the device work launched in steps and phases.",
     ),
 )
 
