@@ -16,7 +16,7 @@ from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult, row_of
+from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult, how, row_of, sure
 from tracekit.views.findings._words import named, percent, span
 
 _OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
@@ -156,9 +156,9 @@ def launch_bound(facts: Facts) -> RuleResult:
                 facts.ids(calls),
                 bound.ns,
                 bound.share,
-                "medium",
+                sure(bound, "medium"),
                 "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
-                "as well",
+                "as well" + how(bound),
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
                 "tracekit summary NEW --view idle: host late and launch latency fall; --view launch: fewer launches.",

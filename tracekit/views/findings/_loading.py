@@ -9,7 +9,7 @@ from tracekit.arrays import I64
 from tracekit.index import gaps as _gaps
 from tracekit.report import Evidence, Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import Facts, RuleResult
+from tracekit.views.findings._facts import Facts, RuleResult, how, sure
 from tracekit.views.findings._words import percent, span
 
 
@@ -59,8 +59,8 @@ def data_loading(facts: Facts) -> RuleResult:
                 facts.ids(ranges),
                 bound.ns,
                 bound.share,
-                confidence,
-                because,
+                sure(bound, confidence),
+                because + how(bound),
                 "Load in the background: more workers of the data loader (num_workers=4 and up), prefetching, pinned "
                 "memory; then make the loading itself cheaper (decoding, augmentation, small files).",
                 _check(facts, ranges),
