@@ -180,6 +180,52 @@ def test_a_watchdog_that_looks_in_is_nobody_that_one_waits_for() -> None:
     assert upper_bound(build(rows, device()), [GEMM]) == 0
 
 
+def test_a_thread_that_two_explanations_fit_may_gain_by_the_better_one() -> None:
+    """Thread 0 goes on as thread 1 ends: it waited, or was busy with what no row shows. The bound allows for both."""
+    rows = host((0, 0, 100_000, OP), (1, 20_000, 190_000, GEMM), (0, 200_000, 300_000, SYNC))
+    graph = build(rows, device())
+    assert graph.doubts.heads.size == 2
+    # If thread 0 waited, 170,000 are saved less its own pause; if not, what comes before the pause.
+    assert upper_bound(graph, [GEMM]) == 170_000
+    assert upper_bound(graph, [OP]) == 100_000
+
+
+def test_work_that_began_as_that_of_another_stream_ended_may_have_waited_for_it() -> None:
+    """100 us after its launch, 1 us after the other stream's end. A call before it makes the wait certain."""
+    calls = ((0, 0, 5_000, LAUNCH), (0, 5_000, 6_000, OP), (0, 6_000, 10_000, LAUNCH))
+    work = device((0, 5_000, 100_000, GEMM, 0), (1, 101_000, 150_000, COPY, 2))
+    guessed = build(host(*calls), work)
+    assert told(guessed)[-2:] == [
+        (100_000, 101_000, Lag.WAIT, Part.IDLE),
+        (101_000, 150_000, COPY, Part.COPY),
+    ]
+    assert upper_bound(guessed, [GEMM]) == 150_000 - (10_000 + 49_000)
+    # Without a wait the launch could be all that held the copy up, so its own time saves as much as before it.
+    assert upper_bound(guessed, [LAUNCH]) == 9_000
+    assert upper_bounds(guessed, [guessed.nodes.names == GEMM], certain=True).tolist() == [0]
+    empty = np.zeros(0, np.int64)
+    ordered = Waits(empty, empty, empty, empty, empty, empty, empty, empty, ints([1]), ints([Waits.ANY]))
+    sure = build(host(*calls), work, ordered)
+    assert upper_bound(sure, [GEMM]) == 91_000
+    assert upper_bound(sure, [LAUNCH]) == 5_000
+    assert upper_bounds(sure, [sure.nodes.names == GEMM], certain=True).tolist() == [91_000]
+
+
+def test_doubts_have_a_limit_and_the_longest_pauses_come_first() -> None:
+    """Each doubt is evaluated on its own, so that tens of thousands would take long."""
+    turns = [(i % 2, i * 100_000, i * 100_000 + 60_000 - i % 2 * (i > 11_000) * 30_000, OP) for i in range(12_000)]
+    graph = build(host(*turns), device())
+    assert graph.doubts.heads.size == 10_000
+    count = 10_050
+    calls = [(0, i, i + 1, LAUNCH) for i in range(2 * count)]
+    pairs = [
+        ((0, at, at + 50_000, GEMM), (1, at + 51_000, at + 90_000, COPY))
+        for at in range(100_000, count * 100_000, 100_000)
+    ]
+    works = [(*work, i) for i, work in enumerate(each for pair in pairs for each in pair)]
+    assert build(host(*calls), device(*works)).doubts.heads.size == 10_000
+
+
 def test_work_without_a_launch_call_was_launched_when_it_began() -> None:
     """The second follows at once on the first: only its stream holds it up. The third comes after a pause."""
     rows = host((0, 0, 400_000, OP))

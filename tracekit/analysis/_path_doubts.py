@@ -29,6 +29,8 @@ SOON = 20_000
 """ns: a stream goes on within this time after the work that it waited for."""
 _MOST = 4
 """Candidates for one wait: the works that ended last."""
+_MOST_GUESSED = 10_000
+"""The most waits of streams that the schedule alone shows, the longest: each is evaluated on its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,4 +118,10 @@ def _of_streams(nodes: Nodes, ready: I64) -> Doubts:
     head, tail = head[order], tail[order]
     begins = np.flatnonzero(np.append(True, head[1:] != head[:-1])) if head.size else head
     found = head[begins]
-    return Doubts(found + low, np.append(begins, head.size), tail + low, lag[found], ordered[found], found >= 0)
+    doubts = Doubts(found + low, np.append(begins, head.size), tail + low, lag[found], ordered[found], found >= 0)
+    guessed = np.where(doubts.sure, 0, doubts.lags)
+    if np.count_nonzero(guessed) <= _MOST_GUESSED:
+        return doubts
+    longest = np.zeros(guessed.size, np.bool_)
+    longest[np.argpartition(guessed, -_MOST_GUESSED)[-_MOST_GUESSED:]] = True
+    return doubts.only(doubts.sure | longest)

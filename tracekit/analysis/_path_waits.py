@@ -36,6 +36,8 @@ LONG = 1_000_000
 LEAST_SHARE = 0.5
 SOON = 50_000
 _ENOUGH_PAUSES = 8
+_MOST = 10_000
+"""The most pauses of threads that are taken for possible waits, the longest: each is evaluated on its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +214,30 @@ def between_threads(host: Host, timed: I64, first: I64, last: I64, low: int, mai
                 (untils - froms >= usual)[which],
             )
         )
-    return [each for each in stops if each.threads.size]
+    return _longest([each for each in stops if each.threads.size])
+
+
+def _longest(stops: list[Stops]) -> list[Stops]:
+    """Return the longest of these waits, _MOST of them."""
+    lengths = np.concatenate([np.zeros(0, np.int64), *(each.untils - each.froms for each in stops)])
+    if lengths.size <= _MOST:
+        return stops
+    longest = np.zeros(lengths.size, np.bool_)
+    longest[np.argpartition(lengths, -_MOST)[-_MOST:]] = True
+    kept = []
+    for each, long in zip(stops, np.split(longest, np.cumsum([each.threads.size for each in stops])[:-1]), strict=True):
+        kept.append(
+            Stops(
+                each.threads[long],
+                each.froms[long],
+                each.untils[long],
+                each.tail_works,
+                each.tail_threads[long],
+                each.numbers[long],
+                each.long[long],
+            )
+        )
+    return [each for each in kept if each.threads.size]
 
 
 def _woke(runs: Ranges, cover: Ranges, edges: I64, froms: I64, untils: I64, bare: Mask, *, main: bool) -> I64:
