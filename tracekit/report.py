@@ -222,7 +222,12 @@ class Finding:
         owner = f" ({self.owner})" if self.owner else ""
         facts = [
             (f"{self.rule}{owner}", self.claim),
-            ("could save", f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"),
+            (
+                "could save",
+                f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"
+                if self.saving_ns
+                else "no time of its own",
+            ),
             ("confidence", f"{self.confidence}: {self.because}"),
             *([("part of", self.part_of)] if self.part_of else []),
             ("fix", self.advice),

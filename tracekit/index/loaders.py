@@ -16,6 +16,7 @@ NAMES = re.compile(
     r"|(?:^|[^a-z_])(?:load|fetch|read|get|next|wait[ _]for)[ _-]?(?:the[ _]|next[ _])?(?:mini[ _-]?)?"
     r"(?:batch(?:es)?|data|samples?|inputs?|images?)(?![a-z])"
     r"|(?:^|[^a-z_])next\((?:\w*(?:batch|data|loader|iter)\w*)\)"
+    r"|tf\.data|(?i:dali)(?:Generic|Classification|Server|Raised)\w*|data\w*\.__next__|loader\.(?:__)?next"
     r"|^(?:fetch|fetching|loading|input[ _-]?pipeline|load)$"
     r"|(?:^|[^a-z])(?:nvidia\.dali|dali(?:\w*iterator)?|tf\.data)(?![a-z])"
     r"|^Iterator::|IteratorGetNext|(?:^|[^a-z])(?:webdataset|ffcv)(?![a-z])",

@@ -142,7 +142,10 @@ def finding_lines(finding: Finding) -> list[tuple[str, str]]:
     """Return the lines below a finding's title: (word, text)."""
     share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
     lines = [
-        ("could save", f"up to {format_span(finding.saving_ns)} ({share} %)"),
+        (
+            "could save",
+            f"up to {format_span(finding.saving_ns)} ({share} %)" if finding.saving_ns else "no time of its own",
+        ),
         ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
     ]
     if finding.part_of:

@@ -85,7 +85,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
         bound = facts.bound(owner, np.concatenate((mine, calls, around)))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue
-        times[facts.label(owner)] = facts.ranges(mine, calls)
+        times[facts.label(owner)] = facts.ranges(mine, calls, around)
         host = f", and their calls {span(int(facts.lengths[calls].sum()))} of the host" if calls.size else ""
         found.append(
             Finding(

@@ -34,7 +34,7 @@ def little_parallelism(facts: Facts) -> RuleResult:
     kernels = kernels[~communicates(facts.index, kernels)] if kernels.size else kernels
     if not kernels.size:
         return RuleResult(why_not="no kernels that compute are in the trace")
-    sizes = _multiprocessors(facts)
+    sizes = multiprocessors(facts)
     if not sizes:
         return RuleResult(why_not="the trace does not tell how many multiprocessors its devices have")
     blocks = np.ones(kernels.size, np.float64)
@@ -90,10 +90,10 @@ def little_parallelism(facts: Facts) -> RuleResult:
     return RuleResult(tuple(found), times=times)
 
 
-def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
+def multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
     """Return the number of multiprocessors of each (input, device), where the file has it."""
     found: dict[tuple[int, int], int] = {}
-    for number, device in _properties(facts):
+    for number, device in properties_of(facts):
         count = device.get("numSms", device.get("multiProcessorCount"))
         ident = device.get("id")
         if isinstance(count, int) and isinstance(ident, int) and 0 < count < 1 << 20:
@@ -101,7 +101,7 @@ def _multiprocessors(facts: Facts) -> dict[tuple[int, int], int]:
     return found
 
 
-def _properties(facts: Facts) -> list[tuple[int, dict[str, object]]]:
+def properties_of(facts: Facts) -> list[tuple[int, dict[str, object]]]:
     """Return the properties of each device, with the number of its input."""
     out: list[tuple[int, dict[str, object]]] = []
     for number, source in enumerate(facts.index.run.sources):
@@ -211,7 +211,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> list[Finding]:
 def _may_have_tensor_cores(facts: Facts, rows: I64) -> Mask:
     """Return for each kernel whether its device may have tensor cores, by its model and compute capability."""
     lacking = {key for key, name in facts.index.run.devices.items() if _NO_TENSOR_CORES.search(name)}
-    for number, properties in _properties(facts):
+    for number, properties in properties_of(facts):
         major, ident = properties.get("computeMajor"), properties.get("id")
         if isinstance(major, int) and isinstance(ident, int) and 0 < major < 7:
             lacking.add((number, ident))

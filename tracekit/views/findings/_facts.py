@@ -51,7 +51,7 @@ _DOUBTFUL = (
 )
 NO_PATH = "no host threads with operators, calls or steps are in the trace"
 _NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
-_LOWER = {"high": "medium", "medium": "low", "low": "low"}
+LOWER = {"high": "medium", "medium": "low", "low": "low"}
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
 
@@ -398,7 +398,7 @@ def sure(bound: Bound, confidence: str) -> str:
     """Return the confidence of a finding: low unless its upper bound is from the path, lower where that is doubtful."""
     if not bound.on_path:
         return "low"
-    return _LOWER[confidence] if bound.doubtful else confidence
+    return LOWER[confidence] if bound.doubtful else confidence
 
 
 def how(bound: Bound) -> str:

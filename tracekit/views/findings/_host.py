@@ -48,7 +48,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         codes, names = facts.names
         own = calls[codes[calls] == names.index(name)] if name else calls
         where, _ = _under(facts, calls)
-        times[facts.label(owner)] = _idle(facts, owner, ("synchronization",))[0]
+        times[facts.label(owner)] = facts.ranges(calls)
         found.append(
             Finding(
                 "needless synchronization",

@@ -1,15 +1,28 @@
-"""Rule of `findings` about ranks that others wait for."""
+"""Rules of `findings` about ranks and processes that others wait for."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, union
-from tracekit.index import meetings
+from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
+from tracekit.arrays import I64, Mask
+from tracekit.index import collectives, meetings
+from tracekit.index.grouping import group_by
+from tracekit.index.lanes import device_label
 from tracekit.report import Finding
-from tracekit.views.findings._facts import Bound, Facts, RuleResult, how
+from tracekit.schema import Kind
+from tracekit.views.findings._facts import OWNERS, Bound, Facts, RuleResult, how
 from tracekit.views.findings._words import percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
+
+LEAST_SHARED = 10
+"""Pieces of device work: a process with fewer does not share the device."""
+LEAST_CHANGES = 20
+"""Changes from the work of one process to that of another: fewer are two that follow each other."""
+_HOST = (Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.COMMUNICATION)
+_PASSES = re.compile(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:Send|Recv)", re.IGNORECASE)
 
 
 def straggler(facts: Facts) -> RuleResult:
@@ -70,3 +83,126 @@ def straggler(facts: Facts) -> RuleResult:
             )
         )
     return RuleResult(tuple(found), times=times)
+
+
+def shared_device(facts: Facts) -> RuleResult:
+    """Return processes whose work alternates on one device of one machine. Only within an input is the device known."""
+    rows, starts, ends = facts.devices.rows, facts.devices.starts, facts.devices.ends
+    if not rows.size:
+        return RuleResult(why_not="no device work is in the trace")
+    owner = facts.owners.codes[rows]
+    place = group_by(*(facts.index.key(column, rows) for column in ("source", "device")))
+    found, tried = [], False
+    times: dict[str, Ranges] = {}
+    for number in range(place.count):  # few: the devices
+        mine = np.flatnonzero(place.codes == number)
+        who, pieces = np.unique(owner[mine], return_counts=True)
+        who = who[pieces >= LEAST_SHARED]
+        if who.size < 2 or place.labels[1][number] is None:
+            continue
+        tried = True
+        mine = mine[np.isin(owner[mine], who)]
+        changes = int(np.count_nonzero(np.diff(owner[mine])))
+        if changes < LEAST_CHANGES:
+            continue
+        device = device_label(place.labels[1][number])
+        for one in who[:OWNERS].tolist():
+            others = merge(starts[mine[owner[mine] != one]], ends[mine[owner[mine] != one]])
+            low, high = facts.window(one)
+            others = clip(others, low, max(low, high))
+            own = merge(starts[mine[owner[mine] == one]], ends[mine[owner[mine] == one]])
+            both = length(intersection(own, others))
+            # Two that run at once slow each other down by no more than the share of the device that each gives away.
+            most = length(others) - both + both * (who.size - 1) // who.size
+            share = most / (high - low) if high > low else 0.0
+            if share < max(facts.thresholds["shared_share"], facts.thresholds["least_share"]):
+                continue
+            label = facts.label(one)
+            times[label] = others
+            names = ", ".join(facts.owners.labels[each] for each in who.tolist()[:4] if each != one)
+            found.append(
+                Finding(
+                    "shared device",
+                    label,
+                    f"{device} also works for {names}: their work alternates {changes:,} times, and the others run for "
+                    f"{span(length(others))} of its window, {span(both)} of that at once with its own.",
+                    (),
+                    facts.ids(rows[mine[owner[mine] == one]]),
+                    most,
+                    share,
+                    "medium",
+                    "the device is the same by its number in one input; the upper bound is for a device of its own: no "
+                    "waiting for the others' work, and what runs at once with it gets the whole device",
+                    "Give each process a device of its own (CUDA_VISIBLE_DEVICES), or share it on purpose: MPS, MIG, "
+                    "one process for both.",
+                    "tracekit summary NEW --view findings: shared device is not found.",
+                )
+            )
+    why = "" if tried else "no device of one input works for two processes; trace all processes of a machine together"
+    return RuleResult(tuple(found), why, times)
+
+
+def unequal_stages(facts: Facts) -> RuleResult:
+    """Return pipeline ranks that pass their results on and compute for unequal times. The owners are ranks."""
+    rows = collectives.kernels(facts.index)[0]
+    codes, names = facts.names
+    host = np.flatnonzero(facts.kinds(*_HOST) & ~facts.index.has("device"))
+    used = np.unique(codes[np.concatenate((rows, host))])
+    passes = np.zeros(len(names) + 1, np.bool_)
+    passes[used] = [code >= 0 and _PASSES.search(names[code][:300]) is not None for code in used.tolist()]
+    talk = np.unique(facts.owners.codes[host[passes[codes[host]]]])
+    pairs = rows[passes[codes[rows]] | _both_ways(facts, rows)]
+    pairs = pairs[np.isin(facts.owners.codes[pairs], talk)]
+    owners = np.unique(facts.owners.codes[pairs])
+    if owners.size < 2:
+        return RuleResult(why_not="needs sends and receives on two or more ranks, with the host's calls of them")
+    work = collectives.kernels(facts.index)[1]
+    busy = np.zeros(owners.size, np.int64)
+    for at, owner in enumerate(owners.tolist()):
+        mine = facts.within(owner, work) if owner in facts.graphs else work[facts.owners.codes[work] == owner]
+        busy[at] = length(facts.ranges(mine))
+    slow = int(busy.argmax())
+    owner = int(owners[slow])
+    low, high = facts.window(owner)
+    most = int(busy[slow]) - int(busy.mean())
+    share = most / (high - low) if high > low else 0.0
+    if share < max(facts.thresholds["stage_share"], facts.thresholds["least_share"]):
+        return RuleResult()
+    times: dict[str, Ranges] = {}
+    for each in owners.tolist():
+        if each != owner:
+            times[facts.label(each)] = facts.ranges(pairs[facts.owners.codes[pairs] == each])
+    label = facts.owners.labels[owner]
+    several = ", ".join(
+        f"{facts.owners.labels[o]} {span(b)}" for o, b in zip(owners.tolist()[:8], busy.tolist(), strict=False)
+    )
+    return RuleResult(
+        (
+            Finding(
+                "unequal stages",
+                facts.label(owner),
+                f"The stages of this pipeline compute for unequal times, and {label} for longest: {several}. The "
+                "others wait for it in sends and receives.",
+                (),
+                facts.ids(pairs[facts.owners.codes[pairs] == owner]),
+                most,
+                share,
+                "medium",
+                "the times are certain; the upper bound is for stages that all compute for the mean of them",
+                "Move layers from the slowest stage to the others, count the embedding and the loss as layers, and use "
+                "more microbatches.",
+                "tracekit summary NEW --view findings: unequal stages are not found.",
+            ),
+        ),
+        times=times,
+    )
+
+
+def _both_ways(facts: Facts, rows: I64) -> Mask:
+    """Return which kernels send and receive, by their name: an all-to-all has such a name too."""
+    codes, names = facts.names
+    used = np.unique(codes[rows])
+    fits = np.zeros(len(names) + 1, np.bool_)
+    fits[used] = [code >= 0 and "SendRecv" in names[code][:300] for code in used.tolist()]
+    found: Mask = fits[codes[rows]]
+    return found

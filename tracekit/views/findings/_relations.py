@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from tracekit.analysis.intervals import intersection, length
 from tracekit.report import Finding
-from tracekit.views.findings._facts import RuleResult
+from tracekit.views.findings._facts import LOWER, RuleResult
+from tracekit.views.findings._lost import RULE
 
 CAUSES = (
     "start-up",
@@ -21,6 +22,9 @@ CAUSES = (
     "shared device",
     "unequal stages",
     "straggler",
+    "pageable copies",
+    "tiny copies",
+    "exposed copies",
 )
 """Rules whose findings may be causes; of two of them the earlier one may be the cause of the later one."""
 MOST = 0.5
@@ -31,7 +35,14 @@ def explained(results: Mapping[str, RuleResult], findings: list[Finding]) -> lis
     """Return the findings, each with the rule that is its cause, where another one of them is."""
     there = {each.rule for each in findings}
     rule_of = {each.rule: name for name, found in results.items() for each in found.findings}
-    return [replace(each, part_of=_cause(results, there, rule_of[each.rule], each)) for each in findings]
+    out = []
+    for each in findings:
+        cause = _cause(results, there, rule_of[each.rule], each)
+        if cause:
+            because = f"{each.because}; most of its time lies in that of {cause}, and may go with it"
+            each = replace(each, part_of=cause, confidence=LOWER[each.confidence], because=because)
+        out.append(each)
+    return out
 
 
 def _cause(results: Mapping[str, RuleResult], there: set[str], rule: str, symptom: Finding) -> str:
@@ -48,9 +59,17 @@ def _cause(results: Mapping[str, RuleResult], there: set[str], rule: str, sympto
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
-    """Return the findings by savings, those of low confidence last, each symptom after its cause."""
+    """Return lost rows first, then findings by savings, those of low confidence last, each symptom after its cause."""
     by_savings = sorted(
-        findings, key=lambda each: (each.confidence == "low", -each.saving_ns, each.rule, each.owner, each.claim)
+        findings,
+        key=lambda each: (
+            each.rule != RULE,
+            each.confidence == "low",
+            -each.saving_ns,
+            each.rule,
+            each.owner,
+            each.claim,
+        ),
     )
     roots = [each for each in by_savings if not each.part_of]
     tree: dict[str, list[Finding]] = {}
@@ -58,8 +77,8 @@ def in_order(findings: list[Finding]) -> list[Finding]:
         if each.part_of:
             tree.setdefault(each.part_of, []).append(each)
 
-    def worth(root: Finding) -> tuple[bool, int]:
-        return root.confidence != "low", max(each.saving_ns for each in _family(root, tree))
+    def worth(root: Finding) -> tuple[bool, bool, int]:
+        return root.rule == RULE, root.confidence != "low", max(each.saving_ns for each in _family(root, tree))
 
     roots.sort(key=worth, reverse=True)
     out: list[Finding] = []

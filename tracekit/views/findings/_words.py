@@ -29,3 +29,15 @@ def span(ns: int) -> str:
             digits = max(0, 4 - len(str(int(abs(value)))))
             return f"{value:.{digits}f} {unit}"
     return f"{ns} ns"
+
+
+def size(amount: float) -> str:
+    """Return a size for a sentence, in binary units.
+
+    >>> size(25165824), size(100)
+    ('24.00 MiB', '100 bytes')
+    """
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(amount) >= scale:
+            return f"{amount / scale:.2f} {unit}"
+    return f"{amount:.0f} bytes"

@@ -30,10 +30,23 @@ from tracekit.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.device import breakdown, idle, launch
-from tracekit.views.findings import _copies, _device, _facts, _host, _loading, _pauses, _ranks, _relations, _starts
+from tracekit.views.findings import (
+    _copies,
+    _device,
+    _facts,
+    _growth,
+    _host,
+    _loading,
+    _lost,
+    _pauses,
+    _ranks,
+    _relations,
+    _starts,
+    _waves,
+)
 from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings.thresholds import LOADER, THRESHOLDS, chosen, loader_pattern
-from tracekit.views.memory import manipulation
+from tracekit.views.memory import manipulation, memory
 from tracekit.views.path import graph
 from tracekit.views.ranks import ranks
 from tracekit.views.steps import steps
@@ -45,6 +58,7 @@ RULES: dict[str, Callable[[Facts], RuleResult]] = {
     "data loading": _loading.data_loading,
     "host pauses": _pauses.host_pauses,
     "needless synchronization": _host.needless_sync,
+    "tail effect": _waves.tail_effect,
     "little parallelism": _device.little_parallelism,
     "expensive arithmetic": _device.expensive_arithmetic,
     "launch-bound": _host.launch_bound,
@@ -55,6 +69,10 @@ RULES: dict[str, Callable[[Facts], RuleResult]] = {
     "straggler": _ranks.straggler,
     "warm-up": _starts.warm_up,
     "start-up": _starts.start_up,
+    "memory growth": _growth.memory_growth,
+    "shared device": _ranks.shared_device,
+    "unequal stages": _ranks.unequal_stages,
+    "lost rows": _lost.lost_rows,
 }
 """The rules by name, in the order in which they are checked."""
 
@@ -68,6 +86,7 @@ _VIEWS = {
         kernel.VIEW,
         launch.VIEW,
         manipulation.VIEW,
+        memory.VIEW,
         model.VIEW,
         ranks.VIEW,
         steps.VIEW,
@@ -76,7 +95,21 @@ _VIEWS = {
 }
 """Views whose cells are evidence."""
 _COLUMNS = frozenset(
-    {"grid_x", "grid_y", "grid_z", "bytes", "args", "event_id"} | graph.COLUMNS | meetings.COLUMNS | _steps.COLUMNS
+    {
+        "grid_x",
+        "grid_y",
+        "grid_z",
+        "block_x",
+        "block_y",
+        "block_z",
+        "registers",
+        "static_smem_bytes",
+        "dynamic_smem_bytes",
+    }
+    | {"bytes", "args", "event_id"}
+    | graph.COLUMNS
+    | meetings.COLUMNS
+    | _steps.COLUMNS
 ).union(*(view.columns for view in _VIEWS.values()))
 
 
@@ -108,7 +141,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
         results = {name: found if found.findings or found.why_not else _TOO_LITTLE for name, found in results.items()}
     findings = [each for found in results.values() for each in _worst(found)]
-    findings = _relations.in_order(_relations.explained(results, findings))
+    findings = _relations.in_order(_lost.reserved(_relations.explained(results, findings)))
     notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
@@ -193,7 +226,7 @@ VIEW = View(
     title=_TITLE,
     columns=_COLUMNS,
     kinds=frozenset(),
-    args_of=collectives.ARGS_OF | graph.ARGS_OF | {Kind.MEMCPY},
+    args_of=collectives.ARGS_OF | graph.ARGS_OF | {Kind.MEMCPY, Kind.MEMORY},
     compute=compute,
     shows=_SHOWS,
     options=(*THRESHOLDS, LOADER),

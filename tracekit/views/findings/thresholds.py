@@ -84,6 +84,16 @@ THRESHOLDS: tuple[OptionSpec[float], ...] = (
         Unit.RATIO,
         "Warm-up: the least excess over the median of the later steps, as a share of all step time.",
     ),
+    _threshold("tail_share", 0.05, Unit.RATIO, "Tail effect: the least savings, as a share of the window."),
+    _threshold("growth_bytes", 1 << 20, Unit.BYTES, "Memory growth: the least growth over the steps of the trace."),
+    _threshold(
+        "lost_share",
+        0.01,
+        Unit.RATIO,
+        "Lost rows: the least share of kernels without launch, or of launches without kernel.",
+    ),
+    _threshold("shared_share", 0.1, Unit.RATIO, "Shared device: the least savings, as a share of the window."),
+    _threshold("stage_share", 0.05, Unit.RATIO, "Unequal stages: the least savings, as a share of the window."),
     _threshold("start_up_share", 0.1, Unit.RATIO, "Start-up: the least savings, as a share of the window."),
 )
 

@@ -1,0 +1,138 @@
+"""Rule of `findings` about rows that the profiler lost, and the reservation that every other finding then carries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from tracekit.analysis.intervals import merge
+from tracekit.arrays import I64, Mask
+from tracekit.index import gaps as _gaps
+from tracekit.index.grouping import group_by
+from tracekit.index.host_waits import named as named_like
+from tracekit.report import Finding
+from tracekit.schema import API_CALLS, Kind
+from tracekit.views.findings._facts import LOWER, Facts, RuleResult
+from tracekit.views.findings._words import percent
+
+RULE = "lost rows"
+_LAUNCHES = re.compile(
+    r"^(?:cuda|cu|hip|hipModule|hipExt|mu|musa)(?:Module)?Launch(?:Cooperative)?(?:Kernel\w*)?(?:_\w+)?$"
+)
+_CAPTURES = re.compile(r"^(?:cuda|cu|hip)StreamBeginCapture\w*$"), re.compile(r"^(?:cuda|cu|hip)StreamEndCapture\w*$")
+LEAST = 3
+"""Fewer rows may be those that the profiler missed at its own start and stop."""
+
+
+def lost_rows(facts: Facts) -> RuleResult:
+    """Return kernels without a launch, and launches without a kernel, where the others have one."""
+    warned = [
+        str(note)
+        for ledger in facts.index.ledgers
+        for note in ledger.notes.values()
+        if note.code.startswith("profiler-warning")
+    ]
+    linked = facts.launched.launch >= 0
+    calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("correlation"))
+    launches = calls[named_like(facts.index, calls, _LAUNCHES)]
+    if any(ledger.filtered for ledger in facts.index.ledgers):
+        return RuleResult(why_not="the filters left out rows")
+    if not (linked.any() and launches.size) and not warned:
+        return RuleResult(why_not="no device work names the call that launched it; record the calls of the runtime")
+    kernels, orphans, without = (
+        _counts(facts, launches, linked) if linked.any() and launches.size else (0, 0, launches[:0])
+    )
+    shares = orphans / max(kernels, 1), without.size / max(launches.size, 1)
+    least = facts.thresholds["lost_share"]
+    parts = []
+    if orphans >= LEAST and shares[0] >= least:
+        parts.append(f"{orphans:,} of {kernels:,} kernels ({percent(shares[0])}) have no launch call")
+    if without.size >= LEAST and shares[1] >= least:
+        parts.append(f"{without.size:,} of {launches.size:,} launch calls ({percent(shares[1])}) have no kernel")
+    if not parts and not warned:
+        return RuleResult()
+    claim = f"Rows are missing from this trace: {' and '.join(parts)}, where the others have one." if parts else ""
+    if warned:
+        claim = f"{claim} The profiler itself warned: {warned[0]}".strip()
+    name, _ = facts.most_common(launches, np.ones(launches.size, np.int64)) if launches.size else ("", 0)
+    return RuleResult(
+        (
+            Finding(
+                RULE,
+                "",
+                claim,
+                tuple(facts.cells("api", name, ("calls",), name=name)) if name else (),
+                facts.ids(without),
+                0,
+                0.0,
+                "high",
+                "ids join each launch call and its work, and rows at the begin and the end of the trace do not count"
+                if parts
+                else "the file holds the profiler's own message",
+                "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: "
+                "--cuda-flush-interval; CUPTI: more and larger activity buffers). Take no sums from this trace.",
+                "tracekit summary NEW --view findings: lost rows are not found.",
+            ),
+        )
+    )
+
+
+def _counts(facts: Facts, launches: I64, linked: Mask) -> tuple[int, int, I64]:
+    """Return the number of kernels, of those without a launch, and the launch calls without work."""
+    rows, starts = facts.devices.rows, facts.devices.starts
+    known = facts.index.has("correlation")[rows]
+    kernel = facts.kinds(Kind.KERNEL)[rows] & known
+    # The first and the last piece that has a launch bound what the profiler saw of both sides.
+    low, high = int(starts[linked].min()), int(starts[linked].max())
+    orphans = kernel & ~linked & (starts >= low) & (starts <= high)
+    every = np.concatenate((launches, rows))
+    keys = group_by(*(facts.index.key(column, every) for column in ("source", "correlation"))).codes
+    own, of_work = keys[: launches.size], keys[launches.size :]
+    called = facts.launched.launch[linked]
+    first, last = int(facts.starts[called].min()), int(facts.starts[called].max())
+    begun = facts.starts[launches]
+    without = ~np.isin(own, of_work[known]) & (begun >= first) & (begun <= last)
+    without &= ~_captured(facts, launches)
+    seen = np.unique(own, return_index=True)[1]  # a driver call within a runtime call has the same id
+    once = np.zeros(launches.size, np.bool_)
+    once[seen] = True
+    return int(np.count_nonzero(kernel)), int(np.count_nonzero(orphans)), launches[without & once]
+
+
+def _captured(facts: Facts, launches: I64) -> Mask:
+    """Return which launches a CUDA graph captured: they launch nothing."""
+    calls = np.flatnonzero(facts.kinds(*API_CALLS))
+    begins, ends = (calls[named_like(facts.index, calls, pattern)] for pattern in _CAPTURES)
+    found = np.zeros(launches.size, np.bool_)
+    if not begins.size or not ends.size:
+        return found
+    lanes = _gaps.keys_of(facts.index, np.concatenate((begins, ends, launches)), _gaps.THREAD)
+    of_begin, of_end, of_launch = np.split(lanes, [begins.size, begins.size + ends.size])
+    for lane in np.unique(of_begin).tolist():  # few: the threads that capture
+        stops = np.sort(facts.starts[ends[of_end == lane]])
+        opens = np.sort(facts.starts[begins[of_begin == lane]])
+        at = np.searchsorted(stops, opens)
+        opens, at = opens[at < stops.size], at[at < stops.size]
+        first, last = merge(opens, stops[at])
+        mine = np.flatnonzero(of_launch == lane)
+        place = np.searchsorted(first, facts.starts[launches[mine]], "right") - 1
+        found[mine] = (place >= 0) & (facts.starts[launches[mine]] < np.append(last, 0)[place])
+    return found
+
+
+def reserved(findings: list[Finding]) -> list[Finding]:
+    """Return the findings; where rows are lost, all others with a lower confidence and a sentence that says why."""
+    if not any(each.rule == RULE for each in findings):
+        return findings
+    return [
+        each
+        if each.rule == RULE
+        else replace(
+            each,
+            confidence=LOWER[each.confidence],
+            because=f"{each.because}; rows are missing here (lost rows), so figures may be too low or too high",
+        )
+        for each in findings
+    ]
