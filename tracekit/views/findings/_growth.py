@@ -15,7 +15,7 @@ from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import size
 
 LEAST_STEPS = 6
-"""Steps after the first ones: with fewer, a trend cannot be told from chance."""
+"""Steps after the first ones: with fewer, a trend may be chance."""
 _SLICES = 16
 CHANCE = 0.01
 """The chance (Mann-Kendall, one-sided) at which a trend is believed."""

@@ -34,10 +34,16 @@ def needless_sync(facts: Facts) -> RuleResult:
         return RuleResult(why_not="no device work is in the trace")
     found = []
     times: dict[str, Ranges] = {}
+    linked = bool((facts.launched.launch >= 0).any())
     for owner, own_graph in facts.graphs.items():
         calls = facts.within(owner, np.unique(own_graph.waits))
         calls = calls[~_before_a_request(facts, owner, calls)]
         if not calls.size:
+            continue
+        low, high = facts.window(owner)
+        idle = length(_idle(facts, owner, ("synchronization",))[0])
+        # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
+        if linked and idle < facts.thresholds["sync_share"] * (high - low):
             continue
         gone = _around.read_back(facts, calls)
         bound = facts.without(owner, calls, np.concatenate((gone.calls, gone.operators, gone.copies)))
@@ -89,7 +95,13 @@ def _before_a_request(facts: Facts, owner: int, calls: I64) -> Mask:
     requests = np.append(pauses.ends[pauses.request], never)
     ends = facts.starts[calls] + facts.lengths[calls]
     found: Mask = launches[np.searchsorted(launches, ends)] >= requests[np.searchsorted(requests, ends)]
-    return found
+    # A request that has come already is taken at once: the same call is followed by the same operator or call.
+    codes, _ = facts.names
+    active = np.flatnonzero(facts.kinds(*_OPERATORS, *API_CALLS) & facts.timed & (facts.owners.codes == owner))
+    active = active[np.argsort(facts.starts[active], kind="stable")]
+    after = np.append(active, -1)[np.searchsorted(facts.starts[active], ends)]
+    alike = np.isin(codes[calls], codes[pauses.before[pauses.request]])
+    return found | (alike & np.isin(codes[after], codes[pauses.after[pauses.request]]))
 
 
 def _under(facts: Facts, calls: I64) -> tuple[str, int]:
