@@ -355,6 +355,27 @@ def report(setting: Setting) -> list[Line]:
     ]
 
 
+def commands(setting: Setting) -> list[Line]:
+    """The cost of whole commands on an nvprof CSV: what README and docs say of speed. The least of the rounds."""
+    source, archive = setting.input("nvprof-csv"), setting.output("run.parquet")
+    start = [sys.executable, "-m", "tracekit"]
+    sql = "SELECT name, sum(dur_ns) AS total_ns FROM events WHERE kind = 'kernel' GROUP BY name"
+    cases = {
+        "convert to Chrome JSON": ["convert", str(source), "-o", str(setting.output("trace.json")), "--force"],
+        "convert to Parquet": ["convert", str(source), "-o", str(archive), "--force"],
+        "summary --view kernel": ["summary", str(source), "--view", "kernel"],
+        "query": ["query", str(source), sql],
+        "query of the Parquet file": ["query", str(archive), sql],
+    }
+    few = replace(setting, rounds=min(setting.rounds, 3))
+    lines = []
+    for name, words in cases.items():
+        (costs,) = rounds(few, lambda words=words: whole_process([*start, *words]))  # type: ignore[misc]
+        cpu, peak = min(cost.cpu for cost in costs), max(cost.rss_mb for cost in costs)
+        lines.append(Line(f"tracekit {name}, {setting.rows:,} rows", f"{cpu:.2f} s CPU, {peak:.0f} MB"))
+    return lines
+
+
 def kernel_view(setting: Setting) -> list[Line]:
     """The kernel view with exact percentiles against the least that numpy does for them."""
     rows = 5 * setting.rows
@@ -409,7 +430,21 @@ def _checked(measure: Callable[[], dict[str, list[dict[str, Any]]]]) -> dict[str
 
 MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
     measure.__name__: measure
-    for measure in (chrome, growth, kvp, emission, parquet, startup, kineto, sqlite, kernel_view, views, report, hta)
+    for measure in (
+        chrome,
+        growth,
+        kvp,
+        emission,
+        parquet,
+        startup,
+        kineto,
+        sqlite,
+        kernel_view,
+        views,
+        report,
+        commands,
+        hta,
+    )
 }
 
 
