@@ -188,3 +188,19 @@ def test_stages_of_a_pipeline_that_are_unequal() -> None:
         {**row, "name": "c10d::alltoall_"} if row["name"] == "c10d::send" else row for row in stages([100, 220])
     ]
     assert not found(trace(*exchange), "unequal stages")  # SendRecv is the kernel of an all-to-all too
+
+
+def test_memory_that_is_taken_from_the_driver_in_each_round() -> None:
+    rows: list[Row] = []
+    for i in range(40):
+        at = i * 100 * US
+        rows += [
+            op("cudaMalloc", at, at + 30 * US, "runtime", correlation=2 * i + 1000),
+            op("aten::mm", at + 30 * US, at + 40 * US),
+            call(i, at + 32 * US, at + 38 * US), work("gemm", i, at + 40 * US, at + 70 * US),
+            op("cudaFree", at + 70 * US, at + 100 * US, "runtime", correlation=2 * i + 1001),
+        ]  # fmt: skip
+    finding = one(trace(*rows), "device allocation")
+    assert finding.claim.startswith("79 calls allocate or free")
+    assert 0 < finding.saving_ns <= 79 * 30 * US
+    assert not found(trace(*running()), "device allocation")

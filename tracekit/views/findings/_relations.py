@@ -22,6 +22,7 @@ CAUSES = (
     "shared device",
     "unequal stages",
     "straggler",
+    "device allocation",
     "pageable copies",
     "tiny copies",
     "exposed copies",

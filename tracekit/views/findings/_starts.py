@@ -6,14 +6,17 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.intervals import Ranges, merge, union_length
+from tracekit.analysis.intervals import Ranges, length, merge, union_length
 from tracekit.analysis.series import judge
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
-from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult
+from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult, how, sure
 from tracekit.views.findings._words import named, span
 
+_ALLOCATES = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$")
+LEAST_ALLOCATIONS = 10
+"""Fewer calls after the first work are those of a program that still starts."""
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 
 
@@ -109,6 +112,49 @@ def start_up(facts: Facts) -> RuleResult:
                 "Leave it out of what is measured: start the profiler later, or run longer. If the runs are short: "
                 "create the context while data are read, load kernels when first used (CUDA_MODULE_LOADING=LAZY), and "
                 "build for the device, so that nothing is compiled at the start.",
+                f"tracekit summary NEW --view api: total of {named(name)} falls.",
+            )
+        )
+    return RuleResult(tuple(found), "" if facts.graphs else NO_PATH, times)
+
+
+def device_allocation(facts: Facts) -> RuleResult:
+    """Return allocations and frees of device memory while the program works: a free waits for the device."""
+    if not facts.kinds(*API_CALLS).any():
+        return RuleResult(why_not="no calls of the runtime or driver are in the trace")
+    calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
+    calls = calls[named_like(facts.index, calls, _ALLOCATES)]
+    found = []
+    times: dict[str, Ranges] = {}
+    for owner in facts.graphs:
+        first = facts.work.starts[facts.owners.codes[facts.work.rows] == owner].min(initial=np.iinfo(np.int64).max)
+        mine = facts.within(owner, calls)
+        mine = mine[facts.starts[mine] > first]  # before it: start-up
+        for start, end in zip(*facts.warm_up(owner), strict=True):  # few: the first steps
+            mine = mine[(facts.starts[mine] < start) | (facts.starts[mine] >= end)]
+        if mine.size < LEAST_ALLOCATIONS:
+            continue
+        taken = facts.ranges(mine)
+        bound = facts.bounds(owner, [facts.nodes_of(owner, mine) | facts.inside(owner, mine)], most=length(taken))[0]
+        if bound.share < max(facts.thresholds["allocation_share"], facts.thresholds["least_share"]):
+            continue
+        times[facts.label(owner)] = taken
+        name, most = facts.most_common(mine, facts.lengths[mine])
+        found.append(
+            Finding(
+                "device allocation",
+                facts.label(owner),
+                f"{mine.size:,} calls allocate or free device memory after the first work, and take "
+                f"{span(length(taken))}, {span(most)} of it in {named(name)}.",
+                tuple(facts.cells("api", name, ("calls", "total"), name=name)),
+                facts.ids(mine),
+                bound.ns,
+                bound.share,
+                sure(bound, "medium"),
+                "these calls go to the driver, and a free waits for all work of the device; the upper bound is for "
+                "calls that take no time" + how(bound),
+                "Keep memory between steps: allocate once, use the framework's caching allocator or a pool "
+                "(cudaMallocAsync), and avoid torch.cuda.empty_cache() in the loop.",
                 f"tracekit summary NEW --view api: total of {named(name)} falls.",
             )
         )

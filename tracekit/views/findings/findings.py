@@ -69,6 +69,7 @@ RULES: dict[str, Callable[[Facts], RuleResult]] = {
     "straggler": _ranks.straggler,
     "warm-up": _starts.warm_up,
     "start-up": _starts.start_up,
+    "device allocation": _starts.device_allocation,
     "memory growth": _growth.memory_growth,
     "shared device": _ranks.shared_device,
     "unequal stages": _ranks.unequal_stages,

@@ -84,6 +84,7 @@ THRESHOLDS: tuple[OptionSpec[float], ...] = (
         Unit.RATIO,
         "Warm-up: the least excess over the median of the later steps, as a share of all step time.",
     ),
+    _threshold("allocation_share", 0.02, Unit.RATIO, "Device allocation: the least savings, as a share of the window."),
     _threshold("tail_share", 0.05, Unit.RATIO, "Tail effect: the least savings, as a share of the window."),
     _threshold("growth_bytes", 1 << 20, Unit.BYTES, "Memory growth: the least growth over the steps of the trace."),
     _threshold(
