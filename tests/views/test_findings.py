@@ -179,6 +179,15 @@ def test_short_kernels_are_launch_bound() -> None:
     assert not found(made, "launch-bound", launch_idle_share=0.9)
 
 
+def test_without_operators_the_host_may_do_other_work_between_launches() -> None:
+    assert one(launching(4 * US), "launch-bound").confidence == "medium"
+    rows = [call(i, i * 20 * US, i * 20 * US + 15 * US) for i in range(200)]
+    rows += [work("add", i, (i * 20 + 15) * US, (i * 20 + 19) * US) for i in range(200)]
+    finding = one(trace(*rows), "launch-bound")
+    assert finding.confidence == "low"
+    assert "no operators are in the trace" in finding.because
+
+
 def test_the_programs_own_work_between_launches_stays() -> None:
     finding = one(launching(4 * US, own=8 * US), "launch-bound")
     # 8 us before each of 200 kernels, and the last kernel.

@@ -153,6 +153,7 @@ def launch_bound(facts: Facts) -> RuleResult:
         calls, place = facts.calls_of(kernels), row_of(device)
         where = facts.where(owner) + ("" if whole == high - low else " without loading, pauses and first steps")
         times[facts.label(owner)] = idle
+        named_work = bool(facts.kinds(*_OPERATORS)[facts.graphs[owner].rows].any())
         found.append(
             Finding(
                 "launch-bound",
@@ -168,9 +169,11 @@ def launch_bound(facts: Facts) -> RuleResult:
                 facts.ids(calls),
                 bound.ns,
                 bound.share,
-                sure(bound, "medium"),
+                sure(bound, "medium" if named_work else "low"),
                 "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
-                "as well" + how(bound),
+                "as well"
+                + ("" if named_work else "; no operators are in the trace, so the host may do other work in between")
+                + how(bound),
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
                 "tracekit summary NEW --view idle: host late and launch latency fall; --view launch: fewer launches.",
