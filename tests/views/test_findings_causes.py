@@ -70,6 +70,17 @@ def test_a_pause_behind_a_busy_device_is_no_finding() -> None:
     assert not found(trace(*rows), "host pauses")
 
 
+def test_without_operators_the_host_may_compute_in_a_pause() -> None:
+    rows: list[Row] = []
+    for i in range(20):
+        at = i * 20 * US + (40 * MS if i >= 10 else 0)
+        rows += [call(i, at, at + 5 * US), work("gemm", i, at + 6 * US, at + 24 * US)]
+    finding = one(trace(*rows), "host pauses")
+    assert finding.confidence == "low"
+    assert "no call or load runs" in finding.claim
+    assert finding.because.startswith("no operators are in the trace, so the host may compute in these pauses")
+
+
 def test_pauses_that_a_range_names_say_so() -> None:
     rows = training(pause={4: 40 * MS, 9: 40 * MS})
     starts = [row["ts_ns"] + row["dur_ns"] - 40 * MS for row in rows if row.get("step") in (4, 9)]

@@ -13,10 +13,8 @@ from tracekit import arrow
 from tracekit.analysis.enclosing import innermost
 from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
-from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import Facts
-
-_OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
+from tracekit.schema import API_CALLS
+from tracekit.views.findings._facts import OPERATORS, Facts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +28,7 @@ class ReadBack:
 
 def operators(facts: Facts, calls: I64, others: I64) -> I64:
     """Return the operators that hold one of these calls, on its thread, and none of the others."""
-    ranges = np.flatnonzero(facts.kinds(*_OPERATORS) & facts.index.has("dur_ns") & facts.index.has("tid"))
+    ranges = np.flatnonzero(facts.kinds(*OPERATORS) & facts.index.has("dur_ns") & facts.index.has("tid"))
     holds = _count(facts, ranges, calls) > 0
     ranges = ranges[holds]
     found: I64 = ranges[_count(facts, ranges, others) == 0]

@@ -51,6 +51,8 @@ _DOUBTFUL = (
 )
 NO_PATH = "no host threads with operators, calls or steps are in the trace"
 _NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
+OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
+"""The kinds of rows that are work of the host by name."""
 LOWER = {"high": "medium", "medium": "low", "low": "low"}
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 
@@ -191,14 +193,17 @@ class Facts:
         low, high = self.window(owner)
         found = ~pauses.request & (pauses.idle >= PAUSE_IDLE * (pauses.ends - pauses.starts))
         # Where no operators are recorded, such stretches are what the host does between launches.
-        operators = self.kinds(Kind.OPERATOR, Kind.OPERATOR_INNER) & (self.owners.codes == owner)
-        found &= ~pauses.regular | bool(operators.any())
+        found &= ~pauses.regular | self.has_operators(owner)
         mine = self.owners.codes[self.work.rows] == owner
         begin = int(self.work.starts[mine].min(initial=high))  # before it: start-up
         found &= (pauses.starts >= max(low, begin)) & (pauses.ends <= high)
         for start, end in zip(*self.warm_up(owner), strict=True):  # few: the first steps
             found &= (pauses.ends <= start) | (pauses.starts >= end)
         return pauses.only(found)
+
+    def has_operators(self, owner: int) -> bool:
+        """Return whether the trace has operators of the owner: without them, the host may work where no call runs."""
+        return bool((self.kinds(*OPERATORS) & (self.owners.codes == owner)).any())
 
     def warm_up(self, owner: int) -> Ranges:
         """Return the ranges of the owner's first steps that are unusually long (the rule of the view `steps`)."""

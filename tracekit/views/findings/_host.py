@@ -16,11 +16,10 @@ from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult, how, row_of, sure
+from tracekit.views.findings._facts import NO_PATH, OPERATORS, Bound, Facts, RuleResult, how, row_of, sure
 from tracekit.views.findings._words import named, percent, span
 
-_OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
-_RANGES = (*_OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
+_RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
 _SYNCHRONIZE = re.compile(r"\w*Synchronize")
 LEAST_KERNELS = 100
 """Minimum number of kernels in the window before launch-bound is considered."""
@@ -97,7 +96,7 @@ def _before_a_request(facts: Facts, owner: int, calls: I64) -> Mask:
     found: Mask = launches[np.searchsorted(launches, ends)] >= requests[np.searchsorted(requests, ends)]
     # A request that has come already is taken at once: the same call is followed by the same operator or call.
     codes, _ = facts.names
-    active = np.flatnonzero(facts.kinds(*_OPERATORS, *API_CALLS) & facts.timed & (facts.owners.codes == owner))
+    active = np.flatnonzero(facts.kinds(*OPERATORS, *API_CALLS) & facts.timed & (facts.owners.codes == owner))
     active = active[np.argsort(facts.starts[active], kind="stable")]
     after = np.append(active, -1)[np.searchsorted(facts.starts[active], ends)]
     alike = np.isin(codes[calls], codes[pauses.before[pauses.request]])
@@ -153,7 +152,7 @@ def launch_bound(facts: Facts) -> RuleResult:
         calls, place = facts.calls_of(kernels), row_of(device)
         where = facts.where(owner) + ("" if whole == high - low else " without loading, pauses and first steps")
         times[facts.label(owner)] = idle
-        named_work = bool(facts.kinds(*_OPERATORS)[facts.graphs[owner].rows].any())
+        operators = facts.has_operators(owner)
         found.append(
             Finding(
                 "launch-bound",
@@ -169,10 +168,10 @@ def launch_bound(facts: Facts) -> RuleResult:
                 facts.ids(calls),
                 bound.ns,
                 bound.share,
-                sure(bound, "medium" if named_work else "low"),
+                sure(bound, "medium" if operators else "low"),
                 "the upper bound is for operators and launch calls that take no time at all; profilers slow them down "
                 "as well"
-                + ("" if named_work else "; no operators are in the trace, so the host may do other work in between")
+                + ("" if operators else "; no operators are in the trace, so the host may do other work in between")
                 + how(bound),
                 "Launch less: a larger batch, fused operators (torch.compile, to_static, fused optimizers), CUDA "
                 "graphs for what repeats; and less Python between launches.",
@@ -228,7 +227,7 @@ def _launching(facts: Facts, owner: int) -> Mask:
     parts = nodes.parts[:host]
     launches = parts == Part.LAUNCH
     threads = np.unique(nodes.thread[:host][launches])
-    kinds = facts.kinds(*_OPERATORS)[own.rows[:host]]
+    kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.thread[:host], threads)
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found

@@ -55,7 +55,7 @@ def lost_rows(facts: Facts) -> RuleResult:
         return RuleResult()
     claim = f"Rows are missing from this trace: {' and '.join(parts)}, where the others have one." if parts else ""
     if warned:
-        claim = f"{claim} The profiler itself warned: {warned[0]}".strip()
+        claim = f"{claim} {warned[0]}".strip()
     name, _ = facts.most_common(launches, np.ones(launches.size, np.int64)) if launches.size else ("", 0)
     return RuleResult(
         (
@@ -72,7 +72,8 @@ def lost_rows(facts: Facts) -> RuleResult:
                 if parts
                 else "the file holds the profiler's own message",
                 "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: "
-                "--cuda-flush-interval; CUPTI: more and larger activity buffers). Take no sums from this trace.",
+                "--cuda-flush-interval; CUPTI: more and larger activity buffers)."
+                + (" Sums of this trace are too low." if parts else ""),
                 "tracekit summary NEW --view findings: lost rows are not found.",
             ),
         )

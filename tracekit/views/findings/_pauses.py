@@ -14,6 +14,7 @@ from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
+_MAY_COMPUTE = "no operators are in the trace, so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""
 
@@ -66,9 +67,11 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
     where = f" in {named(around)}" if around and (_COLLECTS.search(around) or not pauses.in_step[longest]) else ""
     idle = percent(float(pauses.idle.sum() / lengths.sum()))
     before, after = (named(name(int(rows[longest]))) for rows in (pauses.before, pauses.after))
+    operators = facts.has_operators(owner)
+    runs = "operator, call or load" if operators else "call or load"
     what = (
         f"The host pauses {plural('time', lengths.size)} for {span(int(lengths.sum()))} in all"
-        f"{_steps(facts, owner, pauses)}: no operator, call or load runs on the threads that launch, and the device is "
+        f"{_steps(facts, owner, pauses)}: no {runs} runs on the threads that launch, and the device is "
         f"idle for {idle} of that time. The longest pause ({span(int(lengths[longest]))}) comes after {before} and "
         f"before {after}{where}."
     )
@@ -81,8 +84,9 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
         facts.ids(pauses.after),
         bound.ns,
         bound.share,
-        "medium",
-        "the pauses are certain, their reason is not in the trace; the upper bound is for pauses that take no time, "
+        "medium" if operators else "low",
+        ("the pauses are certain, their reason is not in the trace; " if operators else _MAY_COMPUTE)
+        + "the upper bound is for pauses that take no time, "
         "and not more than the busiest stream is idle from the first one on",
         "Python's garbage collector pauses like this (gc.freeze() after the start, gc.disable(), and gc.collect() "
         "where it does no harm); so do logging, checkpoints, evaluation, and other processes on the same cores. To see "
