@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import re
 import shlex
+import sqlite3
 from pathlib import Path
 from typing import NoReturn
 
@@ -85,7 +87,7 @@ def test_an_xplane_file_comes_with_the_conversion(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"SQLite format 3\0" + b"\0" * 200, "SQLite database without the tables"),
+        (b"SQLite format 3\0" + b"\0" * 200, "SQLite database in which no table can be read"),
         (b"PK\x03\x04" + BINARY, "zip archive"),
         (BINARY, "a binary file"),
         (b" \n\0", "the file is empty"),
@@ -96,6 +98,19 @@ def test_what_is_foreign_is_named(data: bytes, reason: str, tmp_path: Path) -> N
     err = refused(tmp_path / "x", data)
     assert reason in str(err)
     assert err.hint
+
+
+def test_a_database_of_another_program_and_a_cut_one_differ(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.executescript("pragma page_size = 512; create table notes (text); create table more (n integer);")
+        made.executemany("insert into more values (?)", [(n,) for n in range(1000)])
+        made.commit()
+    whole = path.read_bytes()
+    assert "without the tables of nvprof or Nsight Systems" in str(refused(path, whole))
+    cut = refused(tmp_path / "cut.db", whole[:512])
+    assert "in which no table can be read" in str(cut)
+    assert ".recover" in cut.hint
 
 
 TALK = b"epoch 7 loss 0.125 accuracy 0.9375\n" * 4000

@@ -313,6 +313,22 @@ def test_exposed_copies(memory: str) -> None:
     assert not found(made, "exposed copies", exposed_copies_share=0.9)
 
 
+def test_copies_among_work_without_launches_save_up_to_their_exposed_time() -> None:
+    """Work that names no launch would perhaps begin earlier without the copies, so the path alone is no bound."""
+    rows: list[Row] = [op("aten::copy_", 0, 4 * MS), call(0, 0, 5 * US), work("gemm", 0, 5 * US, 10 * US)]
+    for i in range(40):
+        at = 100 * US + i * 90 * US
+        rows += [
+            work("Memcpy HtoD", None, at, at + 40 * US, "memcpy", bytes=1 << 20, copy_kind="HtoD"),
+            work("gemm", None, at + 65 * US, at + 85 * US),
+        ]
+    made = trace(*rows)
+    finding = one(made, "exposed copies")
+    assert finding.saving_ns == dicts(view(made, "breakdown"))[0]["exposed_copies"] == 40 * 40 * US
+    assert finding.confidence == "low"
+    assert "much of the device work names no launch call" in finding.because
+
+
 def test_copies_behind_kernels_and_pageable_ones_are_not_told_as_exposed() -> None:
     assert not found(copies("Memcpy HtoD (Pageable -> Device)", 1 << 20), "exposed copies")
     rows: list[Row] = []

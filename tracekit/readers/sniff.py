@@ -125,6 +125,9 @@ def _why(head: Head, path: str) -> tuple[str, str]:
             "a Visual Profiler session in XML: settings without a timeline",
             "make the profile again with: nvprof -o run.nvprof PROGRAM",
         )
+    if data.startswith(SQLITE_MAGIC) and not head.tables:
+        hint = "if the file was cut or damaged, export or copy it again, or try `sqlite3 FILE .recover`"
+        return "an SQLite database in which no table can be read", hint
     if data.startswith(SQLITE_MAGIC):
         return "an SQLite database without the tables of nvprof or Nsight Systems", ""
     if data.startswith(b"PK\x03\x04"):

@@ -45,10 +45,18 @@ EVENTS = 5
 DOUBT = 1.02
 """An upper bound that is larger than this times the savings without doubtful waits rests on them."""
 
+UNLINKED = 0.01
+"""The share of a rank's device work without a launch call from which a bound by the path alone may be too small."""
+
+_UNLINKED = (
+    "much of the device work names no launch call, so the upper bound is the time in which at least one of them ran"
+)
 _DOUBTFUL = (
     "the trace does not tell which stream waits for which; the upper bound holds whether work that began as that of "
     "another stream ended waited for it or not"
 )
+NO_WORK = "no device work is in the trace"
+NO_LINKS = "no device work names the call that launched it; record the calls of the runtime"
 NO_PATH = "no host threads with operators, calls or steps are in the trace"
 _NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
 OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
@@ -61,13 +69,15 @@ _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
 class Bound:
     """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone.
 
-    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so.
+    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so. unlinked: much
+    device work names no launch call.
     """
 
     ns: int
     share: float
     on_path: bool
     doubtful: bool = False
+    unlinked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +256,17 @@ class Facts:
 
     def bound(self, owner: int, rows: I64, *, most: int | None = None) -> Bound:
         """Return the upper bound if all of these rows of EVENTS took no time, and at most `most`."""
-        if owner in self.graphs:
-            return self.bounds(owner, [self.nodes_of(owner, rows)], most=most)[0]
         low, high = self.window(owner)
         starts = np.clip(self.starts[rows], low, high)
         ns = union_length(starts, np.clip(self.starts[rows] + self.lengths[rows], low, high))
-        return self._bound(owner, ns, most, on_path=False)
+        if owner not in self.graphs:
+            return self._bound(owner, ns, most, on_path=False)
+        own, bound = self.graphs[owner], self.bounds(owner, [self.nodes_of(owner, rows)], most=most)[0]
+        if own.unlinked <= UNLINKED * own.device:
+            return bound
+        # The path takes such work as launched when it began, so it would not begin earlier without these rows.
+        by_time = self._bound(owner, ns, most)
+        return replace(bound if bound.ns >= by_time.ns else by_time, unlinked=True)
 
     def bounds(self, owner: int, masks: list[Mask], *, most: int | None = None) -> list[Bound]:
         """Return the same for several sets of nodes of the owner's graph."""
@@ -403,11 +418,13 @@ def sure(bound: Bound, confidence: str) -> str:
     """Return the confidence of a finding: low unless its upper bound is from the path, lower where that is doubtful."""
     if not bound.on_path:
         return "low"
-    return LOWER[confidence] if bound.doubtful else confidence
+    return LOWER[confidence] if bound.doubtful or bound.unlinked else confidence
 
 
 def how(bound: Bound) -> str:
     """Return the end of the reason for the confidence: what the upper bound rests on, where that is not the path."""
     if not bound.on_path:
         return f"; {_NOT_ON_PATH}"
+    if bound.unlinked:
+        return f"; {_UNLINKED}"
     return f"; {_DOUBTFUL}" if bound.doubtful else ""

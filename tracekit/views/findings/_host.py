@@ -16,7 +16,7 @@ from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import NO_PATH, OPERATORS, Bound, Facts, RuleResult, how, row_of, sure
+from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Bound, Facts, RuleResult, how, row_of, sure
 from tracekit.views.findings._words import named, percent, span
 
 _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)
@@ -30,7 +30,7 @@ def needless_sync(facts: Facts) -> RuleResult:
     if not facts.kinds(*API_CALLS).any():
         return RuleResult(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
-        return RuleResult(why_not="no device work is in the trace")
+        return RuleResult(why_not=NO_WORK)
     found = []
     times: dict[str, Ranges] = {}
     linked = bool((facts.launched.launch >= 0).any())
@@ -163,7 +163,7 @@ def launch_bound(facts: Facts) -> RuleResult:
                 tuple(
                     facts.cells("idle", "host late", ("total", "ratio"), cause="host late", **place)
                     + facts.cells("idle", "launch latency", ("total", "ratio"), cause="launch latency", **place)
-                    + facts.cells("launch", device.name, ("launches_per_s", "short_share"), **place)
+                    + facts.cells("launch", device.name, ("launches_per_s",), **place)
                 ),
                 facts.ids(calls),
                 bound.ns,

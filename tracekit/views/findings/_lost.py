@@ -14,7 +14,7 @@ from tracekit.index.grouping import group_by
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import LOWER, Facts, RuleResult
+from tracekit.views.findings._facts import LOWER, NO_LINKS, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import percent
 
 RULE = "lost rows"
@@ -40,7 +40,7 @@ def lost_rows(facts: Facts) -> RuleResult:
     if any(ledger.filtered for ledger in facts.index.ledgers):
         return RuleResult(why_not="the filters left out rows")
     if not (linked.any() and launches.size) and not warned:
-        return RuleResult(why_not="no device work names the call that launched it; record the calls of the runtime")
+        return RuleResult(why_not=NO_LINKS if facts.work.rows.size else NO_WORK)
     kernels, orphans, without = (
         _counts(facts, launches, linked) if linked.any() and launches.size else (0, 0, launches[:0])
     )

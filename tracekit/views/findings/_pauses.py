@@ -10,10 +10,19 @@ from tracekit.analysis.intervals import merge, union_length_by
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.host_pauses import Pauses
 from tracekit.report import Finding
-from tracekit.views.findings._facts import NO_PATH, Bound, Facts, RuleResult
+from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Bound, Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
+_ADVICE = (
+    "Python's garbage collector pauses like this (gc.freeze() after the start, gc.disable(), and gc.collect() where it "
+    "does no harm); so do logging, checkpoints, evaluation, and other processes on the same cores. To see which, "
+    "record Python stacks (with_stack=True) or put ranges around what the host does there."
+)
+_ADVICE_WITHOUT_OPERATORS = (
+    "See what the host does there: put NVTX ranges around it, or record calls of the system (nsys: --trace=osrt; a "
+    "file that has them shows them with --option osrt=yes). Then overlap it with the work of the device."
+)
 _MAY_COMPUTE = "no operators are in the trace, so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""
@@ -34,7 +43,7 @@ def host_pauses(facts: Facts) -> RuleResult:
             continue
         times[facts.label(owner)] = merge(pauses.starts, pauses.ends)
         found.append(_finding(facts, owner, pauses, bound))
-    why = "" if tried else "no device work names the call that launched it; record the calls of the runtime"
+    why = "" if tried else NO_LINKS if facts.work.rows.size else NO_WORK
     return RuleResult(tuple(found), why, times)
 
 
@@ -85,12 +94,10 @@ def _finding(facts: Facts, owner: int, pauses: Pauses, bound: Bound) -> Finding:
         bound.ns,
         bound.share,
         "medium" if operators else "low",
-        ("the pauses are certain, their reason is not in the trace; " if operators else _MAY_COMPUTE)
+        ("the pauses are certain, but no row that was read gives their reason; " if operators else _MAY_COMPUTE)
         + "the upper bound is for pauses that take no time, "
         "and not more than the busiest stream is idle from the first one on",
-        "Python's garbage collector pauses like this (gc.freeze() after the start, gc.disable(), and gc.collect() "
-        "where it does no harm); so do logging, checkpoints, evaluation, and other processes on the same cores. To see "
-        "which, record Python stacks (with_stack=True) or put ranges around what the host does there.",
+        _ADVICE if operators else _ADVICE_WITHOUT_OPERATORS,
         "tracekit summary NEW --view idle: host late falls.",
     )
 

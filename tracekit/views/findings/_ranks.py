@@ -13,7 +13,7 @@ from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.report import Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import OWNERS, Bound, Facts, RuleResult, how
+from tracekit.views.findings._facts import NO_WORK, OWNERS, Bound, Facts, RuleResult, how
 from tracekit.views.findings._words import percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 
@@ -89,7 +89,7 @@ def shared_device(facts: Facts) -> RuleResult:
     """Return processes whose work alternates on one device of one machine. Only within an input is the device known."""
     rows, starts, ends = facts.devices.rows, facts.devices.starts, facts.devices.ends
     if not rows.size:
-        return RuleResult(why_not="no device work is in the trace")
+        return RuleResult(why_not=NO_WORK)
     owner = facts.owners.codes[rows]
     place = group_by(*(facts.index.key(column, rows) for column in ("source", "device")))
     found, tried = [], False

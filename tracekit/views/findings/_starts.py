@@ -11,7 +11,7 @@ from tracekit.analysis.series import judge
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
-from tracekit.views.findings._facts import NO_PATH, Facts, RuleResult, how, sure
+from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult, how, sure
 from tracekit.views.findings._words import named, span
 
 _ALLOCATES = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$")
@@ -70,7 +70,7 @@ def start_up(facts: Facts) -> RuleResult:
     if not facts.kinds(*API_CALLS).any():
         return RuleResult(why_not="no calls of the runtime or driver are in the trace")
     if not facts.work.rows.size:
-        return RuleResult(why_not="no device work is in the trace")
+        return RuleResult(why_not=NO_WORK)
     if any(ledger.filtered for ledger in facts.index.ledgers):
         return RuleResult(why_not="the filters left out rows, perhaps the first device work")
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)

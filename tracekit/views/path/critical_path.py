@@ -251,11 +251,14 @@ def _before(path: Path, at: I64) -> I64:
     return np.where((which >= 0)[:, None], found, 0)
 
 
+_WITHOUT_STEPS = "from the first event of the main thread or of a device to the last event"
+
+
 def _notes(owners: _owners.Owners, found: list[_OwnPath]) -> list[str]:
     notes = []
     for each in found:
         who = owners.prefix(each.own.owner)
-        window = "the steps and what was launched in them" if each.own.steps else "the whole run"
+        window = "the steps and what was launched in them" if each.own.steps else _WITHOUT_STEPS
         notes.append(f"{who}span {format_span(each.own.graph.span)}: {window}")
         if not each.own.device:
             notes.append(f"{who}no device work: the path goes through host threads alone")
