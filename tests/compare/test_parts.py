@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from compare_runs import trace
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import traces as any_traces
 
@@ -23,6 +23,9 @@ Row = dict[str, Any]
 
 
 @given(st.lists(st.fractions(min_value=0, max_value=10**15, max_denominator=97), max_size=30))
+@example([Fraction(1, 2), Fraction(1)])
+@example([Fraction(1), Fraction(3, 2)])
+@example([Fraction(1, 2)])
 def test_rounded_parts_add_up_and_are_less_than_one_off(parts: list[Fraction]) -> None:
     found = rounded(parts)
     whole = sum(parts, Fraction(0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import lcm
 from typing import TypeVar
 
@@ -51,13 +52,12 @@ def rounded(parts: Sequence[Fraction]) -> list[int]:
     [0, 1, 0]
     """
     scale = lcm(*(part.denominator for part in parts)) if parts else 1
-    done, before, out = 0, 0, []
-    for part in parts:
-        done += part.numerator * (scale // part.denominator)
-        now = round(Fraction(done, scale))
-        out.append(now - before)
-        before = now
-    return out
+    sums = list(accumulate(part.numerator * (scale // part.denominator) for part in parts))
+    # All halves go the same way, that of the sum: 1/2 + 1 as 0 + 2 would be 1 off.
+    whole = sums[-1] if sums else 0
+    down = round(Fraction(whole, scale)) != (2 * whole + scale) // (2 * scale)
+    ends = [-((scale - 2 * done) // (2 * scale)) if down else (2 * done + scale) // (2 * scale) for done in sums]
+    return [now - before for before, now in pairwise([0, *ends])]
 
 
 def split(
