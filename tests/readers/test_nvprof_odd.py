@@ -280,3 +280,13 @@ def test_the_summary_of_cuda_5_is_read(mark: str, tmp_path: Path) -> None:
         ("[CUDA memcpy HtoD]", 406300, 2, "0.04"),
     ]
     assert not got.ledger.dropped
+
+
+def test_rows_whose_first_delimiters_are_damaged_are_dropped_rows(tmp_path: Path) -> None:
+    damaged = WIDE_ROW.replace(",", ";", 3)
+    got = both_ways(
+        tmp_path, WIDE + WIDE_ROW * 20 + damaged * 2 + WIDE_ROW + "1.500000, a loss that the program printed\n"
+    )
+    assert len(got.events) == 21
+    assert got.ledger.dropped == {"short-row": 2}
+    assert got.ledger.ignored["application-output"] == 1

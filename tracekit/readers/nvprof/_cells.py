@@ -14,6 +14,9 @@ _DECIMAL = re.compile(
 )
 _NUMBER = re.compile(r"^[+-]?\.?\d")
 _FRACTION = re.compile(r"^[+-]?\d[\d.,]*[.,]\d+(?:e[-+]\d+)?(?:%|[nmuµμ]?s)?$")
+_SIX_DECIMALS = re.compile(r"^\d+\.\d{6}(?!\d)")
+_NEARLY = 0.5
+"""The share of a row's cells from which a line that begins with nvprof's six decimals is a damaged row."""
 _SIX_DIGITS = re.compile(r"^\d+\.\d{6}(?:e[-+]\d+)?$")
 _ONE_BLANK = re.compile(r"^([^%]*\d%) \d")
 """A percentage wider than its column leaves one blank before the time."""
@@ -160,6 +163,8 @@ def _begins_csv(values: list[str], text: str, header: Header) -> bool:
         return False
     if header.table in (Table.COUNTERS, Table.PER_CALL):
         return text.startswith('"') and bool(ORDINAL.match(values[0]))
+    if _SIX_DECIMALS.match(text) and _NEARLY * len(header.columns) <= len(values) < len(header.columns):
+        return True  # delimiters were damaged
     columns = {Table.SUMMARY: ("Time(%)", "Time"), Table.UNIFIED: ("Count", "Avg Size")}
     try:
         places = [header.columns.index(c) for c in columns.get(header.table, ("Start", "Duration"))]
