@@ -235,5 +235,5 @@ def test_no_folder_outgrows_its_shelf() -> None:
         assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
 
 
-MOST_FILES = {"tracekit": 24, "analysis": 17, "recorder": 20, "profiler": 17, "index": 18}
+MOST_FILES = {"tracekit": 24, "analysis": 17, "recorder": 20, "profiler": 17, "index": 18, "findings": 17}
 """Folders with more files than 16."""

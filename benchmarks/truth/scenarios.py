@@ -133,7 +133,11 @@ def _of_the_host() -> list[Ill]:
         plan = Plan(ill="warm-up", size=size)
         out.append(_trained(f"warm-up: libraries load in {size} ms", plan, "warm-up", "start-up"))
         plan = Plan(ill="autotuning", size=size / 2)
-        out.append(_trained(f"warm-up: autotuning of {size / 2:.0f} ms", plan, "warm-up", hidden=_NO_STEPS))
+        out.append(
+            _trained(
+                f"warm-up: autotuning of {size / 2:.0f} ms", plan, "warm-up", consequences=(_SYNC,), hidden=_NO_STEPS
+            )
+        )
     for start_up in (80.0, 400.0):
         run = partial(infer, start_up_ms=start_up)
         out.append(Ill(f"start-up of {start_up:.0f} ms", run, infer, ("start-up",)))

@@ -14,7 +14,8 @@ from tracekit.arrow import Chunked, pc
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import Facts, RuleResult, how, row_of, sure
+from tracekit.views.findings._bounds import how, sure
+from tracekit.views.findings._facts import Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
 
 _MEMORY_KEYS = ("src_mem_type", "dst_mem_type")

@@ -13,7 +13,8 @@ from tracekit.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, row_of, sure
+from tracekit.views.findings._bounds import Bound, how, sure
+from tracekit.views.findings._facts import Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
 
 MOST_NAMES = 8

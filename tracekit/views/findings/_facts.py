@@ -30,6 +30,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Evidence, Finding, Section
 from tracekit.schema import DEVICE_WORK, Kind
+from tracekit.views.findings._bounds import Bound
 from tracekit.views.path import graph as _path_graph
 from tracekit.views.path.graph import OwnGraph
 
@@ -48,36 +49,12 @@ DOUBT = 1.02
 UNLINKED = 0.01
 """The share of a rank's device work without a launch call from which a bound by the path alone may be too small."""
 
-_UNLINKED = (
-    "much of the device work names no launch call, so the upper bound is the time in which at least one of them ran"
-)
-_DOUBTFUL = (
-    "the trace does not tell which stream waits for which; the upper bound holds whether work that began as that of "
-    "another stream ended waited for it or not"
-)
 NO_WORK = "no device work is in the trace"
 NO_LINKS = "no device work names the call that launched it; record the calls of the runtime"
 NO_PATH = "no host threads with operators, calls or steps are in the trace"
-_NOT_ON_PATH = "no host calls are in the trace, so the upper bound is the time in which at least one of them ran"
 OPERATORS = (Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION)
 """The kinds of rows that are work of the host by name."""
-LOWER = {"high": "medium", "medium": "low", "low": "low"}
 _OPTIONAL_KEYS = frozenset({"owner", "rank", "pid"})
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone.
-
-    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so. unlinked: much
-    device work names no launch call.
-    """
-
-    ns: int
-    share: float
-    on_path: bool
-    doubtful: bool = False
-    unlinked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,19 +389,3 @@ class Facts:
 def row_of(device: _devices.Device) -> dict[str, Cell]:
     """Return the values of the rows of a device in the columns that name it."""
     return {"name": device.name, "rank": device.rank, "pid": device.pid}
-
-
-def sure(bound: Bound, confidence: str) -> str:
-    """Return the confidence of a finding: low unless its upper bound is from the path, lower where that is doubtful."""
-    if not bound.on_path:
-        return "low"
-    return LOWER[confidence] if bound.doubtful or bound.unlinked else confidence
-
-
-def how(bound: Bound) -> str:
-    """Return the end of the reason for the confidence: what the upper bound rests on, where that is not the path."""
-    if not bound.on_path:
-        return f"; {_NOT_ON_PATH}"
-    if bound.unlinked:
-        return f"; {_UNLINKED}"
-    return f"; {_DOUBTFUL}" if bound.doubtful else ""

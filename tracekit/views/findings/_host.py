@@ -16,7 +16,8 @@ from tracekit.index.devices import Device
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings import _around
-from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Bound, Facts, RuleResult, how, row_of, sure
+from tracekit.views.findings._bounds import Bound, how, sure
+from tracekit.views.findings._facts import NO_PATH, NO_WORK, OPERATORS, Facts, RuleResult, row_of
 from tracekit.views.findings._words import named, percent, span
 
 _RANGES = (*OPERATORS, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER)

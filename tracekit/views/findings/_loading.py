@@ -9,7 +9,8 @@ from tracekit.arrays import I64
 from tracekit.index import gaps as _gaps
 from tracekit.report import Evidence, Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import Facts, RuleResult, how, sure
+from tracekit.views.findings._bounds import how, sure
+from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import percent, span
 
 

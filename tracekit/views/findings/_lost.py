@@ -14,7 +14,8 @@ from tracekit.index.grouping import group_by
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
-from tracekit.views.findings._facts import LOWER, NO_LINKS, NO_WORK, Facts, RuleResult
+from tracekit.views.findings._bounds import LOWER
+from tracekit.views.findings._facts import NO_LINKS, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import percent
 
 RULE = "lost rows"

@@ -10,7 +10,8 @@ from tracekit.analysis.intervals import merge, union_length_by
 from tracekit.index.grouping import group_by, plural
 from tracekit.index.host_pauses import Pauses
 from tracekit.report import Finding
-from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Bound, Facts, RuleResult
+from tracekit.views.findings._bounds import Bound
+from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
 
 _COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)

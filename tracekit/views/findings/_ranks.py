@@ -13,7 +13,8 @@ from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.report import Finding
 from tracekit.schema import Kind
-from tracekit.views.findings._facts import NO_WORK, OWNERS, Bound, Facts, RuleResult, how
+from tracekit.views.findings._bounds import Bound, how
+from tracekit.views.findings._facts import NO_WORK, OWNERS, Facts, RuleResult
 from tracekit.views.findings._words import percent, span
 from tracekit.views.ranks.stragglers import clocks_of, on_one_clock, skews_of, stragglers
 

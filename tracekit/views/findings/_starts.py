@@ -11,7 +11,8 @@ from tracekit.analysis.series import judge
 from tracekit.index.host_waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
-from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult, how, sure
+from tracekit.views.findings._bounds import how, sure
+from tracekit.views.findings._facts import NO_PATH, NO_WORK, Facts, RuleResult
 from tracekit.views.findings._words import named, span
 
 _ALLOCATES = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$")

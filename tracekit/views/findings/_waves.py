@@ -14,8 +14,9 @@ from tracekit.arrays import F64, I64
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Finding
 from tracekit.schema import Kind
+from tracekit.views.findings._bounds import how, sure
 from tracekit.views.findings._device import multiprocessors, properties_of
-from tracekit.views.findings._facts import Facts, RuleResult, how, sure
+from tracekit.views.findings._facts import Facts, RuleResult
 from tracekit.views.findings._words import named, percent, span
 
 _LIMITS = {
