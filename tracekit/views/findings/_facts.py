@@ -234,8 +234,9 @@ class Facts:
     def bound(self, owner: int, rows: I64, *, most: int | None = None) -> Bound:
         """Return the upper bound if all of these rows of EVENTS took no time, and at most `most`."""
         low, high = self.window(owner)
-        starts = np.clip(self.starts[rows], low, high)
-        ns = union_length(starts, np.clip(self.starts[rows] + self.lengths[rows], low, high))
+        work = rows[np.isin(rows, self.work.rows)] if owner in self.graphs else rows
+        starts = np.clip(self.starts[work], low, high)
+        ns = union_length(starts, np.clip(self.starts[work] + self.lengths[work], low, high))
         if owner not in self.graphs:
             return self._bound(owner, ns, most, on_path=False)
         own, bound = self.graphs[owner], self.bounds(owner, [self.nodes_of(owner, rows)], most=most)[0]
