@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 # Two steps: what a user needs is enough for the demo, the tools of development come on top of it.
 USER := $(VENV)/.installed-user
-# In CI nothing may be skipped, so what only some tests need (torch, the tools of the site) is installed there too.
+# In CI nothing may be skipped, so what only some tests need (torch, Paddle, the tools of the site) is installed there too.
 ifeq ($(CI),true)
 GROUPS := --group dev --group docs --group ci
 STAMP := $(VENV)/.installed-ci
@@ -49,7 +49,7 @@ docs: $(USER)   ## build the documentation site in build/site; a warning fails i
 
 picture: demo   ## take the picture of the README again (needs chromium)
 	cd demo-out && $(abspath $(BIN))/tracekit report run.csv --time 391.7ms:396ms -o picture.html --force
-	chromium --headless --no-sandbox --hide-scrollbars --window-size=1300,680 --virtual-time-budget=4000 \
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1300,900 --virtual-time-budget=4000 \
 	    --screenshot=docs/report.png file://$(CURDIR)/demo-out/picture.html
 
 bench: $(STAMP)   ## ratios against named baselines, in one run

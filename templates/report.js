@@ -1,5 +1,5 @@
 "use strict";
-// Sorting and filtering of tables; what the timeline says in words. Text of a trace goes in as text nodes alone.
+// Sorting and filtering of tables, and the contents. Text of a trace goes in as text nodes alone.
 (() => {
   const SHOWN = 15; // rows of a long table until one asks for all
   const LONG = 20;
@@ -91,95 +91,6 @@
     show();
   }
 
-  // Times: whole ns as a number below 2^53 or as text, never rounded
-
-  const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
-
-  function unitOf(digits) {
-    return digits > 9 ? "s" : digits > 6 ? "ms" : digits > 3 ? "us" : "ns";
-  }
-
-  function exactTime(ns) {
-    const text = String(ns);
-    const unit = unitOf(text.length);
-    const exponent = EXPONENTS[unit];
-    const padded = text.padStart(exponent + 1, "0");
-    const whole = padded.slice(0, padded.length - exponent).replace(/\B(?=(\d{3})+$)/g, ",");
-    const rest = padded.slice(padded.length - exponent).replace(/0+$/, "");
-    return `${whole}${rest ? "." + rest : ""} ${unit}`;
-  }
-
-  function tickTexts(ticks) {
-    if (!ticks.length) return [];
-    const largest = Math.max(...ticks.map(Math.abs));
-    const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : largest;
-    const unit = unitOf(Math.floor(Math.log10(Math.max(largest, 1))) + 1);
-    const decimals = Math.max(0, EXPONENTS[unit] - Math.floor(Math.log10(Math.max(step, 1)) + 1e-9));
-    return ticks.map((tick) => {
-      const text = (tick / 10 ** EXPONENTS[unit]).toFixed(Math.min(decimals, EXPONENTS[unit]));
-      return tick === 0 ? "0" : `${text} ${unit}`;
-    });
-  }
-
-  // Timelines
-
-  function tooltip(texts, source, index) {
-    const data = (name) => source.data[name];
-    const box = element("div", {});
-    Object.assign(box.style, { color: "#1c2733", maxWidth: "440px", font: "12px/1.45 system-ui, sans-serif", overflowWrap: "anywhere", whiteSpace: "normal" });
-    const line = (text, style) => { const made = element("div", {}, text); Object.assign(made.style, style ?? {}); box.append(made); };
-    if (data("share")) {
-      const [left, right] = [data("left")[index], data("right")[index]];
-      line(texts.devices[data("device")[index]], { fontWeight: "600" });
-      line(`kernels ran ${(100 * data("share")[index]).toFixed(1)} % of the time`);
-      line(`from ${exactTime(Math.round(left))} to ${exactTime(Math.round(right))}`);
-      return box;
-    }
-    const start = data("start") ? data("start")[index] : data("left")[index];
-    const length = data("length") ? data("length")[index] : data("right")[index] - data("left")[index];
-    line(texts.names[data("name")[index]], { fontWeight: "600" });
-    line(`${texts.kinds[Math.floor(data("color")[index] / texts.tones)]} · ${texts.lanes[data("lane")[index]]}`, { opacity: ".75" });
-    line(`duration ${exactTime(length)}`);
-    line(`start ${exactTime(start)}`);
-    return box;
-  }
-
-  const widths = new Map(); // the room that each plot asks for its labels on a wide page
-
-  function dress(doc, box) {
-    const style = getComputedStyle(document.documentElement);
-    const [text, line] = [style.getPropertyValue("--muted").trim(), style.getPropertyValue("--fg").trim()];
-    const [plot] = doc.roots();
-    for (const axis of [...plot.below, ...plot.above, ...plot.left]) axis.major_label_text_color = text;
-    for (const label of plot.center.filter((each) => each.name === "group")) label.text_color = text;
-    for (const renderer of plot.renderers) if (renderer.hover_glyph) renderer.hover_glyph.line_color = { value: line };
-    const narrow = box.clientWidth < 640;
-    doc.get_model_by_name("times").ticker.desired_num_ticks = narrow ? 3 : 8;
-    for (const axis of plot.left) axis.major_label_text_font_size = narrow ? "9px" : "11px";
-    widths.set(plot, widths.get(plot) ?? plot.min_border_left);
-    plot.min_border_left = narrow ? 40 : widths.get(plot);
-  }
-
-  async function draw(box) {
-    const { document: json, texts } = JSON.parse(document.getElementById(`${box.id}-data`).textContent);
-    await Bokeh.embed.embed_item({ doc: json, root_id: json.roots[0].id, target_id: box.id });
-    const doc = Bokeh.documents[Bokeh.documents.length - 1];
-    doc.get_model_by_name("hover").tooltips = (source, vars) => tooltip(texts, source, vars.index);
-    for (const name of ["times", "times-above"]) {
-      const axis = doc.get_model_by_name(name);
-      axis.formatter.doFormat = tickTexts;
-      axis.change.emit();
-    }
-    dress(doc, box);
-    box.style.minHeight = "";
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dress(doc, box));
-    new ResizeObserver(() => dress(doc, box)).observe(box);
-  }
-
-  async function drawAll() {
-    for (const box of document.querySelectorAll(".canvas")) await draw(box);
-  }
-
   // Contents: the section that one reads is marked, and its name kept in sight
 
   function followContents(bar) {
@@ -202,6 +113,5 @@
   }
 
   document.querySelectorAll(".contents").forEach(followContents);
-  document.querySelectorAll(".sheet").forEach(setUp);
-  void drawAll();
+  document.querySelectorAll(".sheet:not([data-table])").forEach(setUp);
 })();

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,12 +34,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="write what was computed into tests/goldens")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Draw the same share of examples in tests that say how many they want."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of a device that is not here; draw the same share of examples in tests that say how many."""
+    if left_out := [item for item in items if any(not is_here(item) for is_here in (_has_device, _has_cupti))]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for test in {getattr(item, "function", None) for item in items}:
         wanted = getattr(test, "_hypothesis_internal_use_settings", None)
         if isinstance(wanted, settings) and wanted is not settings.default:
             test._hypothesis_internal_use_settings = settings(wanted, max_examples=-(-wanted.max_examples // SHARE))
+
+
+def _has_device(item: pytest.Item) -> bool:
+    """Return whether a test needs no CUDA device, or one is here with the package that reads it."""
+    here = any(Path(name).exists() for name in ("/dev/nvidiactl", "/dev/dxg")) and importlib.util.find_spec("cupti")
+    return item.get_closest_marker("device") is None or bool(here)
+
+
+def _has_cupti(item: pytest.Item) -> bool:
+    return item.get_closest_marker("cupti") is None or importlib.util.find_spec("cupti") is not None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "bokeh", "typer", "rich", "google.protobuf")
+HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "typer", "rich", "google.protobuf")
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -26,7 +26,7 @@ def test_help_loads_no_data_library() -> None:
         "import contextlib, io\nfrom tracekit.cli import app\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app(['--help'])"
     )
-    assert not loaded_after(statement) & {"pyarrow", "numpy", "pandas", "jinja2", "bokeh", "tracekit.pipeline"}
+    assert not loaded_after(statement) & {"pyarrow", "numpy", "pandas", "jinja2", "tracekit.pipeline"}
 
 
 def test_a_command_loads_no_pandas() -> None:

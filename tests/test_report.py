@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from render.reports import HOSTILE, reports, sample
+from timelines import a_timeline
 
 from tracekit import display
 from tracekit.render import RENDERERS
@@ -26,7 +27,6 @@ from tracekit.report import (
     ReportTable,
     Section,
     Series,
-    Timeline,
 )
 from tracekit.units import Unit
 
@@ -118,10 +118,8 @@ def test_a_report_with_many_sections_stays_on_one_screen() -> None:
 
 def test_figures_and_columns_show_their_size_and_no_value() -> None:
     count = 50_000
-    line = Timeline(
-        (), (), (), [0] * count, [0] * count, [1] * count, [1] * count, [0] * count, [0] * count, 0, 9, count
-    )
-    assert repr(line) == "timeline of 50,000 of 50,000 rectangles on 0 lanes"
+    line = a_timeline(("gemm",) * count)
+    assert repr(line) == "timeline of 100,000 events on 2 lanes"
     assert repr(Series("Steps", Unit.NS, ["a"] * count, [1] * count)) == "series Steps (ns), 50,000 values"
     assert repr(Column("total", "Total", Unit.NS, [1] * count)) == "column total (ns), 50,000 rows"
     section = Section("s", "S", figures=(line, Bar("b", Unit.NS, (("idle", 1),))))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit import run as runs
 from tracekit.errors import OutOfOrderError
 from tracekit.readers.builder import event_batch, totals_batch
+from tracekit.run import streams as runs
 from tracekit.trace import Run, SourceFacts
 
 

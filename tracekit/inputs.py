@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 
 from tracekit import arrow, schema, steps
 from tracekit import options as declared
-from tracekit import run as runs
 from tracekit.errors import (
     AllInputsError,
     Failure,
     InputError,
-    OutputError,
     ParseError,
     TracekitError,
-    UnknownFormatError,
-    UsageError,
 )
-from tracekit.readers import READERS
+from tracekit.paths import Input as Input
+from tracekit.paths import PathLike as PathLike
+from tracekit.paths import expand as expand
+from tracekit.paths import reader_for as reader_for
+from tracekit.paths import refuse_inputs as refuse_inputs
+from tracekit.paths import refuse_unknown_options
 from tracekit.readers.base import Opened, Reader, ReadOptions
-from tracekit.readers.sniff import identify
 from tracekit.readers.source import Source, open_source
+from tracekit.run import joining, one_process, survey
+from tracekit.run import streams as runs
+from tracekit.run.one_process import Joins
 from tracekit.selection import Selection
 from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Run, is_cut
 from tracekit.writers.base import Stream
 
-PathLike = str | Path
 ALL = Selection()
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One input as the user named it: `label` is the NAME of NAME=INPUT, else ""."""
-
-    name: str
-    label: str = ""
+ARCHIVES = ("parquet", "events-jsonl")
+"""Formats whose files may have been made from a recorder's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,8 @@ class InputOptions:
     None for all. partial: a bad input among several becomes a failure of the result; else it raises. fingerprint: put
     each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1. more_columns: returns
     the columns to keep besides, for the name of a format that was found. args_of: the kinds of rows whose `args` to
-    keep, None for all; where `more_columns` has args, all are kept.
+    keep, None for all; where `more_columns` has args, all are kept. same_process: look for a log and a trace of one
+    process among the inputs; the caller who knows which belong together says False.
     """
 
     format: str = ""
@@ -69,94 +64,21 @@ class InputOptions:
     progress: Callable[[float], None] | None = None
     more_columns: Callable[[str], frozenset[str]] | None = None
     args_of: frozenset[str] | None = None
+    same_process: bool = True
 
 
 USUAL = InputOptions()
 """Every event, as the content says, with all columns."""
 
 
-def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
-    """Return the inputs that the user's words name: files, "-", URLs, patterns, folders (all readable files below).
-
-    Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
-    """
-    words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
-    if not words:
-        raise UsageError("no input is named", hint="name a file, a folder, or - for stdin")
-    out: list[Input] = []
-    for word in map(_text_of, words):
-        label, equals, rest = word.partition("=")
-        if not equals or Path(word).exists() or not label or "/" in label:
-            label, rest = "", word
-        if not rest.strip():
-            raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
-        path = Path(rest)
-        if path.is_dir():
-            out.extend(Input(name, label) for name in _in_folder(path))
-        elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
-            found = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
-            if not found:
-                raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
-            out.extend(Input(name, label) for name in found)
-        else:
-            out.append(Input(rest, label))
-    return out
-
-
-def _text_of(word: object) -> str:
-    """Return an input as text. Raises: UsageError for an open file or another object."""
-    if isinstance(word, (str, os.PathLike)):
-        return os.fsdecode(word)
-    name = getattr(word, "name", None)
-    if hasattr(word, "read"):
-        hint = f"name it instead: {name!r}" if isinstance(name, str) else "write it into a file, and name that"
-        raise UsageError("an open file is not an input: inputs are names of files", hint=hint)
-    raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint="a str or a Path")
-
-
-def _in_folder(folder: Path) -> list[str]:
-    """Return the files below a folder that some reader knows; the others are no part of the run."""
-    found = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        try:
-            with open_source(str(path)) as source:
-                identify(source, READERS.values())
-        except UnknownFormatError:
-            continue
-        except TracekitError:
-            pass  # named with its reason when it is opened
-        found.append(str(path))
-    if not found:
-        raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
-    return found
-
-
-def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:
-    """Raise OutputError where the target is one of the inputs: replacing it would destroy what is being read."""
-    path = Path(target)
-    if not path.exists():
-        return
-    for name in names:
-        if Path(name).exists() and path.samefile(name):
-            raise OutputError(f"{target} is an input itself", hint="choose another name with -o")
-
-
-def reader_for(source: Source, name: str = "") -> Reader:
-    """Return the reader of that name, or the one that knows the content. Raises: UsageError, UnknownFormatError."""
-    if not name:
-        return identify(source, READERS.values())
-    if name not in READERS:
-        raise declared.no_such("--from", name, "format", READERS, hint="`tracekit formats` lists them")
-    return READERS[name]
-
-
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """An input whose first batch has been read. item: as the user named it.
+    """An input whose first batch has been read. number: its place among the inputs. item: as the user named it.
 
     first_ns: start of the first rows. unmarked: it has steps, and `step` of the rows inside them is still to be set.
     """
 
+    number: int
     item: Input
     opened: Opened
     first_ns: int | None
@@ -170,11 +92,12 @@ class Inputs:
     """
 
     def __init__(self, inputs: PathLike | Sequence[PathLike], options: InputOptions) -> None:
-        _refuse_unknown(options)
+        refuse_unknown_options(options.options)
         self._options = options
         self._stack = ExitStack()
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
+        self._joins: Joins | None = None
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
         """The formats of the stream; for an archive, the formats that were archived."""
@@ -199,15 +122,16 @@ class Inputs:
 
     def each(self) -> Iterator[Opened]:
         """Yield the inputs one after the other, each by itself."""
-        return (begun.opened for begun in self._begun())
+        return (begun.opened for begun in self._begun(Joins()))
 
-    def _begun(self) -> Iterator[_Begun]:
+    def _begun(self, joins: Joins) -> Iterator[_Begun]:
         self.failures.clear()
         first_source = 0
         for number, item in enumerate(self._items):
             failed = len(self.failures)
             try:
-                opened, unmarked = self._open(number, item, first_source)
+                first_source = joins.sources.get(number, first_source)
+                opened, unmarked = self._open(number, item, first_source, joins)
                 # The first batch now: what a file's head says (its clock) must be known before inputs are joined.
                 first = next(opened.batches, None)
             except TracekitError as err:
@@ -222,7 +146,7 @@ class Inputs:
                 if not schema.is_totals(first):
                     first_ns = (arrow.bounds(first.column("ts_ns")) or (None,))[0]
                 opened = replace(opened, batches=chain([first], opened.batches))
-            yield _Begun(item, opened, first_ns, unmarked)
+            yield _Begun(number, item, opened, first_ns, unmarked)
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
@@ -230,7 +154,8 @@ class Inputs:
 
         While it runs it raises OutOfOrderError when a promise was false.
         """
-        begun = list(self._begun())
+        joins = self._same_processes()
+        begun = list(self._begun(joins))
         if not begun:
             raise AllInputsError(self.failures)
         if len(self._items) > 1:
@@ -249,11 +174,13 @@ class Inputs:
                 "only some inputs have the wall clock: each input starts at its own zero",
             )
             # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
-            begun = [_from_zero(b) if b.opened.run.origin_ns is not None else b for b in begun]
+            begun = [_from_zero(b, begun, joins) if b.opened.run.origin_ns is not None else b for b in begun]
         self.formats = {facts.format for o in opened for facts in o.run.sources}
         self.unmarked = not order and any(b.unmarked for b in begun)
         streams = [self._timed(b, run, order=order, sort=sort) for b in begun]
-        return Stream(run, self._joined(run, opened, streams, order), tuple(x for each in shown for x in each))
+        return Stream(
+            run, self._joined(run, opened, streams, joins, order=order), tuple(x for each in shown for x in each)
+        )
 
     def _told(self, opened: Opened) -> tuple[Ledger, ...]:
         """Return the ledgers that a user is shown: an archived file read as a whole speaks as its sources did."""
@@ -287,12 +214,59 @@ class Inputs:
         every = self._options.selection or (more is not None and "args" in more(name))
         return None if every else self._options.args_of
 
-    def _open(self, number: int, item: Input, first_source: int) -> tuple[Opened, bool]:
-        """Return what the reader made of an input, and whether `step` is still to be set."""
-        how = self._options
+    def _same_processes(self) -> Joins:
+        """Return which logs and traces are of one process. Where a log is among others, each is read once for that."""
+        if self._joins is None:
+            self._joins = Joins()
+            if self._options.same_process and len(self._items) > 1 and self._has_log():
+                self._joins = self._look()
+        return self._joins
+
+    def _has_log(self) -> bool:
+        """Return whether an input may be a recorder's log, and another one may not."""
+        names = []
+        for number in range(len(self._items)):
+            with suppress(TracekitError):
+                names.append(reader_for(self._source(number), self._options.format).name)
+        return bool({joining.LOG, *ARCHIVES} & set(names)) and set(names) != {joining.LOG}
+
+    def _look(self) -> Joins:
+        found: list[tuple[int, int, Opened]] = []
+        first_source = 0
+        for number in range(len(self._items)):
+            with suppress(TracekitError):
+                _, opened = self._reading(number, first_source, survey.COLUMNS, survey.RANGE_KINDS, strict=False)
+                first = next(opened.batches, None)
+                batches = opened.batches if first is None else chain([first], opened.batches)
+                found.append((number, first_source, replace(opened, batches=batches)))
+                first_source += max(1, len(opened.run.sources))
+        texts, pids = survey.Texts(), frozenset[int]()
+        looked = []
+        for number, source, opened in sorted(found, key=lambda each: not joining.is_log(each[2].run)):
+            if not (is_log := joining.is_log(opened.run)) and not pids:
+                break
+            with suppress(TracekitError):
+                seen = survey.look(opened.batches, texts, pids=None if is_log else pids)
+                looked.append(joining.Looked(number, source, opened.run, seen))
+                pids |= seen.processes.keys() if is_log else frozenset()
+        return joining.find(looked, {number: source for number, source, _ in found})
+
+    def _source(self, number: int) -> Source:
         if number not in self._sources:
-            self._sources[number] = self._stack.enter_context(open_source(item.name))
-        source = self._sources[number]
+            self._sources[number] = self._stack.enter_context(open_source(self._items[number].name))
+        return self._sources[number]
+
+    def _reading(
+        self,
+        number: int,
+        first_source: int,
+        columns: frozenset[str] | None,
+        args_of: frozenset[str] | None,
+        *,
+        strict: bool,
+    ) -> tuple[Reader, Opened]:
+        """Return the reader of an input, and what it gives."""
+        how, item, source = self._options, self._items[number], self._source(number)
         reader = reader_for(source, how.format)
         # Each of several inputs takes the options of its own format.
         own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
@@ -300,13 +274,9 @@ class Inputs:
         values = declared.parse(given, reader.options, owner=reader.name)
         # A file name can have bytes that are not text, but names that are shown or stored must be text.
         shown = os.fsencode(item.name).decode("utf-8", "replace")
-        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=how.strict)
+        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
         options = ReadOptions(
-            source=first_source,
-            demangle=how.demangle,
-            values=values,
-            columns=self._looked_at(reader.name),
-            args_of=self._args_of(reader.name),
+            source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
         )
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
@@ -314,8 +284,28 @@ class Inputs:
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
+        return reader, opened
+
+    def _open(self, number: int, item: Input, first_source: int, joins: Joins) -> tuple[Opened, bool]:
+        """Return what the reader made of an input, and whether `step` is still to be set."""
+        how, source = self._options, self._source(number)
+        name = reader_for(source, how.format).name
+        columns, args_of = self._looked_at(name), self._args_of(name)
+        if columns is not None and joins.of(number):
+            columns |= one_process.COLUMNS
+        reader, opened = self._reading(number, first_source, columns, args_of, strict=how.strict)
+        ledger = opened.ledgers[0]
+        joins.settle(number, opened.run)
+        told = (opened.original or opened.ledgers)[0]
+        batches = joins.batches(number, opened.batches, ledger, told)
+        opened = replace(opened, batches=batches, ordered=opened.ordered and not joins.of(number))
         unmarked = reader.steps
-        if unmarked and how.selection:
+        taken = joins.steps(number)
+        if taken is not None:
+            # The steps of the log are those of the trace's rows too, or the other way round.
+            opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger, taken), ordered=True)
+            unmarked = False
+        elif unmarked and how.selection:
             # Before the filter, which may take away the steps, or the calls that say where device work belongs.
             opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger), ordered=True)
             unmarked = False
@@ -328,7 +318,9 @@ class Inputs:
         ledger = opened.ledgers[0]
         lowest: int | None = None
         highest = 0
-        no_step = self._options.selection.steps is not None
+        wanted = self._options.selection.steps is not None
+        first_step: int | None = None
+        last_step = 0
         timed = False
         try:
             for batch in batches:
@@ -339,8 +331,11 @@ class Inputs:
                     low, high = arrow.bounds(batch.column("ts_ns")) or (0, 0)
                     lowest = low if lowest is None else min(lowest, low)
                     highest = max(highest, high)
-                if no_step and not schema.is_totals(batch):
-                    timed, no_step = True, batch.column("step").null_count == batch.num_rows
+                if wanted and not schema.is_totals(batch):
+                    timed = True
+                    if (steps_there := arrow.bounds(batch.column("step"))) is not None:
+                        first_step = steps_there[0] if first_step is None else min(first_step, steps_there[0])
+                        last_step = max(last_step, steps_there[1])
                 kept = self._options.selection.apply(batch, ledger)
                 if kept.num_rows:
                     yield kept
@@ -351,7 +346,10 @@ class Inputs:
             each.check()
         if lowest is not None and ledger.filtered and not ledger.kept:
             ledger.note("filter-left-nothing", f"the filter left nothing: starts lie from {lowest} ns to {highest} ns")
-        if timed and no_step:
+        if first_step is not None and ledger.filtered and not ledger.kept:
+            there = f"is step {first_step}" if first_step == last_step else f"are steps {first_step} to {last_step}"
+            ledger.note("filter-left-nothing", f"the filter left nothing: there {there}")
+        if timed and first_step is None:
             self._fail(item, InputError(f"{item.name}: --step selects steps, and this trace has none", hint=_NO_STEPS))
         if (nothing := _nothing_read(ledger)) is not None:
             self._fail(item, nothing)
@@ -373,7 +371,7 @@ class Inputs:
         return steps.marked(batches, opened.ledgers[0]) if begun.unmarked else batches
 
     def _joined(
-        self, run: Run, opened: list[Opened], streams: list[Iterator[pa.RecordBatch]], order: bool
+        self, run: Run, opened: list[Opened], streams: list[Iterator[pa.RecordBatch]], joins: Joins, *, order: bool
     ) -> Iterator[pa.RecordBatch]:
         if order:
             yield from runs.merged(streams)
@@ -382,20 +380,16 @@ class Inputs:
                 yield from stream
         if run is not opened[0].run:
             runs.joined_runs(run, [o.run for o in opened])
+            joins.name(run)
 
 
-def _from_zero(begun: _Begun) -> _Begun:
-    """Return an input whose first rows start at 0."""
-    batches = runs.shifted(begun.opened.batches, -(begun.first_ns or 0))
+def _from_zero(begun: _Begun, every: list[_Begun], joins: Joins) -> _Begun:
+    """Return an input whose first rows start at 0, or those of the inputs that it is one process with."""
+    group = joins.group(begun.number)
+    origin = begun.opened.run.origin_ns or 0
+    first = min((b.first_ns or 0) + (b.opened.run.origin_ns or 0) - origin for b in every if b.number in group)
+    batches = runs.shifted(begun.opened.batches, -first)
     return replace(begun, opened=replace(begun.opened, batches=batches))
-
-
-def _refuse_unknown(options: InputOptions) -> None:
-    """Raise UsageError for an option that no format has."""
-    specs = [spec for reader in READERS.values() for spec in reader.options]
-    for key in options.options:
-        if key not in {spec.key for spec in specs}:
-            raise declared.unknown_option(key, specs, owner="format")
 
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:

@@ -20,14 +20,16 @@ from tracekit.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
+from tracekit.render import first_screen as screen
 from tracekit.render.base import RenderOptions, first_lines
-from tracekit.report import Report, Section
+from tracekit.report import Headline, Report, Section
 from tracekit.tables import sorted_by_start
-from tracekit.trace import Ledger, Run, Trace, concat
-from tracekit.units import format_span
-from tracekit.views import SUMMARY, VIEWS, clocks_of
+from tracekit.trace import JOINED_INTO, Ledger, Run, Trace, concat
+from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options
+from tracekit.views.headline import headline
+from tracekit.views.headline.facts import facts_of
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 
@@ -173,7 +175,19 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
         there = set(trace.events.schema.names)
         rest = [name for name in TABLE_VIEWS if name not in names and VIEWS[name].columns <= there]
         sections += [section for name in rest if (section := _section(index, name, options)).tables]
-    return report_of(trace, sections)
+    return report_of(trace, sections, _headline(trace, sections, options))
+
+
+def _headline(trace: Trace, sections: Sequence[Section], options: ViewOptions) -> Headline:
+    """Return the headline. It quotes sections that are there, unless their rows were sorted, cut or split."""
+    index = index_of(trace)
+    own = ViewOptions(values=options.values)
+    given = {each.view: each for each in sections} if replace(options, op_detail=True) == own else {}
+
+    def section(name: str) -> Section:
+        return given[name] if name in given else _section(index, name, own)
+
+    return headline.find(index, section, own_views(trace))
 
 
 def own_views(trace: Trace) -> tuple[str, ...]:
@@ -216,19 +230,19 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     for name in names:
         sections.append(_section(index, name, options))
         arrow.release_memory()
-    return report_of(trace, sections)
+    return report_of(trace, sections, _headline(trace, sections, options))
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
 """Every view but the timeline, which is a picture for the page alone."""
 
 
-def report_of(trace: Trace, sections: Sequence[Section]) -> Report:
-    """Return sections with the facts, ledgers and notes of a trace."""
+def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None = None) -> Report:
+    """Return sections with the facts, ledgers and notes of a trace, and its headline."""
     sources = trace.run.sources
-    title = (sources[0].label or Path(sources[0].path).name) if sources else "trace"
-    if len(sources) > 1:
-        title = f"{title} and {len(sources) - 1} more"
+    titled = [source for source in sources if JOINED_INTO not in source.facts] or sources
+    more = f" and {len(titled) - 1} more" if len(titled) > 1 else ""
+    title = f"{titled[0].label or Path(titled[0].path).name}{more}" if titled else "trace"
     notes = tuple(
         f"{Path(ledger.path).name}: {note}" if len(sources) > 1 else str(note)
         for ledger in trace.ledgers
@@ -240,41 +254,19 @@ def report_of(trace: Trace, sections: Sequence[Section]) -> Report:
         # Else "this trace has none" would be taken as a word about the file.
         words = 'what "this trace has none" says is of the others alone' if left else "nothing is left to show"
         count = f"{filtered:,} record{'' if filtered == 1 else 's'}"
-        notes, sections = (*notes, f"the filters left out {count}: {words}"), sections if left else ()
+        notes = (*notes, f"the filters left out {count}: {words}")
+        sections, first = (sections, first) if left else ((), None)
     ledgers = tuple(ledger.to_json() for ledger in trace.ledgers)
-    return Report(title, __version__, _facts(trace), tuple(sections), ledgers, notes, trace.incomplete)
-
-
-def _some(values: Sequence[str], most: int) -> str:
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
-    """Return what one wants to know first: formats, tool, command, devices, span, size."""
-    sources = trace.run.sources
-    formats = sorted({s.format for s in sources})
-    facts = [("format", _some([READERS[f].title if f in READERS else f for f in formats], 3))]
-    for key in ("tool", "command"):
-        facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
-    facts.append(("device", _some(sorted(set(trace.run.devices.values())), 4)))
-    facts.append(_span(trace))
-    for name, table in (("events", trace.events), ("totals", trace.totals)):
-        facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
-    return tuple((key, text) for key, text in facts if text)
-
-
-def _span(trace: Trace) -> tuple[str, str]:
-    """Return the span of the events, or why there is none; words "" where there are no events."""
-    sources, span = trace.run.sources, trace.span()
-    if span is None:
-        return "span", ""
-    if sources and all(facts.synthetic_time for facts in sources):
-        return "span", "not known: durations without starts"
-    runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
-    several = trace.run.origin_ns is None and runs > 1
-    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or clocks_of(index_of(trace)) > 1):
-        return "clocks", "several, which cannot be held against each other: no span is given over all"
-    return "span", format_span(span[1] - span[0])
+    return Report(
+        title,
+        __version__,
+        facts_of(trace, {reader.name: reader.title for reader in READERS.values()}),
+        tuple(sections),
+        ledgers,
+        notes,
+        trace.incomplete,
+        first,
+    )
 
 
 def render(made: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:
@@ -289,7 +281,14 @@ def render(made: Report, form: str = "text", options: RenderOptions | None = Non
     return RENDERERS[form].render(made, options or RenderOptions())
 
 
-def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: bool = False) -> None:
+def first_screen(made: Report, options: RenderOptions | None = None) -> str:
+    """Return the first screen of a summary as text: headline, bars, findings, top names, and what else there is."""
+    return screen.text(made, options or RenderOptions())
+
+
+def write_report(
+    trace: Trace, target: PathLike, *, form: str = "html", force: bool = False, options: RenderOptions | None = None
+) -> None:
     """Write the report of all views into a file, whole or not at all: an HTML page, or another form of `render`.
 
     Raises: OutputExistsError, OutputError, UsageError.
@@ -297,7 +296,7 @@ def write_report(trace: Trace, target: PathLike, *, form: str = "html", force: b
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
     refuse_inputs(target, [s.path for s in trace.run.sources])
-    text = render(report(trace), form)
+    text = render(report(trace), form, options)
     with new_file(Path(target), force=force) as file:
         file.write(text.encode("utf-8", "replace"))
 

@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING
 
 from tracekit import display
 from tracekit.display import html_facts, plural, shortened, visible
-from tracekit.units import Unit, format_ratio, format_span
+from tracekit.headline import DeviceTime as DeviceTime
+from tracekit.headline import Evidence as Evidence
+from tracekit.headline import Finding as Finding
+from tracekit.headline import Headline as Headline
+from tracekit.headline import StepTime as StepTime
+from tracekit.headline import TimePart as TimePart
+from tracekit.headline import TopName as TopName
+from tracekit.headline import TopNames as TopNames
+from tracekit.timeline import Timeline
+from tracekit.units import Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -108,45 +117,6 @@ _PANDAS_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One row of a timeline: `depth` is the number of nested levels that it shows."""
-
-    label: str
-    group: str
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Rectangles on lanes, at most 50,000, and the busy share of each device below.
-
-    lane, level, start_ns, dur_ns, kind, name: one entry for each rectangle. lane, name and kind are places in `lanes`,
-    `names` and `kinds`; level is the depth within the lane; starts are relative to `begin_ns`.
-    total: rectangles before thinning. thinning: what was left out, in words; "" for nothing.
-    utilization: (label of the device, busy share 0..1 for each of the equal bins of the span).
-    """
-
-    lanes: tuple[Lane, ...]
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    lane: Sequence[int]
-    level: Sequence[int]
-    start_ns: Sequence[int]
-    dur_ns: Sequence[int]
-    kind: Sequence[int]
-    name: Sequence[int]
-    begin_ns: int
-    end_ns: int
-    total: int
-    thinning: str = ""
-    utilization: tuple[tuple[str, Sequence[float]], ...] = ()
-
-    def __repr__(self) -> str:
-        shown = f"{len(self.start_ns):,} of {plural(self.total, 'rectangle')}"
-        return f"timeline of {shown} on {plural(len(self.lanes), 'lane')}"
-
-
-@dataclass(frozen=True, slots=True)
 class Bar:
     """Parts that add up to a whole, the most important first: (label, value)."""
 
@@ -174,66 +144,26 @@ class Series:
         return f"series {visible(self.title)} ({self.unit}), {plural(len(self.values), 'value')}"
 
 
-Figure = Timeline | Bar | Series
-
-
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A cell of another view's table that a finding rests on. cell: "VIEW.ROW.COLUMN"."""
+class Flame:
+    """Call paths of two sides, as a flame graph draws them; one entry for each path.
 
-    cell: str
-    value: Cell
-    unit: Unit
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem, its evidence, and the most that a fix can save.
-
-    claim: one sentence with numbers. events: ids of the first events that it is about. saving_ns: upper bound of the
-    time that a fix saves; share: the same as a part of the window, 0..1. confidence: "high", "medium" or "low", for
-    the reason `because`. advice: the fix. check: what to look at after the change. owner: the rank or input, "" for
-    the only one. part_of: the rule of another finding of the same report that is the cause of this one, "" for none.
+    names: of the innermost range. parents: places of smaller numbers, -1 for the outermost. base, new: ns that belong
+    to the path and to none below it. left_out: a sentence on paths that are not here, "" for none.
     """
 
-    rule: str
-    owner: str
-    claim: str
-    evidence: tuple[Evidence, ...]
-    events: tuple[int, ...]
-    saving_ns: int
-    share: float
-    confidence: str
-    because: str
-    advice: str
-    check: str
-    part_of: str = ""
+    title: str
+    names: Sequence[str]
+    parents: Sequence[int]
+    base: Sequence[int]
+    new: Sequence[int]
+    left_out: str = ""
 
     def __repr__(self) -> str:
-        title, *facts = self._facts()
-        lines = [f"{title[0]}: {title[1]}", *(f"  {word:<13}{text}" for word, text in facts)]
-        return "\n".join(shortened(line, 2 * display.SCREEN) for line in lines)
+        return f"flame graph {visible(self.title)}, {plural(len(self.names), 'call path')}"
 
-    def _repr_html_(self) -> str:
-        title, *facts = self._facts()
-        return f"<p><b>{display.escaped(title[0])}</b>: {display.escaped(title[1])}</p>{html_facts(facts)}"
 
-    def _facts(self) -> list[tuple[str, str]]:
-        owner = f" ({self.owner})" if self.owner else ""
-        facts = [
-            (f"{self.rule}{owner}", self.claim),
-            (
-                "could save",
-                f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"
-                if self.saving_ns
-                else "no time of its own",
-            ),
-            ("confidence", f"{self.confidence}: {self.because}"),
-            *([("part of", self.part_of)] if self.part_of else []),
-            ("fix", self.advice),
-            ("check", self.check),
-        ]
-        return [(visible(word), visible(text)) for word, text in facts]
+Figure = Timeline | Bar | Series | Flame
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +211,7 @@ class Report:
     """Sections with the facts of the run and the ledgers of its sources (as `Ledger.to_json` gives them).
 
     incomplete: a sentence for each source that lost too many of its records; every form of the report begins with it.
+    headline: the figures of the first screen, None where single views were asked for.
 
     >>> Report("run.csv", "1.0", sections=(Section("kernel", "Kernels", notes=("needs kernel events",)),))
     report run.csv: 1 section
@@ -294,6 +225,7 @@ class Report:
     ledgers: tuple[Mapping[str, object], ...] = ()
     notes: tuple[str, ...] = field(default=())
     incomplete: tuple[str, ...] = ()
+    headline: Headline | None = None
 
     def __repr__(self) -> str:
         lines = [*self.incomplete, f"report {visible(self.title)}: {plural(len(self.sections), 'section')}"]
@@ -327,7 +259,7 @@ class Report:
         return (sections[0] if sections else Section("", "")).to_pandas(table)
 
     def show(self, width: int | None = None) -> None:
-        """Print the whole report as `tracekit summary` does. width: of the terminal by default, 0 for no limit."""
+        """Print the report as `tracekit summary --all` does. width: of the terminal by default, 0 for no limit."""
         columns = shutil.get_terminal_size().columns if width is None else width
         text = _TEXT_FORMS[0](self, columns) if _TEXT_FORMS else f"{self!r}\n"
         sys.stdout.write(text)
@@ -367,6 +299,19 @@ def without_shares(section: Section) -> Section:
     )
     notes = tuple(note for note in section.notes if not _PERCENT.search(note))
     return replace(section, tables=tables, figures=figures, notes=notes, findings=())
+
+
+def first_rows(section: Section, most: int) -> Section:
+    """Return a section with at most so many rows of each table, which counts the others as omitted."""
+    tables = tuple(
+        replace(
+            table,
+            columns=tuple(replace(column, values=column.values[:most]) for column in table.columns),
+            omitted=table.omitted + max(len(table) - most, 0),
+        )
+        for table in section.tables
+    )
+    return replace(section, tables=tables)
 
 
 def _title_of(section: Section) -> str:

@@ -85,6 +85,10 @@ class Marker:
             yield from self._release()
         self._held.append(batch)
 
+    def learn(self, steps: pa.RecordBatch) -> None:
+        """Take steps that are no rows of the batches."""
+        self._learn(steps, np.arange(steps.num_rows))
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the last batches, marked."""
         yield from self._release()
@@ -182,9 +186,16 @@ class Marker:
             )
 
 
-def marked(batches: Iterator[pa.RecordBatch], ledger: Ledger | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows with `step` set; they must come in order of start. TOTALS are not changed."""
+def marked(
+    batches: Iterator[pa.RecordBatch], ledger: Ledger | None = None, known: pa.RecordBatch | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows with `step` set; they must come in order of start. TOTALS are not changed.
+
+    known: rows of steps that are in another file, with the columns COLUMNS.
+    """
     marker = Marker(ledger)
+    if known is not None:
+        marker.learn(known)
     for batch in batches:
         if schema.is_totals(batch) or not batch.num_rows:
             yield batch

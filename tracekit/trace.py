@@ -66,6 +66,7 @@ class LedgerJson(TypedDict):
     totals_out: int
     written: NotRequired[int]
     left_out: NotRequired[dict[str, int]]
+    reservation: NotRequired[str]
     notes: list[NoteJson]
 
 
@@ -89,6 +90,7 @@ class Ledger:
 
     read = kept + merged + facts + ignored + filtered + dropped; `check` proves it. The reader's docstring defines a
     record (a line, a row, an event object). `events_out` and `totals_out` count rows: one record may make several.
+    `reservation`: what the input itself says is missing from it, so that the rest is no result; "" for nothing.
     With `strict` the first note is an error.
     """
 
@@ -106,6 +108,7 @@ class Ledger:
     totals_out: int = 0
     written: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
+    reservation: str = ""
     notes: dict[str, Note] = field(default_factory=dict)
     strict: bool = False
 
@@ -134,6 +137,11 @@ class Ledger:
         if where and len(note.places) < PLACES_KEPT:
             note.places.append(where)
 
+    def reserve(self, text: str) -> None:
+        """Say what is missing from the input, after its name: "ended by a full disk after 3 of at least 9 events"."""
+        if text and self.reservation.count("; ") < INCOMPLETE_SHOWN:
+            self.reservation = f"{self.reservation}; {text}" if self.reservation else text
+
     def accounted(self) -> int:
         """Return the number of records that are accounted for."""
         return (
@@ -146,11 +154,13 @@ class Ledger:
         )
 
     def incomplete(self) -> str:
-        """Return the sentence for an input that lost more than 1 % of its data records, "" for another one.
+        """Return the sentence for an input that lost more than 1 % of its data records or has a reservation, else "".
 
         Data records are those that should have become rows: kept, merged, filtered or dropped. The last record of a
         file that was cut does not count: what came before it is whole.
         """
+        if self.reservation:
+            return f"INCOMPLETE: {visible(Path(self.path).name)} {self.reservation}, and shares are not known"
         dropped = sum(count for code, count in self.dropped.items() if not is_cut(code))
         data = self.kept + self.merged + self.filtered + dropped
         if dropped <= MOST_DROPPED * data:
@@ -186,6 +196,8 @@ class Ledger:
         }
         if self.written or self.left_out:
             out["written"], out["left_out"] = self.written, dict(sorted(self.left_out.items()))
+        if self.reservation:
+            out["reservation"] = self.reservation
         out["notes"] = [
             {"code": n.code, "text": n.text, "count": n.count, "places": list(n.places)} for n in self.notes.values()
         ]
@@ -194,7 +206,8 @@ class Ledger:
     @classmethod
     def from_json(cls, data: Json) -> Self:
         """Return the ledger that `to_json` wrote; unknown keys are skipped."""
-        ledger = cls(path=str(data.get("path", "")), format=str(data.get("format", "")))
+        path, format = str(data.get("path", "")), str(data.get("format", ""))
+        ledger = cls(path=path, format=format, reservation=str(data.get("reservation", "")))
         for name in ("source", "read", "kept", "merged", "facts", "filtered", "events_out", "totals_out", "written"):
             setattr(ledger, name, int(data.get(name, 0)))
         for name in ("ignored", "dropped", "left_out"):
@@ -265,9 +278,12 @@ class Run:
 ARCHIVED_LEDGERS = "archived_ledgers"
 """The fact of a source that has the ledgers of the conversions which made the file, oldest first."""
 
+JOINED_INTO = "joined_into"
+"""The fact of a recorder's log whose rows are those of a process of another input: which one, and why."""
+
 
 def incomplete(ledgers: Iterable[Ledger], run: Run | None = None) -> tuple[str, ...]:
-    """Return the sentences for inputs that lost more than 1 % of their data records: what is left is no result.
+    """Return the sentences for inputs that lost more than 1 % of their data records, or that say so: no results.
 
     run: its sources may be files that were converted from such inputs.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -118,7 +118,7 @@ def test_pages_share_their_assets_and_every_link_leads_to_a_file(done: Done) -> 
         links = text.split('href="')[1:] + text.split('src="')[1:]
         for link in (each.split('"')[0] for each in links if not each.startswith("#")):
             assert (page.parent / unquote(link)).is_file()
-    assert (out / "assets" / "bokeh.js").stat().st_size > 500_000
+    assert {"page.js", "timeline.js", "report.css"} <= {file.name for file in (out / "assets").iterdir()}
     assert max(page.stat().st_size for page in reports) < 500_000
 
 
@@ -206,14 +206,61 @@ def test_the_row_of_a_cut_trace_has_the_number_of_dropped_records(tmp_path: Path
     listed = index(tmp_path / "out")
     assert {run["run"]: (run["status"], run["dropped"]) for run in listed["runs"]} == {
         "whole": ("ok", 0),
-        "cut": ("ok", 1),
+        "cut": ("partial", 1),
     }
+    lost = next(run["lost"] for run in listed["runs"] if run["run"] == "cut")
+    assert lost == [{"file": "rank0.jsonl", "reason": "1 of 94 records dropped: the last line was cut"}]
     assert listed["counts"]["dropped"] == 1
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Records dropped" in page
     assert "1 dropped, in 1 run" in page
     again = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
     assert (again.done, again.dropped) == ({}, made.dropped)
+
+
+def _steps(root: Path, lengths_us: Sequence[int]) -> None:
+    """Write runs of one kind, each with steps of one length."""
+    for number, length in enumerate(lengths_us):
+        rows = [{"name": f"step {k}", "kind": "step", "ts_ns": k * 10**6, "dur_ns": length * 1000} for k in range(4)]
+        made = Path(write(root.parent / f"made{number}.parquet", rows)).read_bytes()
+        put(root / f"night-{number:02}" / "run.parquet", made, number)
+
+
+def test_a_run_beyond_its_budget_is_named_and_the_batch_says_so(tmp_path: Path) -> None:
+    _steps(tmp_path / "tree", [100, 400])
+    budgets = ["step_p50 <= 300us", "busy >= 60%"]
+    made = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1, budgets=budgets)
+    why = "step p50 400 us; the budget is step_p50 <= 300us"
+    assert made.over == (("night-01", (why,)),)  # busy is not known, so its budget is not broken
+    assert not made.is_whole
+    listed = index(tmp_path / "out")
+    assert {run["run"]: run["over"] for run in listed["runs"]} == {"night-00": [], "night-01": [why]}
+    assert f"over budget: {why}".replace("<", "&lt;") in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    again = batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    assert (again.done, again.over, again.is_whole) == ({}, (), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("step_p50", "not a budget"),
+        ("speed <= 3", "not a budget"),
+        ("step_p50 <= 3", "not a limit for step_p50"),
+        ("busy >= 3ms", "not a limit for busy"),
+        ("peak_memory < 3 %", "not a limit for peak_memory"),
+        ("kernel_calls < 3.5", "not a limit for kernel_calls"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        batch.run([tmp_path], tmp_path / "out", budgets=[text])
+
+
+def test_a_trend_names_the_run_where_its_level_changed(tmp_path: Path) -> None:
+    _steps(tmp_path / "tree", [100, 101, 100, 101, 100, 150, 151, 150, 151, 150])
+    batch.run([tmp_path / "tree"], tmp_path / "out", jobs=1)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "step p50: level +50.0 % since 2026-01-06 night-05" in page
 
 
 def test_a_page_without_losses_has_no_column_for_them(tmp_path: Path) -> None:
@@ -329,7 +376,9 @@ _LOOK = """(() => {
 @pytest.mark.viewer
 def test_a_report_draws_its_timeline_by_the_shared_scripts(done: Done) -> None:
     page = next(done[1].glob("runs/kineto*/report.html"))
-    seen = chromium_page(page, script="[Bokeh.documents.length, document.querySelectorAll('thead button').length > 0]")
+    seen = chromium_page(
+        page, script="[document.querySelectorAll('#tl').length, document.querySelectorAll('thead button').length > 0]"
+    )
     assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
     assert seen.value == [1, True]
 

@@ -31,8 +31,8 @@ def job(root: Path, name: str = "run42", cut: int = 0) -> Path:
 def test_dropped_records_are_a_note_and_not_a_failure(tmp_path: Path) -> None:
     job(tmp_path / "tree", cut=40)
     said = run(tmp_path / "tree", "-o", tmp_path / "out").stderr
-    assert "note: 1 record dropped in 1 run; the page lists them by run\n" in said
-    assert "0 failed, 0 partial" in said
+    assert "note: 1 record dropped in 1 run, which is partial; the page says why\n" in said
+    assert "0 failed, 1 partial" in said
 
 
 def test_a_link_to_a_run_of_the_tree_is_a_note_and_the_run_counts_once(tmp_path: Path) -> None:

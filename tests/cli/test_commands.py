@@ -37,6 +37,9 @@ def test_formats_lists_what_is_registered() -> None:
 
     text = run("formats").stdout
     assert all(f"  {name} " in text for name in [*READERS, *WRITERS])
+    headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    named = [words for words in ("(--from)", "(--to)", "(--view)", "(--compat)") if any(words in h for h in headings)]
+    assert named == ["(--from)", "(--to)", "(--view)", "(--compat)"]
 
 
 def test_convert_writes_and_tells_the_ledger(tmp_path: Path) -> None:
@@ -134,13 +137,17 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert done.stderr == b""
 
 
-def test_summary_fits_80_columns_at_a_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("--all",)])
+def test_summary_fits_80_columns_at_a_terminal(words: tuple[str, ...]) -> None:
     import pty
 
     leader, follower = pty.openpty()
-    env = {**os.environ, "COLUMNS": "80", "LINES": "40"}
+    env = {**os.environ, "COLUMNS": "80", "LINES": "40", "NO_COLOR": "1", "PAGER": ""}
     child = subprocess.Popen(
-        [sys.executable, "-m", "tracekit", "summary", str(GOOD)], stdout=follower, stderr=subprocess.DEVNULL, env=env
+        [sys.executable, "-m", "tracekit", "summary", str(GOOD), *words],
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+        env=env,
     )
     os.close(follower)
     text = b""
@@ -156,7 +163,7 @@ def test_summary_fits_80_columns_at_a_terminal(tmp_path: Path) -> None:
     assert child.wait(300) == 0
     lines = text.decode().replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) <= 80
-    assert any("hidden" in line for line in lines)
+    assert any("hidden" in line for line in lines) == bool(words)
 
 
 def test_inspect_says_the_name_that_the_user_gave() -> None:

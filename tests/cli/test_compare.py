@@ -38,6 +38,7 @@ def test_help_teaches_by_one_example_with_quotes() -> None:
                 "Times": "From, Meaning",
                 "Counts": "Meaning",
                 "Device time by name": "Kind, Base calls, New calls, Of the change",
+                "Call paths by self time": "Of the change",
             },
         ),
         (
@@ -50,6 +51,7 @@ def test_help_teaches_by_one_example_with_quotes() -> None:
                 "Device time by name": "Kind, Match, Base calls, New calls, Of the change, Low, High",
                 "Operators by self time": "Of the change",
                 "API calls": "Match, Of the change",
+                "Call paths by self time": "Match, Of the change",
                 "Runs": "Format, Device time, whole run",
             },
         ),

@@ -97,7 +97,7 @@ def test_shares_and_findings_are_not_known(lossy: Path, tmp_path: Path) -> None:
 
 def test_a_rule_on_what_is_left_is_not_decided(lossy: Path) -> None:
     done = run_command("compare", lossy, lossy, "--fail-on", "device.total > 3%", code=1)
-    assert "not enough data: too many records could not be read" in done.stdout
+    assert "not enough data: too many records are missing or could not be read" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["paddle", "fluid", "theano", "mxnet", "singa"])
@@ -113,7 +113,7 @@ def test_a_batch_says_it_on_its_page(lossy: Path, tmp_path: Path) -> None:
         done = run_command("batch", tmp_path / "runs", "-o", tmp_path / "out", "--jobs", "1", code=1)
         assert done.stderr.startswith(SENTENCE)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8").partition("<body")[2]
-    sentence = "INCOMPLETE: too many records of 1 of 1 runs could not be read"
+    sentence = "INCOMPLETE: too many records of 1 of 1 runs are missing or could not be read"
     assert page.partition(">")[2].strip().startswith(f'<p class="incomplete" role="alert">{sentence}')
     index = json.loads((tmp_path / "out" / "index.json").read_text(encoding="utf-8"))
     assert next(iter(index)) == "incomplete"

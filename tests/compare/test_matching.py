@@ -151,3 +151,13 @@ def test_every_name_is_in_one_group_and_groups_do_not_depend_on_the_order(
 )
 def test_bare_names(name: str, bare: str) -> None:
     assert bare_name(name) == bare
+
+
+def test_each_kernel_is_counted_in_each_step_by_itself() -> None:
+    rows = steps(6)
+    lengths = [row["dur_ns"] for row in rows if row.get("kind", "kernel") == "kernel"][: len(LAYERS)]
+    found = profile_of(trace(rows), "r").by_step
+    in_each = {number: sorted(found.ns[found.step == number].tolist()) for number in set(found.step.tolist())}
+    assert len(in_each) >= 5
+    assert in_each == dict.fromkeys(in_each, sorted(float(ns) for ns in lengths))
+    assert set(found.calls.tolist()) == {1.0}

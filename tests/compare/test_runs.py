@@ -17,7 +17,7 @@ from tracekit.arrow import pc
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
 from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError
-from tracekit.report import Report, ReportTable
+from tracekit.report import Flame, Report, ReportTable
 from tracekit.trace import Trace
 
 
@@ -425,6 +425,24 @@ def test_rows_that_are_cut_are_added_up_in_one(tmp_path: Path) -> None:
         cut, whole = (table(report_of(found, top=top), name) for top in (2, 0))
         assert sum(cut.column("difference").values) == sum(whole.column("difference").values)  # type: ignore[arg-type]
         assert any("more names)" in str(cell) for cell in cut.column("name").values)
+
+
+def test_call_paths_add_up_and_are_the_same_in_table_and_flame_graph(tmp_path: Path) -> None:
+    base, new = write(tmp_path / "a.parquet", steps(9)), write(tmp_path / "b.parquet", steps(9, factor=1.3))
+    report = report_of(compare(base, new))
+    section = next(s for s in report.sections if s.title == "Call paths by self time")
+    [flame] = [figure for figure in section.figures if isinstance(figure, Flame)]
+    paths: list[str] = []
+    for name, parent in zip(flame.names, flame.parents, strict=True):
+        assert parent < len(paths)
+        paths.append(f"{paths[parent]} › {name}" if parent >= 0 else name)
+    drawn = {path: sides for path, *sides in zip(paths, flame.base, flame.new, strict=True)}
+    rows = section.tables[0]
+    told = zip(*(rows.column(name).values for name in ("name", "base", "new")), strict=True)
+    assert {str(name): sides for name, *sides in told} == drawn
+    times = table(report, "metrics")
+    mean = next(row for row in times.rows() if row[0] == "step.mean")
+    assert [sum(flame.base), sum(flame.new)] == mean[1:3]  # the steps hold all that the host did
 
 
 def test_json_holds_exact_numbers(tmp_path: Path) -> None:

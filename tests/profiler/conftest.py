@@ -11,7 +11,7 @@ from recorder.programs import forget_launcher
 from tracekit import recorder
 from tracekit.profiler._notes import NoteOnce
 
-FACES = ("cuda", "singa", "paddle._profiler")
+FACES = ("cuda", "singa", "paddle._profiler", "paddle._tracer", "_window")
 
 
 @pytest.fixture(autouse=True)

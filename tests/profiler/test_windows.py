@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
+import os
 import sys
 import types
 from pathlib import Path
@@ -37,6 +39,28 @@ def test_a_recording_to_nvtx_alone_is_taken_up_again() -> None:
     assert recorder.is_recording()
     assert recorder.log_path() is None
     assert len(prof.windows) == 1
+
+
+def test_a_part_of_a_recording_that_ended_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder.start(tmp_path / "all.jsonl", nvtx=False)
+    prof = profiler.Profiler(on_trace_ready=nothing)
+    prof.start()
+    with profiler.RecordEvent("kept"):
+        pass
+    recorder.flush()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch, profiler.RecordEvent("lost"):
+        patch.setattr(os, "write", full)
+        recorder.flush()
+    prof.stop()
+    trace = prof.windows[0].read()
+    assert "ended by a full disk after" in trace.incomplete[0]
+    names = trace.events.column("name").to_pylist()
+    assert "kept" in names
+    assert "lost" not in names
 
 
 def test_a_profiler_inside_of_a_window_has_its_part_of_it() -> None:

@@ -611,3 +611,11 @@ def test_columns_that_are_asked_for_are_those_of_a_full_read(asked: set[str]) ->
     assert whole.run == some.run
     kernels = tracekit.read(path, columns=frozenset(asked), selection=Selection(kinds=frozenset({"kernel"})))
     assert 0 < kernels.events.num_rows < some.events.num_rows
+
+
+def test_a_trace_whose_events_are_null_is_whole_and_empty(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text('{"schemaVersion":1,"deviceProperties":[],"traceEvents": null, "displayTimeUnit":"ms"}')
+    trace = tracekit.read(path)
+    assert (trace.events.num_rows, trace.ledgers[0].read) == (0, 0)
+    assert not trace.ledgers[0].notes

@@ -72,7 +72,7 @@ def notes(trace: Trace) -> dict[str, int]:
 def test_the_example_of_the_specification(file: Path) -> None:
     example = [line.strip() for line in (log.__doc__ or "").split("\n") if line.startswith(("    {", "     "))]
     text = "\n".join(example).replace('"world_size":2,\n', '"world_size":2,').replace('"0.1"],\n', '"0.1"],')
-    file.write_text(text[: text.index('{"k":"end"')] + '{"k":"end","t":123456000013000,"items":11}\n')
+    file.write_text(text[: text.index('{"k":"end"')] + '{"k":"end","t":123456000013000,"items":9,"how":"stop"}\n')
     trace = tracekit.read(file)
     assert rows(trace, "ts_ns", "dur_ns", "name", "kind", "step", "value", "args") == [
         (PERF + 1000, 11000, "step", "step", 12, None, '{"unfinished":true}'),
@@ -83,7 +83,7 @@ def test_the_example_of_the_specification(file: Path) -> None:
          '{"category":"model","color":"#76B900","id":7,"tid":4242}'),
     ]  # fmt: skip
     ledger = trace.ledgers[0]
-    assert (ledger.kept, ledger.merged, ledger.facts, ledger.dropped) == (5, 3, 9, {})
+    assert (ledger.kept, ledger.merged, ledger.facts, ledger.dropped) == (5, 3, 10, {})
     assert trace.events.column("tid").to_pylist() == [4242, 4242, 4242, 4242, None]
 
 
@@ -233,6 +233,13 @@ def test_crossing_ranges_close_what_is_inside(file: Path) -> None:
     assert (ledger.kept, ledger.merged, ledger.dropped) == (4, 2, {"end-without-begin": 1})
 
 
+def test_an_end_of_a_range_that_was_not_open_is_dropped_and_costs_no_other(file: Path) -> None:
+    trace = read(file, log.range_line(thread=0, items=[-2, 10, 1, 20, 2, 30, -2, 40, -1, 50]), end(5))
+    assert rows(trace, "ts_ns", "dur_ns", "name") == [(20, 30, "step"), (30, 10, "forward")]
+    ledger = trace.ledgers[0]
+    assert (ledger.kept, ledger.merged, ledger.dropped) == (2, 2, {"end-without-begin": 1})
+
+
 def test_an_end_before_its_begin_has_duration_0(file: Path) -> None:
     trace = read(file, log.range_line(thread=0, items=[1, 100, -1, 90]), end(2))
     assert rows(trace, "ts_ns", "dur_ns") == [(100, 0)]
@@ -313,7 +320,99 @@ def test_a_cut_at_any_byte_costs_one_line_at_most(file: Path) -> None:
 
 def test_lost_lines_show_in_the_count_of_the_end_line(file: Path) -> None:
     trace = read(file, log.mark_line(items=[3, 5, 0]), end(4))
-    assert "4 items, 1 were found" in trace.ledgers[0].notes["items-missing"].text
+    assert trace.ledgers[0].notes["items-missing"].text == "3 of the 4 items that were written are not in the log"
+    (sentence,) = trace.incomplete
+    assert sentence.startswith("INCOMPLETE: run.rank3.jsonl has lost 3 of the 4 items that were written to it")
+
+
+def test_one_line_lost_among_many_is_a_note(file: Path) -> None:
+    marks = [log.mark_line(items=[3, 5 + n, 0]) for n in range(100)]
+    trace = read(file, *marks, end(101))
+    assert notes(trace) == {"items-missing": 1}
+    assert not trace.incomplete
+
+
+def beat(items: int, **changes: int) -> dict[str, object]:
+    return log.beat_line(
+        **({"perf_ns": PERF + 2_000_900_000, "items": items, "flushes": 10, "wait_ns": 23_010_000} | changes)
+    )
+
+
+CUT = "the log has no end: its process was killed, crashed, was left by os._exit, could write no more, or still runs. "
+
+
+def test_a_log_without_an_end_says_until_when_it_is_whole(file: Path) -> None:
+    trace = read(file, beat(1), log.range_line(thread=0, items=[1, PERF + 5]))
+    assert trace.ledgers[0].notes["log-cut"].text == CUT + (
+        "Nothing of its first 2 s is missing; what came later may be: usually at most 47 ms, twice the longest time "
+        "that events had waited to be written"
+    )
+    assert rows(trace, "dur_ns") == [(2_000_900_000 - 5,)], "the beat saw it open"
+    facts = trace.run.sources[0].facts
+    assert (facts["clean_stop"], facts["ended"]) == (False, "not known: the log has no end")
+    assert (facts["whole_for_ns"], facts["flushes"], facts["longest_wait_ns"]) == (2_000_900_000, 10, 23_010_000)
+    assert facts["loss_bound_ns"] == 46_020_000
+    assert not trace.incomplete, "what came before the cut is whole"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([], "It does not say until when it is whole: how much is missing is not known"),
+        (
+            [beat(0, flushes=9)],
+            (
+                "Nothing of its first 2 s is missing; how much came later is not known, "
+                "since it was flushed fewer than 10 times"
+            ),
+        ),
+    ],
+)
+def test_a_log_that_was_hardly_flushed_states_no_bound(file: Path, lines: list[object], text: str) -> None:
+    assert read(file, *lines).ledgers[0].notes["log-cut"].text == CUT + text
+
+
+def test_a_copy_that_lacks_what_was_written_is_incomplete(file: Path) -> None:
+    trace = read(file, beat(50), *[log.mark_line(items=[3, 5 + n, 0]) for n in range(40)])
+    assert notes(trace) == {"log-cut": 1, "items-missing": 1}
+    assert "has lost 10 of the 50 items that were written to it" in trace.incomplete[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "cause"),
+    [
+        (log.DISK_FULL, "[Errno 28] No space left on device", "a full disk"),
+        (log.WRITE_ERROR, "[Errno 27] File too large", "a write error ([Errno 27] File too large)"),
+        (log.FAILED, "division by zero", "an error of the recorder (division by zero)"),
+        ("abducted", "", "abducted"),
+    ],
+)
+def test_a_log_that_ended_early_is_no_whole_result(file: Path, how: str, error: str, cause: str) -> None:
+    last = log.end_line(perf_ns=PERF + 900, items=5, how=how, error=error, lost=60_000)
+    trace = read(file, last, log.range_line(thread=0, items=[1, PERF + 5, -1, PERF + 9, 2, PERF + 11]),
+                 log.mark_line(items=[3, PERF + 12, 0]), log.step_line(items=[1, PERF + 12, 0]))  # fmt: skip
+    said = f"ended by {cause} after 3 of at least 60,003 events; what came later is missing"
+    assert trace.ledgers[0].notes["ended-early"].text == said
+    assert trace.incomplete == (f"INCOMPLETE: run.rank3.jsonl {said}, and shares are not known",)
+    assert trace.run.sources[0].facts["ended"] == f"ended by {cause}"
+    assert rows(trace, "dur_ns") == [(4,), (889,), (None,)]
+    assert tracekit.summary(file).incomplete == trace.incomplete
+
+
+def test_logs_in_one_file_that_ended_early_are_named_once_each(file: Path) -> None:
+    last = log.end_line(perf_ns=PERF + 900, items=0, how=log.DISK_FULL, lost=7)
+    trace = read(file, *[line for n in range(9) for line in (head(pid=n), last)], begin=False)
+    (sentence,) = trace.incomplete
+    assert 1 < sentence.count("ended by a full disk after 0 of at least 7 events") < 9
+
+
+@pytest.mark.parametrize(("how", "said"), [(log.STOP, "program"), (log.EXIT, "process ended")])
+def test_a_stop_and_an_exit_are_clean(file: Path, how: str, said: str) -> None:
+    trace = read(file, beat(0), log.end_line(perf_ns=PERF + 5, items=0, how=how))
+    facts = trace.run.sources[0].facts
+    assert facts["clean_stop"] is True
+    assert said in str(facts["ended"])
+    assert not notes(trace)
 
 
 def test_notes_of_the_recorder_are_passed_on_and_added_up(file: Path) -> None:

@@ -97,6 +97,50 @@ def test_what_our_own_face_prints_is_read_back(tmp_path: Path, capsys: pytest.Ca
     assert all(r["total_ns"] > 0 for r in rows)
 
 
+OURS = "Time Profiling:\ntracekit: 1 of 6 iterations measured, operators divided by {}\nOP_ID0. A : 0.010148 sec\n"
+
+
+@pytest.mark.parametrize("divisor", [1, 6])
+def test_a_profile_that_names_its_divisor_is_not_guessed_about(divisor: int, tmp_path: Path) -> None:
+    trace = read(tmp_path / "x", OURS.format(divisor))
+    assert not trace.ledgers[0].notes
+    assert trace.ledgers[0].facts == 1
+    [header] = rows_of(trace, "header")
+    assert json.loads(header["args"]) == {"measured": 1, "iterations": 6, "divisor": divisor}
+
+
+def test_only_the_profiles_that_do_not_name_their_divisor_are_doubted(tmp_path: Path) -> None:
+    singas = "Time Profiling:\nOP_ID0. A : 0.010148 sec\n"
+    trace = read(tmp_path / "x", OURS.format(1) + "epoch 2\n" + singas)
+    assert trace.ledgers[0].notes["divided-by-all"].places == ["line 6"]
+    assert [row["args"] is None for row in rows_of(trace, "header")] == [False, True]
+
+
+@pytest.mark.parametrize("tag", ["[1,{}]<stdout>:", "{}: "])
+def test_each_rank_names_its_own_divisor(tag: str, tmp_path: Path) -> None:
+    lines = [tag.format(rank) + line for line in OURS.format(1).splitlines() for rank in (0, 1)]
+    trace = read(tmp_path / "x", "\n".join([*lines, ""]))
+    assert not trace.ledgers[0].notes
+    assert [(row["rank"], json.loads(row["args"])["divisor"]) for row in rows_of(trace, "header")] == [(0, 1), (1, 1)]
+
+
+def test_untagged_profiles_that_mix_keep_their_divisors(tmp_path: Path) -> None:
+    lines = [line for line in OURS.format(1).splitlines() for _ in range(2)]
+    trace = read(tmp_path / "x", "\n".join([*lines, ""]))
+    assert [json.loads(row["args"])["divisor"] for row in rows_of(trace, "header")] == [1, 1]
+    assert "divided-by-all" not in trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize("line", ["7 of 6 iterations measured, operators divided by 7",
+                                  "0 of 6 iterations measured, operators divided by 0",
+                                  "1 of 6 iterations measured, operators divided by 5",
+                                  "1 of 6 iterations measured"])  # fmt: skip
+def test_a_divisor_that_cannot_be_is_none(line: str, tmp_path: Path) -> None:
+    trace = read(tmp_path / "x", f"Time Profiling:\ntracekit: {line}\nOP_ID0. A : 0.010148 sec\n")
+    assert "divided-by-all" in trace.ledgers[0].notes
+    assert rows_of(trace, "header")[0]["args"] is None
+
+
 def test_blocks_after_one_another_are_runs_of_their_own(tmp_path: Path) -> None:
     one = "Time Profiling:\nOP_ID0. A : 1e-06 sec\nOP_ID7. B : 2e-06 sec\n"
     trace = read(tmp_path / "x", one + "epoch 2\n" + one + "OP_ID9. C : 3e-06 sec\n")

@@ -772,3 +772,13 @@ def test_the_profiler_before_theano_0_6_is_refused_by_its_name(tmp_path: Path) -
     trace = read(tmp_path / "y", PROFILE_MODE + BLOCK)
     assert trace.totals.num_rows == read(tmp_path / "z", BLOCK).totals.num_rows
     assert "profile-mode" in trace.ledgers[0].notes
+
+
+def test_details_of_an_optimizer_beyond_what_a_row_may_hold_are_counted_as_ignored(tmp_path: Path) -> None:
+    step = "Optimizer Profile\n   0.100s - ('a', 'B', 7, 57, 34) - 0.000s\n"
+    details = "".join(f"     detail {n} {'y' * 900}\n" for n in range(1_500))
+    before = read(tmp_path / "x", BLOCK[: BLOCK.index("Class")] + step).ledgers[0]
+    ledger = read(tmp_path / "y", BLOCK[: BLOCK.index("Class")] + step + details).ledgers[0]
+    ignored = ledger.ignored["optimizer details"]
+    assert 0 < ignored < 1_500
+    assert (ledger.kept, ledger.merged - before.merged) == (before.kept, 1_500 - ignored)

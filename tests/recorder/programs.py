@@ -12,7 +12,7 @@ import pytest
 from recorder.reading import Log, read_log
 from support import LONG_S, ROOT
 
-OF_LAUNCHERS = ("RANK", "SLURM", "WORLD_SIZE", "TRACEKIT_", "NVTX_")
+OF_LAUNCHERS = ("RANK", "SLURM", "WORLD_SIZE", "PADDLE_TRAINER", "TRACEKIT_", "NVTX_")
 """A launcher's variables, and the recorder's own, have one of these in their names."""
 
 

@@ -37,6 +37,7 @@ class Log:
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     notes: Counter = field(default_factory=Counter)
     clocks: list[tuple[int, int, int]] = field(default_factory=list)
+    beat: dict | None = None
     ended: dict | None = None
     items: int = 0
     torn: int = 0
@@ -69,7 +70,11 @@ def read_log(path: Path, *, clean: bool = True) -> Log:
             log = Log(line, size=len(data))
             log.facts += 1
             log.read += 1
+            assert (len(raw) + 1) % lf.RESERVED_BYTES == 0
             continue
+        if log.read == 1:
+            assert line["k"] in ("beat", "end"), "the reserved line is the second one"
+            assert len(raw) + 1 == lf.RESERVED_BYTES
         take(log, line, stacks, opened)
     assert log is not None, "no header"
     if tail:
@@ -81,7 +86,9 @@ def read_log(path: Path, *, clean: bool = True) -> Log:
     assert log.read == log.kept + log.merged + log.facts + log.dropped
     if clean:
         assert log.ended is not None, "no end line"
-        assert log.ended["items"] == log.items
+        assert log.ended["items"] == log.items == log.beat["items"]
+        assert log.ended["how"] in (lf.STOP, lf.EXIT)
+        assert raw.startswith(b'{"k":"end"')
         assert (log.torn, log.dropped) == (0, 0)
     return log
 
@@ -103,7 +110,11 @@ def take(log: Log, line: dict, stacks: dict[int, list[Seen]], opened: dict[int, 
     elif kind == "note":
         assert line["code"] in lf.NOTE_CODES
         log.notes[line["code"]] += line["count"]
+    elif kind == "beat":
+        log.beat = line
+        log.last_ns = max(log.last_ns, line["t"])
     elif kind == "end":
+        assert line["how"] in lf.ENDINGS
         log.ended = line
         log.last_ns = max(log.last_ns, line["t"])
     else:

@@ -33,7 +33,8 @@ def test_the_example_in_the_specification_is_a_log_whose_item_count_holds() -> N
         if line["k"] in lf.ITEM_LENGTH:
             assert len(line["x"]) % lf.ITEM_LENGTH[line["k"]] == 0
             items += len(line["x"]) // lf.ITEM_LENGTH[line["k"]]
-    assert lines[-1] == {"k": "end", "t": lines[-1]["t"], "items": items}
+    assert lines[-1] == {"k": "end", "t": lines[-1]["t"], "items": items, "how": lf.STOP}
+    assert (lines[1]["k"], lines[1]["items"]) == ("beat", items)
 
 
 def test_the_encoders_write_the_example_byte_for_byte() -> None:
@@ -43,6 +44,7 @@ def test_the_encoders_write_the_example_byte_for_byte() -> None:
     t = 123456000000000
     made = [
         lf.head_line(**head),
+        lf.beat_line(perf_ns=t + 12900, items=9, flushes=1, wait_ns=12950),
         lf.clock_line(perf_ns=t, epoch_ns=1767225600000000000, uncertainty_ns=85),
         lf.thread_line(index=0, tid=4242, name="MainThread"),
         lf.name_line(name_id=1, name="step", kind="step"),

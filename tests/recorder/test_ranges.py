@@ -465,13 +465,13 @@ def test_an_offset_shortens_long_times_and_changes_none(base: int) -> None:
     import orjson
 
     items = [value for n in range(2000) for value in (1_234 + n % 7, base + 500_017 * n)]
-    extras = [_jsonl.Extra(items[20], items[21], b'{"a":1}'), _jsonl.Extra(9, 5, b"1")]
+    extras = [(items[20], items[21], '{"a":1}'), (9, 5, "1")]
     (line,) = _jsonl.range_lines(3, items, extras)
     row = orjson.loads(line)
     assert row["t"] == 3
     assert [value + (row.get("o", 0) if n % 2 else 0) for n, value in enumerate(row["x"])] == items
     assert row["p"] == [[10, {"a": 1}]]
-    assert extras == [_jsonl.Extra(9, 5, b"1")]
+    assert extras == [(9, 5, "1")]
     same_second = base // 10**9 == items[-1] // 10**9
     assert ("o" in row) == (base > 10**14 and same_second)
 
@@ -481,8 +481,28 @@ def test_a_batch_longer_than_a_line_is_cut_into_lines(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(_jsonl, "ITEMS_A_LINE", 10)
     items = [value for n in range(25) for value in (1, 1000 + n)]
-    extras = [_jsonl.Extra(1, 1003, b"3"), _jsonl.Extra(1, 1014, None), _jsonl.Extra(1, 1024, b"24")]
+    extras = [(1, 1003, "3"), (1, 1014, None), (1, 1024, "24")]
     rows = [orjson.loads(line) for line in _jsonl.range_lines(0, items, extras)]
     assert [value for row in rows for value in row["x"]] == items
     assert [(row.get("p"), row.get("u")) for row in rows] == [([[3, 3]], None), (None, [4]), ([[4, 24]], None)]
     assert extras == []
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_no_two_threads_get_the_same_number(locked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, threads and overlapping ranges are numbered; without the interpreter lock, too, each has its own."""
+    monkeypatch.setattr(_session.sys, "_is_gil_enabled", lambda: locked, raising=False)
+    numbers = _session.numbers_from(1)
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(lambda _: [next(numbers) for _ in range(2000)], range(8)))
+    assert sorted(number for part in taken for number in part) == list(range(1, 16_001))
+
+
+def test_faults_that_threads_count_together_are_all_counted(recorded: Finish) -> None:
+    def work(_: int) -> None:
+        for _ in range(500):
+            recorder.counter("loss", "no number")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert recorded().notes == {"value_refused": 4000}

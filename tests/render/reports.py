@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from timelines import a_timeline
 
-from tracekit.report import Bar, Column, Lane, Report, ReportTable, Section, Timeline
+from tracekit.report import Bar, Column, Report, ReportTable, Section
 from tracekit.trace import Ledger
 from tracekit.units import Unit
 
@@ -43,9 +44,7 @@ def sample() -> Report:
         omitted=2,
     )
     second = ReportTable("threads", "By thread", (Column("tid", "Tid", Unit.ID, ["main", 7], 0),))
-    timeline = Timeline(
-        (Lane("GPU 0", "device", 1),), ("k",), ("kernel",), [0], [0], [0], [5], [0], [0], 0, 5, 9, "the longest of each"
-    )
+    timeline = a_timeline(("k",))
     bar = Bar("Device time", Unit.NS, (("compute", 750), ("idle", 250)))
     return Report(
         "run.csv",

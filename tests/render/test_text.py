@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 
-from tracekit.display import visible
+from tracekit.display import cell_width, cut_middle, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.render.cells import cell_width, cut_apart, cut_middle, wrapped
+from tracekit.render.cells import wrapped
 from tracekit.report import Bar, Column, Report, ReportTable, Section
 from tracekit.units import Unit
 
@@ -178,31 +178,6 @@ class TestWidths:
             first, last = cut.split("…")
             assert text.startswith(first)
             assert text.endswith(last)
-
-    @given(
-        texts=st.lists(st.text(alphabet="ab:<>核e\u0301🙂…", max_size=60), max_size=8), width=st.integers(0, 30)
-    )  # fmt: skip
-    def test_names_cut_apart_fit_and_what_fits_is_whole(self, texts: list[str], width: int) -> None:
-        cut = cut_apart(texts, width)
-        assert len(cut) == len(texts)
-        assert all(cell_width(shown) <= width for shown in cut)
-        assert all(shown == text for shown, text in zip(cut, texts, strict=True) if cell_width(text) <= width)
-
-    @given(
-        begin=st.text(alphabet="ab_:<", max_size=60),
-        ends=st.lists(st.sampled_from("cdefgh"), min_size=2, max_size=6, unique=True),
-        tail=st.text(alphabet="ab_:<", max_size=60),
-        width=st.integers(12, 60),
-    )
-    def test_names_that_differ_in_one_place_stay_different(
-        self, begin: str, ends: list[str], tail: str, width: int
-    ) -> None:
-        assert len(set(cut_apart([f"void a::f<{begin}{end}{tail}>(T)" for end in ends], width))) == len(ends)
-
-    def test_a_type_and_namespaces_before_a_name_go_first(self) -> None:
-        name = "void at::native::(anonymous namespace)::gather<4, float>(float*, long const*)"
-        assert cut_apart([name], 30) == ["…gather<4, floa…, long const*)"]
-        assert cut_apart([name], 80) == [name]
 
     @given(text=st.text(alphabet="ab核 \u0301🙂"), width=st.integers(6, 30), indent=st.integers(0, 4))
     def test_wrapped_lines_fit_and_lose_no_word(self, text: str, width: int, indent: int) -> None:

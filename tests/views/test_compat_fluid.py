@@ -22,8 +22,7 @@ from tracekit.compat.fluid._std_sort import descending
 from tracekit.compat.fluid.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.report import Report, ReportTable
-from tracekit.run import Run
-from tracekit.trace import SourceFacts, Trace
+from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views.base import ViewOptions
 
 PADDLE18 = "generated/paddle18_fluid"

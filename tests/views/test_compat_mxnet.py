@@ -18,8 +18,7 @@ from tracekit.compat.mxnet.view import VIEW
 from tracekit.errors import UsageError
 from tracekit.render.base import RenderOptions
 from tracekit.report import ReportTable
-from tracekit.run import Run
-from tracekit.trace import SourceFacts, Trace
+from tracekit.trace import Run, SourceFacts, Trace
 from tracekit.views.base import ViewOptions
 
 ORDERS = ("total", "avg", "min", "max", "count")

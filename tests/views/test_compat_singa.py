@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -104,6 +105,35 @@ def test_given_iterations_the_divisor_is_put_right_but_not_under_compat() -> Non
     assert printed(made, ViewOptions(compat="singa", values={"iterations": 20})) == printed(made)
     with pytest.raises(UsageError, match="all of them are skipped"):
         view(made, "singa", ViewOptions(values={"iterations": 5}))
+
+
+@pytest.mark.parametrize(("compat", "shown_ms"), [("", 10.148), ("singa", 10.148 / 6)])
+def test_a_figure_of_our_own_face_is_right_without_and_with_the_option(
+    compat: str, shown_ms: float, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of six iterations is measured, and takes 10.148 ms: no option and no note makes 60.888 ms of it."""
+    now = [0]
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+    device = singa.create_cpu(compat=compat)
+    device.SetVerbosity(2)
+    for _ in range(6):
+        with device.graph(), device.op("A"):
+            now[0] += 10_148_000
+    device.PrintTimeProfiling()
+    monkeypatch.undo()
+    text = capsys.readouterr().out
+    assert f"OP_ID0. A : {shown_ms / 1e3:g} sec" in text
+    (tmp_path / "x").write_text(text, "utf-8")
+    made = tracekit.read(tmp_path / "x")
+    asked = ViewOptions(values={"iterations": 6})
+    for options in (None, asked):
+        [row] = table(made, "operators", options)
+        assert row["avg"] == pytest.approx(10_148_000, rel=1e-5)  # six digits are printed
+        assert not any("too small" in note for note in view(made, "singa", options).notes)
+    assert any("no effect" in note for note in view(made, "singa", asked).notes)
+    corrected = [note for note in view(made, "singa").notes if "divided by 6 iterations, of which 1" in note]
+    assert len(corrected) == (compat == "singa")
+    assert printed(made, ViewOptions(compat="singa", values={"iterations": 6})) == text.splitlines()
 
 
 def test_phases_of_printed_operators_are_divided_at_the_first_backward(tmp_path: Any) -> None:

@@ -70,6 +70,13 @@ def test_collectives_are_named_by_operation_and_group_with_their_bytes() -> None
         ("all_reduce", None, 1, 500, None),
     ]
     assert found[0]["bandwidth"] == 8000 * 10**9 / 3000
+    assert found[1]["bandwidth"] is None
+
+
+def test_a_collective_that_took_no_time_has_bytes_and_no_bandwidth() -> None:
+    args = '{"Collective name":"allreduce","In msg nelems":1000,"dtype":"Float"}'
+    found = tables(DISTRIBUTED(trace(work(NCCL, None, 5, 5, args=args)), ViewOptions()))["collectives"]
+    assert [(r["bytes"], r["bandwidth"]) for r in found] == [(4000, None)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from views.tables import Row, trace
 from views.test_findings import FINDINGS, MS, US, found, one, step
 
 from tracekit.errors import UsageError
-from tracekit.index import host_pauses, loaders
 from tracekit.index import owners as owners_of
+from tracekit.index.host import loaders
+from tracekit.index.host import pauses as host_pauses
 from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import render, report_of
 from tracekit.render.base import RenderOptions
@@ -240,3 +241,15 @@ def test_pauses_are_the_gaps_between_all_that_the_launching_threads_do() -> None
     assert pauses is not None
     assert [(a // MS, b // MS) for a, b in zip(pauses.starts, pauses.ends, strict=True)] == [(2, 6), (7, 8)]
     assert pauses.idle.tolist() == [3 * MS, 0]
+
+
+def test_work_that_another_rank_launched_tells_nothing_of_the_host() -> None:
+    common = {"ts_ns": 0, "pid": 1}
+    rows = (
+        {"name": "a", "kind": "operator", "dur_ns": 1, "tid": 7, "rank": 0, **common},
+        {"name": "cudaLaunchKernel", "kind": "runtime", "dur_ns": 0, "tid": 8, "correlation": 0, "rank": 1, **common},
+        {"name": "x", "kind": "kernel", "dur_ns": 0, "device": 0, "stream": 1, "correlation": 0, "rank": 0, **common},
+    )
+    index = TraceIndex(trace(*rows))
+    owners = owners_of.find(index)
+    assert [host_pauses.find(index, owners, owner) for owner in range(len(owners))] == [None, None]

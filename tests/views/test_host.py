@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from hypothesis import given
 from views.hosts import RANGES, around, call, launch_of, op, programs, work
 from views.tables import trace
 
-from tracekit.index.host import host
+from tracekit.index.host.paths import NO_NAME, call_paths
+from tracekit.index.host.tree import host
 from tracekit.index.trace_index import TraceIndex
 from tracekit.trace import Run, SourceFacts
 
@@ -19,6 +21,36 @@ def test_self_times_of_a_tree_add_up_to_its_roots(rows: list[dict[str, Any]]) ->
     found = host(TraceIndex(trace(*(r for r in rows if r["kind"] in RANGES))))
     roots = found.tree.parent < 0
     assert found.tree.self_ns.sum() == (found.ends - found.starts)[roots].sum()
+
+
+@given(rows=programs())
+def test_call_paths_have_every_range_once_and_the_self_times_of_the_tree(rows: list[dict[str, Any]]) -> None:
+    index = TraceIndex(trace(*rows))
+    found, paths = host(index), call_paths(index)
+    names = index.events.column("name").to_pylist()
+    wanted: Counter[tuple[str, ...]] = Counter()
+    calls: Counter[tuple[str, ...]] = Counter()
+    for place, own in enumerate(found.tree.self_ns.tolist()):
+        path: list[str] = []
+        at = place
+        while at >= 0:
+            path.insert(0, names[found.rows[at]] or NO_NAME)
+            at = found.tree.parent[at]
+        wanted[tuple(path)] += own
+        calls[tuple(path)] += 1
+    whole: list[tuple[str, ...]] = []
+    for parent, name in zip(paths.parents.tolist(), paths.names, strict=True):
+        whole.append((*whole[parent], name) if parent >= 0 else (name,))
+    assert dict(zip(whole, paths.calls.tolist(), strict=True)) == dict(calls)
+    assert dict(zip(whole, paths.self_ns.tolist(), strict=True)) == dict(wanted)
+
+
+def test_steps_are_one_call_path_whatever_their_number() -> None:
+    steps = [op(f"ProfilerStep#{n}", 100 * n, 100 * n + 90, "step") for n in range(3)]
+    below = [op("mm", 100 * n + 10, 100 * n + 30 + n) for n in range(3)]
+    paths = call_paths(TraceIndex(trace(*steps, *below)))
+    assert (paths.names, paths.parents.tolist()) == (["ProfilerStep#…", "mm"], [-1, 0])
+    assert (paths.calls.tolist(), paths.self_ns.tolist()) == ([3, 3], [270 - 63, 63])
 
 
 @given(rows=programs())

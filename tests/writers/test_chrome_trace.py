@@ -24,7 +24,7 @@ import tracekit
 from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.run import in_order
+from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.chrome import trace

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.arrays import I64, Numbers
+from tracekit.arrays import I32, I64, Numbers
 
 Index: TypeAlias = npt.NDArray[np.intp]
 
@@ -83,6 +83,24 @@ def order_by_lane(lanes: I64) -> Index:
     if lanes.size and int(lanes.min()) >= 0 and int(lanes.max()) <= 0xFFFF:
         return np.argsort(lanes.astype(np.uint16), kind="stable")
     return np.argsort(lanes, kind="stable")
+
+
+def distinct(places: I64 | I32, size: int, but: I64 | None = None) -> I64:
+    """Return the places that occur, ascending, without those in `but`: all are 0 .. size - 1. Nothing is sorted.
+
+    >>> distinct(np.array([3, 1, 3, 0]), 4, but=np.array([0]))
+    array([1, 3])
+    """
+    occurs = np.zeros(size, np.bool_)
+    occurs[places] = True
+    if but is not None:
+        occurs[but] = False
+    return np.flatnonzero(occurs)
+
+
+def narrow(codes: I64) -> npt.NDArray[np.integer]:
+    """Return codes of 0 or more as uint16 where that holds them: numpy sorts those in linear time, and stably."""
+    return codes.astype(np.uint16) if codes.size and int(codes.max()) <= np.iinfo(np.uint16).max else codes
 
 
 def run_starts(keys: I64) -> Index:

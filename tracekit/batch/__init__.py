@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracekit.batch import index
+from tracekit.batch._budgets import Budget, broken, parse
 from tracekit.batch._claims import Owner
 from tracekit.batch._scan import RootScan, absolute_roots, scan, settle_links
 from tracekit.batch._store import (
@@ -59,11 +60,12 @@ class BatchResult:
     """The outcome of a batch. Counts are of the runs found below the roots of this batch.
 
     done: runs by the reason for doing them, as in `plan.PlannedRun` ("new", "changed", "version", ...).
-    failed, partial: every run with that status and its reasons, from earlier batches too. problems: places that could
-    not be scanned. others: files of no known format. dropped: runs with dropped records, and how many; such a run still
-    has all its results. incomplete: runs with inputs that lost too many records, and a sentence for each.
-    notes: places skipped on purpose, and why. empty: roots without a run. cleared: dead batches
-    whose unfinished work was removed. forgotten: results removed because their files are gone.
+    failed, partial: runs with that status and why, from earlier batches too; partial ones lack a file that could not be
+    read. over: runs beyond a budget, and by what. problems: places that could not be scanned. others: files of no known
+    format. dropped: runs with dropped records, and how many; they are partial too, and still have all their results.
+    incomplete: runs with inputs that lost too many records, and a sentence for each. notes: places skipped on purpose,
+    and why. empty: roots without a run. cleared: dead batches whose unfinished work was removed. forgotten: results
+    removed because their files are gone.
     """
 
     out: Path
@@ -72,6 +74,7 @@ class BatchResult:
     done: Mapping[str, int]
     failed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     partial: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    over: tuple[tuple[str, tuple[str, ...]], ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     others: int = 0
     cleared: int = 0
@@ -84,8 +87,8 @@ class BatchResult:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every run has all its results."""
-        return not (self.failed or self.partial or self.problems)
+        """Return whether every run has all its results and keeps its budgets."""
+        return not (self.failed or self.partial or self.problems or self.over)
 
 
 def run(
@@ -97,6 +100,7 @@ def run(
     run_pattern: str = "",
     archive: str | Path | None = None,
     to: Sequence[str] = (),
+    budgets: Sequence[str] = (),
     strict: bool = False,
     force: bool = False,
     forget: bool = False,
@@ -106,13 +110,15 @@ def run(
 
     jobs: processes; 0 is one for each CPU. dask: the address of a scheduler to use instead. run_pattern: a glob
     relative to each root; its matches are the runs. archive: a folder or URL instead of OUT/archive; "" is none.
-    to: targets of `convert` to write beside the report. force: do unchanged runs too. forget: remove results whose
+    to: targets of `convert` to write beside the report. budgets: limits for key figures, such as "step_p50 <= 120ms",
+    of all runs of these roots until the next batch of them. force: do unchanged runs too. forget: remove results whose
     files are gone. A bad run fails alone. Ctrl-C keeps what is done.
 
     Raises: TracekitError where nothing can be done.
     """
     for name in to:
         writer_for("", name)
+    limits = [parse(text) for text in budgets]
     if jobs < 0:
         raise UsageError(f"--jobs {jobs}: not a number of processes", hint="--jobs 4; 0 takes one for each CPU")
     root_paths = absolute_roots(roots)
@@ -132,7 +138,7 @@ def run(
         settle_links(scans)
         plans = list(plan_runs(scans, output.results(), output, options, force=force))
         for each in scans:
-            _write_root(output, each, run_pattern, plans)
+            _write_root(output, each, run_pattern, limits, plans)
         _update_times(output, plans, owner)
         work = _BatchWork(output, owner, options, [plan for plan in plans if plan.why], progress)
         done = work.run(engine)
@@ -150,7 +156,8 @@ def run(
         unchanged=sum(not plan.why for plan in plans),
         done=done,
         failed=_with_status(named, "failed"),
-        partial=_with_status(named, "partial"),
+        partial=tuple(each for each in _with_status(named, "partial") if each[1]),
+        over=tuple((name, tuple(found)) for name, result in named if (found := broken(limits, result))),
         problems=tuple(problem for each in scans for problem in each.problems),
         others=files - profiles,
         cleared=cleared,
@@ -182,7 +189,9 @@ def _cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _write_root(output: OutputFolder, found: RootScan, pattern: str, plans: Sequence[PlannedRun]) -> None:
+def _write_root(
+    output: OutputFolder, found: RootScan, pattern: str, budgets: Sequence[Budget], plans: Sequence[PlannedRun]
+) -> None:
     """Write what the scan of a root found: its runs, and every file that belongs to none."""
     mine = [plan for plan in plans if plan.candidate.root == found.root]
     runs = {plan.candidate.inside for plan in mine}
@@ -196,6 +205,7 @@ def _write_root(output: OutputFolder, found: RootScan, pattern: str, plans: Sequ
         form=FORM_VERSION,
         root=found.root,
         run_pattern=pattern,
+        budgets=[budget.text for budget in budgets],
         runs=sorted(plan.key for plan in mine),
         outside=[_valid_text(name) for name in sorted(found.outside)],
         unknown=[_valid_text(name) for name in sorted(unknown)],

@@ -17,7 +17,7 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import NotRequired, TypedDict, TypeVar
 
 import msgspec
 
@@ -102,6 +102,7 @@ class Result(TypedDict):
     status: str
     again: bool
     reasons: list[ReasonJson]
+    lost: NotRequired[list[ReasonJson]]
     date: str
     date_from: str
     start_ns: int | None
@@ -126,11 +127,12 @@ class PathReason(TypedDict):
 
 
 class RootJson(TypedDict):
-    """The result of the last scan of a root. runs: the keys of its runs."""
+    """The result of the last scan of a root. budgets: limits for its runs, as given. runs: the keys of its runs."""
 
     form: int
     root: str
     run_pattern: str
+    budgets: NotRequired[list[str]]
     runs: list[str]
     outside: list[str]
     unknown: list[str]

@@ -16,7 +16,16 @@ from tracekit import archive, pipeline
 from tracekit._version import __version__
 from tracekit.batch._figures import figures_of
 from tracekit.batch._scan import FileState
-from tracekit.batch._store import FORM_VERSION, RESULT_NAME, ArchivedJson, RecordsJson, Result, SourceJson, json_text
+from tracekit.batch._store import (
+    FORM_VERSION,
+    RESULT_NAME,
+    ArchivedJson,
+    ReasonJson,
+    RecordsJson,
+    Result,
+    SourceJson,
+    json_text,
+)
 from tracekit.batch.plan import Task, file_state_json, sha256_of, tool_digest
 from tracekit.errors import (
     AllInputsError,
@@ -244,7 +253,8 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
     formats = {s.path: s.format for s in trace.run.sources} if trace else {}
     ledgers = trace.ledgers if trace else ()
     good = report is not None
-    status = "failed" if not good else "partial" if state.reasons else "ok"
+    lost = _lost(task, ledgers)
+    status = "failed" if not good else "partial" if state.reasons or lost else "ok"
     date, date_from = _date(task, state) if good else (_file_date(task), "file")
     outputs = [path for path in sorted(made.iterdir()) if path.name != RESULT_NAME]
     return {
@@ -259,6 +269,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
         "status": status,
         "again": state.again,
         "reasons": [{"file": path, "reason": _without_work_folder(text, made, task)} for path, text in state.reasons],
+        "lost": lost,
         "date": date,
         "date_from": date_from,
         "start_ns": _start(trace) if good else None,
@@ -282,6 +293,19 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
         "outputs": [{"path": path.name, "bytes": path.stat().st_size} for path in outputs],
         "archive": _archived(state.entry, task.options.archive) if state.entry and good else None,
     }
+
+
+def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
+    """Return a sentence for each input whose records could not all be read: how many, and the reasons."""
+    lost: list[ReasonJson] = []
+    for ledger in ledgers:
+        if count := sum(ledger.dropped.values()):
+            texts = [ledger.notes[code].text if code in ledger.notes else code for code in ledger.dropped]
+            why = "; ".join(dict.fromkeys(text.removeprefix("dropped: ") for text in texts))
+            file = next((file.path for file in task.files if ledger.path.endswith(file.path)), ledger.path)
+            records = "record" if ledger.read == 1 else "records"
+            lost.append({"file": file, "reason": f"{count:,} of {ledger.read:,} {records} dropped: {why}"})
+    return lost
 
 
 def _archived(entry: archive.Entry, root: str) -> ArchivedJson:

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import TypedDict
 from urllib.parse import quote
 
+import numpy as np
+
 from tracekit._version import __version__
+from tracekit.analysis.series import change_points
+from tracekit.batch._budgets import Budget, broken, parse
 from tracekit.batch._figures import KEY_FIGURES
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -25,9 +29,9 @@ from tracekit.batch._store import (
     read_json,
     write_text,
 )
-from tracekit.render import batch_page, html
 from tracekit.render.base import RenderOptions
-from tracekit.render.batch_page import BatchPage, Link, Trend
+from tracekit.render.page import batch_page, shell
+from tracekit.render.page.batch_page import BatchPage, Link, Trend
 from tracekit.report import Column, ReportTable, Series
 from tracekit.units import Unit
 
@@ -38,11 +42,12 @@ _HASH = re.compile(r"(?<![0-9A-Za-z])(?=[0-9a-f]*\d)[0-9a-f]{7,40}(?![0-9A-Za-z]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One run of the index. gone: its files no longer exist."""
+    """One run of the index. gone: its files no longer exist. budgets: those of its root."""
 
     key: str
     result: Result
     gone: bool
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def order(self) -> tuple[str, int, str, str]:
@@ -54,6 +59,11 @@ class _Row:
         return self.result.get("incomplete", [])
 
     @property
+    def over(self) -> list[str]:
+        """Return a sentence for each budget that the run breaks."""
+        return broken(self.budgets, self.result)
+
+    @property
     def dropped(self) -> int:
         """Return the number of records that could not be read."""
         return sum(self.result["records"]["dropped"].values())
@@ -61,7 +71,7 @@ class _Row:
 
 def write_assets(out: OutputFolder) -> None:
     """Write the style and scripts that all pages share."""
-    for name, text in html.assets().items():
+    for name, text in shell.assets().items():
         write_text(out.path / "assets" / name, text)
 
 
@@ -83,10 +93,17 @@ def forget(out: OutputFolder, trash: Path, *, all_gone: bool) -> int:
 
 def reasons_of(result: Result) -> tuple[str, ...]:
     """Return why a run, or a part of it, failed: one sentence each."""
-    return tuple(
-        f"{each['file']}: {each['reason']}" if each["file"] and each["file"] not in each["reason"] else each["reason"]
-        for each in result["reasons"]
-    )
+    return tuple(_sentence(each) for each in result["reasons"])
+
+
+def losses_of(result: Result) -> tuple[str, ...]:
+    """Return a sentence for each input of a run whose records could not all be read; earlier versions have none."""
+    return tuple(_sentence(each) for each in result.get("lost", []))
+
+
+def _sentence(each: ReasonJson) -> str:
+    named = not each["file"] or each["file"] in each["reason"]
+    return each["reason"] if named else f"{each['file']}: {each['reason']}"
 
 
 def _roots(out: OutputFolder) -> list[RootJson]:
@@ -96,8 +113,13 @@ def _roots(out: OutputFolder) -> list[RootJson]:
 
 def _rows(out: OutputFolder) -> list[_Row]:
     """Return all runs, oldest first."""
-    runs = {root["root"]: set(root["runs"]) for root in _roots(out)}
-    rows = [_Row(key, result, key not in runs.get(result["root"], {key})) for key, result in out.results().items()]
+    roots = {root["root"]: root for root in _roots(out)}
+    runs = {name: set(root["runs"]) for name, root in roots.items()}
+    budgets = {name: tuple(map(parse, root.get("budgets", []))) for name, root in roots.items()}
+    rows = [
+        _Row(key, result, key not in runs.get(result["root"], {key}), budgets.get(result["root"], ()))
+        for key, result in out.results().items()
+    ]
     return sorted(rows, key=lambda row: row.order)
 
 
@@ -120,7 +142,7 @@ def _incomplete(rows: Sequence[_Row]) -> Iterator[str]:
     if names:
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
         yield (
-            f"INCOMPLETE: too many records of {len(names):,} of {len(rows):,} runs could not be read "
+            f"INCOMPLETE: too many records of {len(names):,} of {len(rows):,} runs are missing or could not be read "
             f"({shown}): their times and counts are of the other records alone, their shares are not known"
         )
 
@@ -135,6 +157,7 @@ def _run_json(row: _Row) -> dict[str, object]:
         "kind": kind_of(result["run"]),
         "dropped": row.dropped,
         "gone": row.gone,
+        "over": row.over,
         "sources": [{k: v for k, v in source.items() if k != "mtime_ns"} for source in result["sources"]],
         "others": [other["path"] for other in result["others"]],
         "outputs": [f"runs/{row.key}/{each['path']}" for each in result["outputs"]],
@@ -147,6 +170,7 @@ class _Counts(TypedDict):
     partial: int
     failed: int
     gone: int
+    over: int
     events: int
     totals: int
     dropped: int
@@ -160,6 +184,7 @@ def _counts(rows: Sequence[_Row]) -> _Counts:
         "partial": status.count("partial"),
         "failed": status.count("failed"),
         "gone": sum(row.gone for row in rows),
+        "over": sum(bool(row.over) for row in rows),
         "events": sum(row.result["events"] for row in rows),
         "totals": sum(row.result["totals"] for row in rows),
         "dropped": sum(row.dropped for row in rows),
@@ -177,8 +202,7 @@ def kind_of(run: str) -> str:
 
 def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
     newest = list(reversed(rows))
-    bad = [row for row in newest if row.result["status"] != "ok"]
-    reasons = [(row, reason) for row in bad for reason in row.result["reasons"]]
+    reasons = [(row, reason) for row in newest for reason in _reasons(row)]
     figures = [f for f in KEY_FIGURES if any(row.result["figures"].get(f.name) is not None for row in rows)]
     names = [Path(root["root"]).name or root["root"] for root in roots]
     trends, more = _trends([row for row in rows if row.result["status"] != "failed"])
@@ -210,10 +234,10 @@ def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
         files=[tuple(_links(row)) for row in newest],
         failures=ReportTable(
             "failures",
-            "What failed, and why",
+            "What to look at, and why",
             (
                 Column("run", "Run", Unit.TEXT, [row.result["run"] for row, _ in reasons]),
-                Column("reason", "Reason", Unit.TEXT, [_short_reason(row, reason) for row, reason in reasons]),
+                Column("reason", "Reason", Unit.TEXT, [reason for _, reason in reasons]),
                 Column("status", "Status", Unit.TEXT, [_status(row) for row, _ in reasons]),
             ),
         ),
@@ -224,6 +248,12 @@ def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
     )
 
 
+def _reasons(row: _Row) -> list[str]:
+    """Return why a run failed, is only partly there, or is beyond a budget."""
+    reasons = [*row.result["reasons"], *row.result.get("lost", [])]
+    return [*(_short_reason(row, reason) for reason in reasons), *(f"over budget: {text}" for text in row.over)]
+
+
 def _short_reason(row: _Row, reason: ReasonJson) -> str:
     """Return a reason with the file's path relative to the run, which the same row names."""
     home = f"{row.result['root']}/{row.result['inside']}/"
@@ -232,11 +262,12 @@ def _short_reason(row: _Row, reason: ReasonJson) -> str:
 
 
 def _status(row: _Row) -> str:
-    return f"{row.result['status']}, files gone" if row.gone else row.result["status"]
+    more = {"over budget": bool(row.over), "files gone": row.gone}
+    return ", ".join([row.result["status"], *(words for words, holds in more.items() if holds)])
 
 
 def _dropped_column(rows: Sequence[_Row]) -> Iterator[Column]:
-    """Yield the column of dropped records if any run has some. Such a run may well have the status `ok`."""
+    """Yield the column of dropped records if any run has some."""
     if any(row.dropped for row in rows):
         yield Column("dropped", "Records dropped", Unit.COUNT, [row.dropped or None for row in rows])
 
@@ -244,7 +275,12 @@ def _dropped_column(rows: Sequence[_Row]) -> Iterator[Column]:
 def _facts(rows: Sequence[_Row]) -> Iterator[tuple[str, str]]:
     counts = _counts(rows)
     yield "runs", f"{counts['runs']:,}"
-    for name, count in (("failed", counts["failed"]), ("partial", counts["partial"]), ("gone", counts["gone"])):
+    for name, count in (
+        ("failed", counts["failed"]),
+        ("partial", counts["partial"]),
+        ("over budget", counts["over"]),
+        ("gone", counts["gone"]),
+    ):
         if count:
             yield name, f"{count:,}"
     if rows:
@@ -304,7 +340,8 @@ def _trends(rows: Sequence[_Row]) -> tuple[tuple[Trend, ...], list[str]]:
         if charts:
             first, last = mine[0].result["date"], mine[-1].result["date"]
             dates = first if first == last else f"{first} to {last}"
-            trends.append(Trend(kind.replace("#", "…"), f"{len(mine):,} runs, {dates}", charts))
+            changed = "".join(f"; {text}" for text in map(_level_change, charts) if text)
+            trends.append(Trend(kind.replace("#", "…"), f"{len(mine):,} runs, {dates}{changed}", charts))
     return tuple(trends), several[MAX_TRENDS:]
 
 
@@ -318,4 +355,22 @@ def _charts(rows: Sequence[_Row]) -> Iterator[Series]:
         before = sorted(known[:-1])
         middle = before[(len(before) - 1) // 2]
         change = f", last {100 * (known[-1] / middle - 1):+.1f} %" if middle else ""
-        yield Series(f"{figure.title}{change}", figure.unit, labels, values, (("median before", middle),))
+        limits = {budget: None for row in rows for budget in row.budgets if budget.figure is figure}
+        levels = (("median before", middle), *((f"budget {budget.op}", budget.limit) for budget in limits))
+        yield Series(f"{figure.title}{change}", figure.unit, labels, values, levels, tuple(_marks(values)))
+
+
+def _marks(values: Sequence[Number]) -> Iterator[tuple[int, str]]:
+    """Yield the first run of each new level of a figure, with the change."""
+    places = [place for place, value in enumerate(values) if value is not None]
+    for point in change_points(np.array([values[place] for place in places], np.float64)):
+        if point.before:
+            yield places[point.at], f"level {100 * (point.after / point.before - 1):+.1f} %"
+
+
+def _level_change(chart: Series) -> str:
+    """Return the last change of level of a figure in words, "" for none."""
+    if not chart.marks:
+        return ""
+    place, words = chart.marks[-1]
+    return f"{chart.title.partition(',')[0].lower()}: {words} since {chart.labels[place]}"

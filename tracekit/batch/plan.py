@@ -23,7 +23,7 @@ from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, S
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import reader_for
 from tracekit.readers.source import open_source
-from tracekit.render import html
+from tracekit.render.page import shell
 
 MAX_NAME_BYTES = 200
 """Limit for a run's name, which is the name of a folder in an archive."""
@@ -104,7 +104,7 @@ class PlannedRun:
 @cache
 def tool_digest() -> str:
     """Return a digest of templates, style and scripts: with the version they decide how a page looks."""
-    parts = html.templates() | html.assets()
+    parts = shell.templates() | shell.assets()
     return hashlib.sha256(json.dumps(sorted(parts.items())).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -10,7 +10,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -317,6 +317,51 @@ def output_width() -> int:
     import shutil
 
     return shutil.get_terminal_size().columns
+
+
+def in_color() -> bool:
+    """Return whether results may have colours: on a terminal that has them, unless NO_COLOR is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def draws_bars() -> bool:
+    """Return whether results may have bars of block characters: on a terminal whose encoding has them."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+def show(text: str, *, pager: bool = True) -> None:
+    """Print a result; on a terminal with fewer lines through the pager that PAGER names, else less.
+
+    An empty PAGER or "cat" means no pager. A pager that is missing is as none.
+    """
+    command = _pager(text) if pager else []
+    if command:
+        import subprocess
+
+        # As git does: quit if it fits on one screen, show colours, leave the text on the terminal.
+        environment = {"LESS": "FRX", "LV": "-c"} | os.environ
+        with suppress(OSError), subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
+            # Who has read enough quits the pager before the end, or interrupts it.
+            with suppress(BrokenPipeError):
+                process.communicate(text.encode("utf-8", "replace"))
+            return
+    sys.stdout.write(text)
+
+
+def _pager(text: str) -> list[str]:
+    """Return the words of the pager's command, none where the text goes to the terminal as it is."""
+    import shlex
+    import shutil
+
+    if not sys.stdout.isatty() or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return []
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        return []
+    try:
+        words = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:
+        return []
+    return words if words and words != ["cat"] and shutil.which(words[0]) else []
 
 
 @contextmanager

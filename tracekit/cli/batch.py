@@ -37,6 +37,10 @@ def batch(
         list[str] | None,
         typer.Option(metavar="TARGET", help="Also convert each run to this target, such as chrome; repeatable."),
     ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIMIT", help="Limit for a key figure, such as 'step_p50 <= 120ms'; repeatable."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail a file on the first note of its reader.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Do unchanged runs again too.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove results of runs whose files are gone.")] = False,
@@ -61,6 +65,7 @@ def batch(
             run_pattern=run_pattern,
             archive="" if no_archive else archive,
             to=to or (),
+            budgets=budget or (),
             strict=strict,
             force=force,
             forget=forget,
@@ -93,6 +98,9 @@ def _print_result(done: BatchResult) -> None:
     for name, reasons in (*done.failed, *done.partial):
         for reason in reasons:
             say(f"error: {name}: {reason}")
+    for name, texts in done.over:
+        for text in texts:
+            say(f"over budget: {name}: {text}")
     for path, reason in done.problems:
         say(f"error: {path}: {reason}")
     for path, reason in done.notes:
@@ -100,15 +108,17 @@ def _print_result(done: BatchResult) -> None:
     for root in done.empty if done.runs else ():
         say(f"note: {root}: no run")
     if done.dropped:
+        verb = "is" if len(done.dropped) == 1 else "are"
         records = _count(sum(count for _, count in done.dropped), "record")
-        say(f"note: {records} dropped in {_count(len(done.dropped), 'run')}; the page lists them by run")
+        say(f"note: {records} dropped in {_count(len(done.dropped), 'run')}, which {verb} partial; the page says why")
     reasons_done = ", ".join(f"{count:,} {why}" for why, count in done.done.items())
     say(
         f"{_count(done.runs, 'run')}: {sum(done.done.values()):,} done"
         f"{f' ({reasons_done})' if reasons_done else ''}, {done.unchanged:,} unchanged"
     )
     skipped = f"{done.others:,} {'file was' if done.others == 1 else 'files were'} skipped (not a known profile format)"
-    say(f"{len(done.failed):,} failed, {len(done.partial):,} partial; {skipped}")
+    partial = {name for name, _ in (*done.partial, *done.dropped)} - {name for name, _ in done.failed}
+    say(f"{len(done.failed):,} failed, {len(partial):,} partial; {skipped}")
     say(f"the page: {done.page}")
 
 

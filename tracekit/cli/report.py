@@ -16,16 +16,26 @@ def report(
     reading: Reading,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    page_events: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The most events that the timeline of the page holds.")
+    ] = 2_000_000,
+    page_mb: Annotated[
+        float, typer.Option(metavar="MB", min=0.1, help="The most MB that the timeline's data take in the page.")
+    ] = 32,
 ) -> None:
-    """Write one self-contained page: facts, timeline, every table, and a count of every record."""
+    """Write one self-contained page: facts, timeline, every table, and a count of every record.
+
+    With more events than --page-events the page leaves out the shortest, and shows where and how many.
+    """
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError
+    from tracekit.render.base import RenderOptions
 
     if Path(output).exists() and not force:
         raise OutputExistsError(output)
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
-    pipeline.write_report(trace, output, force=force)
+    pipeline.write_report(trace, output, force=force, options=RenderOptions(page_events=page_events, page_mb=page_mb))
     tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)

@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from tracekit.cli import _names
-from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, say
+from tracekit.cli._common import (
+    Reading,
+    draws_bars,
+    example,
+    expanded,
+    finish,
+    in_color,
+    output_width,
+    progress,
+    say,
+    show,
+)
 
 TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
@@ -26,6 +37,9 @@ def summary(
             autocompletion=_names.views,
         ),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all usual tables. Without options, a summary is one screen.")
+    ] = False,
     format_: Annotated[
         str,
         typer.Option(
@@ -53,6 +67,7 @@ def summary(
     ] = None,
     thread_sep: Annotated[bool, typer.Option("--thread-sep", help="Show a block for each thread.")] = False,
     op_detail: Annotated[bool, typer.Option(help="Show below each operator what it called and launched.")] = True,
+    pager: Annotated[bool, typer.Option(help="Show long output on a terminal in the pager that PAGER names.")] = True,
     compat: Annotated[
         str,
         typer.Option(
@@ -62,29 +77,61 @@ def summary(
         ),
     ] = "",
 ) -> None:
-    """Print tables by kind, device, operator, kernel, copy and API call. Times are exact; every record is counted."""
+    """Print one screen: step time, device time in parts, the best findings, top names; or tables (--view, --all)."""
     from dataclasses import replace
 
     from tracekit import pipeline
     from tracekit.errors import UsageError
     from tracekit.render.base import RenderOptions
+    from tracekit.render.page.read_back import page_report, part_of
     from tracekit.views.base import ViewOptions
 
     if unit not in ("", "s", "ms", "us", "ns"):
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
+    if (page := page_report(reading.inputs)) is not None:
+        given = {"--sort": sort, "--thread-sep": thread_sep, "--no-op-detail": not op_detail, "--compat": compat}
+        _refuse_of_page(reading, [name for name, value in given.items() if value])
+        made = part_of(page, view or (), top or 0)
+        sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
+        finish((), made.incomplete)
+        return
     values = pipeline.view_options(reading.options())
     with progress(f"reading {reading.inputs[0]}") as update:
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in values}
         how = pipeline.for_summary(replace(how, options=of_formats), compat, view or ())
         trace = pipeline.read(reading.inputs, how)
+    asked = bool(every or view or compat or sort or thread_sep) or top is not None or not op_detail
+    one_screen = format_ == "text" and not asked
     if top is None:
-        top = TERMINAL_ROWS if format_ == "text" and not compat and sys.stdout.isatty() else 0
+        top = TERMINAL_ROWS if format_ == "text" and not one_screen and not compat and sys.stdout.isatty() else 0
     options = ViewOptions(sort, top, thread_sep, op_detail, compat, values)
     made = pipeline.summary(trace, views=view or (), options=options)
-    text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()), compat=compat)
-    sys.stdout.write(text)
+    if one_screen:
+        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color(), bars=draws_bars())
+        text = pipeline.first_screen(made, how_shown)
+    else:
+        # What other profilers print has no colours.
+        how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color() and not compat)
+        text = pipeline.render(made, format_, how_shown, compat=compat)
+    show(text, pager=pager)
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")
     finish(trace.failures, made.incomplete)
+
+
+def _refuse_of_page(reading: Reading, given: list[str]) -> None:
+    """Refuse what needs the events. Raises: UsageError."""
+    from dataclasses import fields
+
+    from tracekit.errors import UsageError
+
+    for field in fields(reading):
+        if field.name not in ("inputs", "debug", "strict", "demangle") and getattr(reading, field.name):
+            given.append(f"--{'from' if field.name == 'format' else field.name.replace('_', '-')}")
+    if given:
+        raise UsageError(
+            f"{given[0]}: {reading.inputs[0]} is a page of tracekit, which has tables and no events",
+            hint="--view, --top, --unit and --format work; give the trace itself for the others",
+        )

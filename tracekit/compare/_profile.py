@@ -21,6 +21,7 @@ from tracekit.arrays import F64, I64, Mask
 from tracekit.arrow import take
 from tracekit.compare._signature import Signature, signatures
 from tracekit.compare._work import NO_NAME, DeviceWork, find_work
+from tracekit.index.host.paths import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.report import Cell, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
@@ -30,6 +31,9 @@ from tracekit.views.steps.steps import StepTimes, step_times
 
 Key = tuple[str, str]
 """Kind and name of device work."""
+
+PATH = " › "
+"""Stands between the names of a call path, from the outermost on."""
 
 COLUMNS = pipeline.columns_of(["steps", "operator", "api", "memory"]) | {
     *("name", "kind", "source", "rank", "pid", "tid", "device", "context", "stream", "correlation"),
@@ -67,7 +71,8 @@ class Profile:
     and ns of the steps after warm-up, all ranks together. warm_up: the number of warm-up steps.
     whole, steady: amounts by name, in the run and in steps after warm-up. by_step: steady by step. keys: all names.
     durations: (index into keys, ns) of all device work, only for a run without steps.
-    whole_host, steady_host: calls and self time by ("operator", name), calls and total by ("api", name).
+    whole_host, steady_host: calls and self time by ("operator", name) and by ("path", names joined by PATH), calls and
+    total by ("api", name).
     whole_busy: ns, union by device; None without device work.
     totals: (section, name) -> amount, from tables that the profiler summed. peak: most bytes of memory held at once.
     """
@@ -198,7 +203,18 @@ def _host(trace: Trace) -> dict[Key, Amount]:
             key = (kind, NO_NAME if label is None else str(label))
             old = found.get(key, Amount(0, 0))
             found[key] = Amount(old.calls + calls, old.total + ns)
-    return found
+    return found | _paths(trace)
+
+
+def _paths(trace: Trace) -> dict[Key, Amount]:
+    """Return calls and self time of each call path of the host."""
+    paths = call_paths(index_of(trace))
+    whole: list[str] = []
+    for parent, name in zip(paths.parents.tolist(), paths.names, strict=True):
+        own = name.replace(PATH.strip(), ">")
+        whole.append(own if parent < 0 else whole[parent] + PATH + own)
+    calls, self_ns = paths.calls.tolist(), paths.self_ns.tolist()
+    return {("path", text): Amount(n, ns) for text, n, ns in zip(whole, calls, self_ns, strict=True)}
 
 
 def _table(section: Section, name: str) -> dict[str, Sequence[Cell]] | None:

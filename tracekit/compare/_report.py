@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tracekit._version import __version__
 from tracekit.compare import _parts
+from tracekit.compare._flame import flame
 from tracekit.compare._history import History, section_of
 from tracekit.compare._match import NameGroup
 from tracekit.compare._measure import (
@@ -32,11 +33,9 @@ MIN_SHARE = 0.01
 _TOTAL = Metric("total", "device", "total", None, Unit.NS)
 IDLE = "(no device work)"
 _HOST_WORDS = {
-    "operator": (
-        "Operators by self time",
-        "self time of operators on the host, without launches and waits",
-    ),
+    "operator": ("Operators by self time", "self time of operators on the host, without launches and waits"),
     "api": ("API calls", "time of API calls"),
+    "path": ("Call paths by self time", "self time of ranges and calls of the host, by call path"),
 }
 
 
@@ -102,7 +101,7 @@ def report_of(comparison: Comparison, *, top: int = 0) -> Report:
 
 def _verdict(comparison: Comparison) -> str:
     if comparison.incomplete:
-        return f"{UNKNOWN}: too many records could not be read"
+        return f"{UNKNOWN}: too many records are missing or could not be read"
     if comparison.main is None:
         return f"{UNKNOWN}: not all runs have steps, device work or operators"
     if comparison.main.single and comparison.verdict != UNKNOWN:
@@ -352,14 +351,15 @@ def _host_sections(sides: Sides, top: int, per: str, kind: str) -> list[Section]
         found = run.steady_host if sides.by_step else run.whole_host
         return {key: amount.total for key, amount in found.items() if key[0] == kind}
 
-    names = [{key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new)]
-    if not names[0] and not names[1]:
+    base, new = ({key[1] for run in runs for key in amounts(run)} for runs in (sides.base, sides.new))
+    if not (base or new):
         return []
-    whole = _parts.split(sides, _named_groups(names[0], names[1], kind), amounts)
+    whole = _parts.split(sides, _named_groups(base, new, kind), amounts)
     rows, _ = _parts.cut(whole, top)
     title, what = _HOST_WORDS[kind]
     table = ReportTable(f"{kind}_parts", title, _part_columns(rows, whole))
-    return [Section("compare", title, (table,), notes=(_adds_up(f"{what}, {per}", whole),))]
+    drawn = (flame(whole, per),) if kind == "path" else ()
+    return [Section("compare", title, (table,), drawn, (_adds_up(f"{what}, {per}", whole),))]
 
 
 def _total_sections(sides: Sides, top: int) -> list[Section]:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64, clip, coverage, gaps, merge
 from tracekit.index import devices as _devices
-from tracekit.index import grouping, host_waits
+from tracekit.index import grouping
 from tracekit.index.devices import Device, Devices
+from tracekit.index.host import waits as host_waits
 from tracekit.index.launches import Launched, launches_of
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell

@@ -1,16 +1,18 @@
 """Lanes of a timeline: the rows of each lane, its label, and the order of the lanes.
 
-A lane is a stream of a device, or a thread of the host. Lanes of one process follow each other, devices first.
+A lane is a stream of a device, or a thread of the host. Ranges that a profiler laid over a stream (annotations) have a
+lane of their own below the stream's, and so have rows without a duration. Lanes of one process follow each other,
+devices first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.intervals import I64
+from tracekit.arrays import I64, Mask, Rows
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
@@ -18,7 +20,7 @@ from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK
 from tracekit.trace import Run
 
-COLUMNS = frozenset({"kind", "source", "rank", "pid", "tid", "device", "context", "stream"})
+COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Place:
     context: Cell
     stream: Cell
     tid: Cell
+    overlay: bool = False
+    instants: bool = False
 
     def order(self) -> tuple[object, ...]:
         """Return the sort key of the lane: process by process, devices before the host, by number.
@@ -40,13 +44,14 @@ class Place:
         Device work without a process comes before all processes.
         """
         shared = self.on_device and self.pid is None
-        own = (self.device, self.context, self.stream, self.tid)
-        return (self.source, _last(self.rank), not shared, _last(self.pid), not self.on_device, *map(_last, own))
+        own = map(_last, (self.device, self.context, self.stream, self.tid))
+        owner = (self.source, _last(self.rank), not shared, _last(self.pid), not self.on_device)
+        return (*owner, *own, self.overlay, self.instants)
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Lanes in order. codes: shape (n,), the lane of each row. labels, groups: a text a lane; one group alone is ""."""
+    """Lanes in order. codes: shape (n,), the lane of each row. labels: without the words of groups: a text a lane."""
 
     codes: I64
     places: list[Place]
@@ -61,66 +66,66 @@ def _last(cell: Cell) -> tuple[bool, Cell]:
     return cell is None, cell if cell is not None else 0
 
 
-def find(index: TraceIndex, rows: I64) -> Lanes:
+def find(index: TraceIndex, rows: Rows) -> Lanes:
     """Return the lanes of these rows of EVENTS.
 
     A row is on a device if it is a kernel, copy or memset, or names a device. The thread of a device row and the stream
     of a host row are ignored.
     """
-    on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
+    work = index.kind_mask(DEVICE_WORK)[rows]
+    on_device = work | index.has("device")[rows]
 
     def key(column: str, side: bool | None = None) -> grouping.Key:
         found = index.key(column, rows)
         return found if side is None else grouping.Key(np.where(on_device == side, found.codes, 0), found.labels)
 
-    sides = grouping.Key(on_device.astype(np.int64), [False, True])
-    groups = grouping.group_by(
-        key("source"),
-        key("rank"),
-        key("pid"),
-        sides,
-        key("device"),
-        key("context", True),
-        key("stream", True),
-        key("tid", False),
-    )
+    def flag(mask: Mask) -> grouping.Key:
+        return grouping.Key(mask.astype(np.int64), [False, True])
+
+    # One key after the other: all of them together would take more memory than the rest of the page.
+    keys: list[Callable[[], grouping.Key]] = [
+        lambda: key("source"),
+        lambda: key("rank"),
+        lambda: key("pid"),
+        lambda: flag(on_device),
+        lambda: key("device"),
+        lambda: key("context", True),
+        lambda: key("stream", True),
+        lambda: key("tid", False),
+        lambda: flag(on_device & ~work),
+        lambda: flag(~index.has("dur_ns")[rows]),
+    ]
+    codes, cells = grouping.zeros(rows.size), [()] if rows.size else list[tuple[Cell, ...]]()
+    for make in keys:
+        groups = grouping.group_by(grouping.Key(codes, range(len(cells))), make())
+        codes = groups.codes
+        cells = [(*cells[_number(of)], cell) for of, cell in zip(*groups.labels, strict=True)]
     places = [
-        Place(int(source or 0), rank, pid, bool(device_side), device, context, stream, tid)
-        for source, rank, pid, device_side, device, context, stream, tid in zip(*groups.labels, strict=True)
+        Place(int(source or 0), rank, pid, bool(side), device, context, stream, tid, bool(overlay), bool(instants))
+        for source, rank, pid, side, device, context, stream, tid, overlay, instants in cells
     ]
     order = sorted(range(len(places)), key=lambda i: places[i].order())
     rank_of = np.empty(len(places), np.int64)
     rank_of[order] = np.arange(len(places))
     places = [places[i] for i in order]
-    return Lanes(rank_of[groups.codes], places, _labels(index.run, places), _group_labels(index, places))
+    return Lanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places))
 
 
-def keep(lanes: Lanes, kept: I64) -> tuple[Lanes, I64]:
-    """Return only the lanes with the ascending numbers `kept`, and the positions in `codes` of their rows."""
-    number = np.full(len(lanes), -1, np.int64)
-    number[kept] = np.arange(kept.size)
-    codes = number[lanes.codes]
-    rows = np.flatnonzero(codes >= 0)
-    chosen = kept.tolist()
-    fewer = Lanes(
-        codes[rows],
-        [lanes.places[i] for i in chosen],
-        [lanes.labels[i] for i in chosen],
-        [lanes.groups[i] for i in chosen],
-    )
-    return fewer, rows
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
 
 
 def _labels(run: Run, places: list[Place]) -> list[str]:
     contexts = _distinct(
         ((p.source, p.rank, p.pid, p.device), p.context) for p in places if p.on_device and p.context is not None
     )
-    return [
-        _device_label(run, p, len(contexts.get((p.source, p.rank, p.pid, p.device), ())) > 1)
-        if p.on_device
-        else _host_label(run, p)
-        for p in places
-    ]
+    labels = []
+    for p in places:
+        several = len(contexts.get((p.source, p.rank, p.pid, p.device), ())) > 1
+        words = [_device_label(run, p, several) if p.on_device else _host_label(run, p)]
+        words += ["instants"] if p.instants else ["annotations"] if p.overlay else []
+        labels.append(" ".join(words))
+    return labels
 
 
 def device_label(device: Cell) -> str:
@@ -129,20 +134,27 @@ def device_label(device: Cell) -> str:
 
 
 def _device_label(run: Run, place: Place, name_context: bool) -> str:
-    parts = [device_label(place.device)]
+    parts = []
     if name_context and place.context is not None:
         parts.append(f"context {_own_id(run, 'context', place.source, place.context)}")
     if place.stream is not None:
         parts.append(f"stream {_own_id(run, 'stream', place.source, place.stream)}")
         parts.append(run.streams.get((place.source, place.device, place.stream), ""))
-    return " ".join(filter(None, parts))
+    return " ".join(filter(None, parts)) or device_label(place.device)
 
 
 def _host_label(run: Run, place: Place) -> str:
     if place.tid is None:
-        return "host"
-    name = run.threads.get((place.source, place.pid, place.tid), "")
-    return f"host thread {_own_id(run, 'tid', place.source, place.tid)} {name}".rstrip()
+        return "no thread named"
+    return _named(
+        "thread", run, ("tid", place.source, place.tid), run.threads.get((place.source, place.pid, place.tid))
+    )
+
+
+def _named(what: str, run: Run, key: tuple[str, int, Cell], name: str | None) -> str:
+    """Return "process 7 python": a name that begins with these words already stays as it is (PyTorch's threads)."""
+    words = f"{what} {_own_id(run, *key) or '(empty id)'}"
+    return name if name and name.startswith(words) else f"{words} {name or ''}".rstrip()
 
 
 def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
@@ -151,20 +163,17 @@ def _own_id(run: Run, column: str, source: int, number: Cell) -> str:
 
 
 def _group_labels(index: TraceIndex, places: list[Place]) -> list[str]:
-    """Return the label of each lane's process, without the words that all lanes share."""
+    """Return the label of each lane's group: its owner and process where there are several, then device or host."""
     owners = owner_labels(index, [(p.source, p.rank) for p in places])
     pids = _distinct(((p.source, p.rank), p.pid) for p in places if p.pid is not None)
-    with_host = {(p.source, p.rank, p.pid) for p in places if not p.on_device}
     labels = []
     for p in places:
-        parts = [owners[p.source, p.rank]]
-        if len(pids.get((p.source, p.rank), ())) > 1:
-            if p.pid is not None:
-                name = index.run.processes.get((p.source, p.pid), "")
-                parts.append(f"process {_own_id(index.run, 'pid', p.source, p.pid)} {name}".rstrip())
-            else:
-                parts.append("no process named" if (p.source, p.rank, p.pid) in with_host else "devices")
-        labels.append(" · ".join(filter(None, parts)))
+        several = len(pids.get((p.source, p.rank), ())) > 1
+        process = ""
+        if p.pid is not None and (several or not p.on_device):
+            process = _named("process", index.run, ("pid", p.source, p.pid), index.run.processes.get((p.source, p.pid)))
+        own = device_label(p.device) if p.on_device else "" if process else "host"
+        labels.append(" · ".join(filter(None, (owners[p.source, p.rank], process, own))))
     return labels
 
 

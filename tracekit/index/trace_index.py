@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit import arrow
-from tracekit.arrays import I32, I64, Mask
+from tracekit.arrays import F64, I32, I64, Mask, Rows
 from tracekit.index.grouping import Key, kind_mask, plural
 from tracekit.report import Cell
 from tracekit.trace import Ledger, Run, Trace
@@ -81,6 +81,10 @@ class TraceIndex:
         """Return an integer column of EVENTS; 0 where a row has no value."""
         return self.once(("ints", column), lambda: arrow.ints(self.events.column(column)))
 
+    def floats(self, column: str) -> F64:
+        """Return a column of floats of EVENTS; NaN where a row has no value."""
+        return self.once(("floats", column), lambda: arrow.floats(self.events.column(column)))
+
     def has(self, column: str) -> Mask:
         """Return for each row of EVENTS whether it has a value in this column."""
         return self.once(("has", column), lambda: arrow.valid(self.events.column(column)))
@@ -94,7 +98,7 @@ class TraceIndex:
         wanted = frozenset(kinds)
         return self.once(("kind_mask", wanted), lambda: kind_mask(self.events, wanted))
 
-    def key(self, column: str, rows: I64 | None = None) -> Key:
+    def key(self, column: str, rows: Rows | None = None) -> Key:
         """Return a column of EVENTS as a key for these rows, all rows if none are named; label 0 is None."""
         codes, labels = self.once(("key", column), lambda: coded(self.events.column(column)))
         return Key((codes if rows is None else codes[rows]).astype(np.int64), labels)

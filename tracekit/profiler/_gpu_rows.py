@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,8 @@ Row = dict[str, object]
 
 def write_rows(collected: Collected, path: Path) -> None:
     """Write the file whole. Raises: OSError."""
-    facts = {"tool": "CUPTI", **({"lost": collected.lost} if collected.lost else {})}
+    # The host says beside the process id that this is the process of the log.
+    facts = {"tool": "CUPTI", "host": socket.gethostname(), **({"lost": collected.lost} if collected.lost else {})}
     run = {
         "origin_ns": 0,
         "sources": [{"path": path.name, "format": "events-jsonl", "facts": facts}],

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from typing import Final
+
+from tracekit.errors import TracekitError
+
+PREFIX: Final = "tracekit.profiler: "
+"""Each note begins with it."""
 
 
 def show(text: str) -> None:
@@ -15,8 +21,15 @@ def show(text: str) -> None:
 def print_note(text: str) -> None:
     """Write one line to stderr, if there is a stderr."""
     with contextlib.suppress(Exception):
-        sys.stderr.write("tracekit.profiler: " + " ".join(text.split()) + "\n")
+        sys.stderr.write(PREFIX + " ".join(text.split()) + "\n")
         sys.stderr.flush()
+
+
+def error_text(error: Exception) -> str:
+    """Return an exception in words: with its type, unless its message is written for people."""
+    if isinstance(error, TracekitError | OSError | ImportError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 class NoteOnce:

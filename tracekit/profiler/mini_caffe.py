@@ -10,6 +10,9 @@
     profiler.TurnOFF()                       # Profiler.disable()
     profiler.DumpProfile("profile.json")     # Profiler.dump("profile.json")
 
+Mini-Caffe's network times its layers itself. Here the layers of a watched model are scopes within the program's own, on
+its thread, while the profiler is on: `tracekit.recorder.torch.watch(model, verbosity=2)`, or the one for Paddle.
+
 `with Profiler.scope("wgan"):` opens and closes. A scope is recorded under its path, "outer:inner", and goes to the
 recorder too while that records. Where Mini-Caffe's checks end the process, this one raises ProfilerError. Opening and
 closing do nothing while it is off. Several dumps may be made; nothing is ever cleared.
@@ -26,12 +29,17 @@ import json
 import os
 import threading
 import time
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from tracekit import recorder
+from tracekit.profiler._notes import print_note
+from tracekit.profiler._watched import watched_calls
+from tracekit.profiler._window import LogFolder, Window, WindowRecording
 from tracekit.recorder import CrossedRangeError
 
 __all__ = ["CrossedRangeError", "Profiler", "ProfilerError"]
@@ -55,6 +63,14 @@ class _Scope(NamedTuple):
     range: recorder.Range
 
 
+class _Layer(NamedTuple):
+    """A call of a watched model, in ns after the first use."""
+
+    begin_ns: int
+    end_ns: int
+    name: str
+
+
 class _State:
     """State of the profiler of the process. Scopes belong to one thread, the one that turned it on."""
 
@@ -64,6 +80,9 @@ class _State:
         self.thread = 0
         self.stack: list[_Scope] = []
         self.edges: list[_Edge] = []
+        self.tid = 0
+        self._recording: WindowRecording | None = None
+        self._windows: list[tuple[Window, int]] = []
 
     def on(self) -> None:
         """Turn on. Raises: ProfilerError while it runs."""
@@ -71,6 +90,15 @@ class _State:
             raise ProfilerError("Profile is already running.")
         self.running = True
         self.thread = threading.get_ident()
+        self.tid = threading.get_native_id()
+        try:
+            recording = WindowRecording(LogFolder(), "mini-caffe", len(self._windows))
+        except OSError as error:
+            print_note(f"layers of watched models are not recorded: {error}")
+            return
+        if recording.start():
+            self._recording = recording
+            weakref.finalize(self, recording.stop, None)  # before the folder of its log is removed
 
     def off(self) -> None:
         """Turn off. Raises: ProfilerError when it does not run, or a scope is open."""
@@ -78,6 +106,10 @@ class _State:
             raise ProfilerError("Profile is not running.")
         self._check_closed()
         self.running = False
+        recording, self._recording = self._recording, None
+        window = recording.stop(None) if recording is not None else None
+        if window is not None:
+            self._windows.append((window, self.tid))
 
     def _check_closed(self) -> None:
         if self.stack:
@@ -118,14 +150,60 @@ class _State:
         if self.running:
             raise ProfilerError("Profile is still running.")
         self._check_closed()
+        edges = self._with_layers()
+        if not edges:
+            print_note("Mini-Caffe: the profile is empty: neither a scope nor a watched model ran while it was on")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             # A lone surrogate becomes an escape, which JSON reads back.
             with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-                file.writelines(_trace(self.edges))
+                file.writelines(_trace(edges))
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+    def _with_layers(self) -> list[_Edge]:
+        """Return the scopes with the calls of watched models on their thread as scopes within them."""
+        calls = [
+            _Layer(call.start_ns - self.origin_ns, call.end_ns - self.origin_ns, call.name)
+            for window, tid in self._windows
+            for call in watched_calls(window)
+            if call.tid == tid
+        ]
+        return _merged(self.edges, calls) if calls else self.edges
+
+
+def _merged(scopes: list[_Edge], layers: list[_Layer]) -> list[_Edge]:
+    """Return edges with layers in them, in order of time. A layer takes the path of the scope or layer around it."""
+    edges: list[_Edge] = []
+    stack: list[tuple[str, int | None]] = []  # path, and the end of a layer
+    begins = deque(sorted(layers, key=lambda layer: (layer.begin_ns, -layer.end_ns)))
+
+    def close(until: int) -> None:
+        while stack and stack[-1][1] is not None and stack[-1][1] <= until:
+            path, end = stack.pop()
+            edges.append(_Edge("E", path, end or 0))
+
+    def layers_until(ns: int) -> None:
+        while begins and begins[0].begin_ns < ns:
+            layer = begins.popleft()
+            close(layer.begin_ns)
+            path = f"{stack[-1][0]}:{layer.name}" if stack else layer.name
+            stack.append((path, layer.end_ns))
+            edges.append(_Edge("B", path, layer.begin_ns))
+        close(ns)
+
+    for edge in scopes:
+        layers_until(edge.ns)
+        if edge.phase == "B":
+            stack.append((edge.path, None))
+        else:
+            while stack and stack[-1][1] is not None:  # a layer does not outlast the scope around it
+                edges.append(_Edge("E", stack.pop()[0], edge.ns))
+            stack.pop()
+        edges.append(edge)
+    layers_until(max((layer.end_ns for layer in layers), default=0) + 1)
+    return edges
 
 
 def _trace(edges: list[_Edge]) -> Iterator[str]:

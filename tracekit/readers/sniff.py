@@ -125,6 +125,10 @@ def _why(head: Head, path: str) -> tuple[str, str]:
             "a Visual Profiler session in XML: settings without a timeline",
             "make the profile again with: nvprof -o run.nvprof PROGRAM",
         )
+    if data.lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        if b'name="generator" content="tracekit ' in data:
+            return "a page of tracekit: tables, no events", f"`tracekit summary {file}` prints its tables"
+        return "an HTML page", "give the trace that it was made from; `tracekit summary` reads only pages of tracekit"
     if data.startswith(SQLITE_MAGIC) and not head.tables:
         hint = "if the file was cut or damaged, export or copy it again, or try `sqlite3 FILE .recover`"
         return "an SQLite database in which no table can be read", hint

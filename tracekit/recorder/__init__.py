@@ -11,19 +11,19 @@
     recorder.stop()
 
 `TRACEKIT_LOG=run.jsonl` starts it in any program that imports it. With `TRACEKIT_SUMMARY=1` a child process prints the
-summary when the program ends (`TRACEKIT_N_OPS`: rows of a table). `tracekit.recorder.torch.watch` records a torch
-training loop by hooks.
+summary when the program ends (`TRACEKIT_N_OPS`: rows of a table). `tracekit.recorder.torch.watch` and
+`tracekit.recorder.paddle.watch` record a training loop of torch or Paddle by hooks.
 
 One call records the log's event and emits the NVTX range (domain `tracekit`). Without an NVTX tool, or with
 `nvtx=False`, only the log is written; with `start(None)` only NVTX ranges are emitted. The recorder is a guest: after
 `start` it never raises into the program. When it cannot go on (the disk is full), it prints one line to stderr and
-stops.
+stops, and the log says how it ended.
 
 Limits:
 
-- `kill -9` loses at most the last 50 ms. It loses more where the thread that writes the log does not get the
-  interpreter in time: while C code holds the interpreter lock, and while several threads saturate the interpreter with
-  ranges (about a million a second, with nothing else between them).
+- `kill -9` and `os._exit` lose what was recorded since the last flush. A thread flushes every 20 ms, and later where it
+  does not get the interpreter in time: while C code holds the interpreter lock, while several threads saturate it, and
+  on a host without a free processor. The log has the time of the last flush and the longest wait of an event.
 - `with` in a generator that is left half-way may cross other ranges of its thread. Decorate the generator instead, or
   use `start_range`.
 - Ranges of asyncio tasks are kept apart by task. Those of other event loops (trio, curio) need `start_range`.
@@ -90,7 +90,8 @@ def start(
     """Start recording; return the log of this process.
 
     target: the log's name, to which rank and pid are added, or a folder; None: no log, only NVTX. process: a name for
-    people. rank, world_size: by default from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
+    people. rank, world_size: by default from RANK/WORLD_SIZE, PADDLE_TRAINER_ID/PADDLE_TRAINERS_NUM,
+    SLURM_PROCID/SLURM_NTASKS, OMPI_COMM_WORLD_RANK/_SIZE.
     children: programs that this one starts (spawned workers) record too, through TRACEKIT_LOG; forked ones always do.
     A running recording is stopped first. Raises: OSError when the log cannot be created.
     """
@@ -120,8 +121,8 @@ def log_path() -> Path | None:
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name == "torch":  # tracekit.recorder.torch, which few programs need
-        return importlib.import_module("tracekit.recorder.torch")
+    if name in ("torch", "paddle"):  # tracekit.recorder.torch, which few programs need
+        return importlib.import_module(f"tracekit.recorder.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -136,7 +137,7 @@ def _start_from_environment() -> None:
         _process.print_note(f"not recording: {error}")
         return
     if log is not None and rows is not None and _process.rank_of(os.environ)[0] in (None, 0):
-        _exit_summary.print_at_exit(log, rows, stop=stop)
+        _exit_summary.print_at_exit(log, rows, stop=_recorder.RECORDER.stop_at_exit)
 
 
 _start_from_environment()

@@ -132,6 +132,9 @@ class Step:
         self._range: _ranges.Range | None = None
         self._opened: OpenRange | None = None
 
+    def __reduce__(self) -> tuple[type[Step], tuple[int | None, str]]:
+        return Step, (self._number, self._name)  # a copy of an open step is not open
+
     def __enter__(self) -> Step:
         if _ranges.is_off():
             return self
@@ -139,7 +142,7 @@ class Step:
         range_ = _ranges.get_range(self._name, "step")
         now = set_step(number)
         if _ranges.current_task() is None:
-            range_.begin_here(now, attributes=range_.attributes_with(number, b"%d" % number))
+            range_.begin_here(now, attributes=range_.attributes_with(number, str(number)))
             self._range = range_
         else:
             self._opened = range_.begin_apart(t=now)

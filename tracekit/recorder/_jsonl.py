@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import orjson
 
-from tracekit.recorder import _process, log_format
+from tracekit.recorder import _clock, _process, log_format
 
 ITEMS_A_LINE: Final = 4096
 """Items that are copied, encoded and freed at a time: few enough for the processor's cache and for reused memory."""
@@ -18,12 +19,9 @@ BYTES_AN_ITEM: Final = 18
 OFFSET_UNIT: Final = 1_000_000_000
 
 
-class Extra(NamedTuple):
-    """An addition to an item of a thread's batch. payload: JSON; None: the item is an end that the recorder wrote."""
-
-    signed_id: int
-    t: int
-    payload: bytes | None
+Extra = tuple[int, int, str | None]
+"""An addition to an item of a thread's batch: (signed id, time, payload as JSON), None for an end that the recorder
+wrote. A plain tuple, because a named one costs as much as a range."""
 
 
 class AsyncItem(NamedTuple):
@@ -33,7 +31,7 @@ class AsyncItem(NamedTuple):
     t: int
     handle: int
     thread: int
-    payload: bytes | None
+    payload: str | None
     forced: bool = False
 
 
@@ -43,7 +41,7 @@ class MarkItem(NamedTuple):
     name_id: int
     t: int
     thread: int
-    payload: bytes | None
+    payload: str | None
 
 
 class CounterItem(NamedTuple):
@@ -67,12 +65,17 @@ Event = AsyncItem | MarkItem | CounterItem | StepItem
 
 
 class LogFile:
-    """A log of this process, new and empty; the header is the caller's first line."""
+    """A log of this process: appended lines, and the reserved line after the header, which is written over.
+
+    items: number of items in the log. flushed_ns: all that was recorded until then is in the log.
+    """
 
     def __init__(self, target: str | os.PathLike[str], *, rank: int | None) -> None:
         """Create the file, its folders too. Raises: OSError."""
         self.pid = os.getpid()
         self.items = 0
+        self.flushed_ns = 0
+        self._flushes = self._longest_wait_ns = 0
         self._fd = -1
         attempt = 0
         while self._fd < 0:
@@ -80,22 +83,68 @@ class LogFile:
             self.path = _process.log_path(target, rank=rank, pid=self.pid, attempt=attempt).absolute()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
                 self._fd = os.open(self.path, flags | getattr(os, "O_BINARY", 0), 0o666)
             attempt += 1
-        self._length = 0
+        self._length = self._reserved_at = 0
+
+    def begin(self, header: log_format.Line, perf_ns: int) -> None:
+        """Write the header and the reserved line. Raises: OSError, and then there is no file."""
+        first = log_format.filled(encode_line(header))
+        self.flushed_ns = perf_ns
+        try:
+            self.write(first + self._beat())
+        except OSError:
+            self.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            raise
+        self._reserved_at = len(first)
 
     def write(self, data: bytes) -> None:
-        """Append whole lines. Raises: OSError, and then the file ends with the last flush that fitted."""
+        """Append whole lines. Raises: OSError; `end_early` then takes back the part that was written."""
         view = memoryview(data)
-        try:
-            while len(view):
-                view = view[os.write(self._fd, view) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._length)
-            raise
+        while len(view):
+            view = view[os.write(self._fd, view) :]
         self._length += len(data)
+
+    def flushed(self, begun_ns: int, items: int) -> None:
+        """Say in the reserved line that all until `begun_ns` is written, with so many more items."""
+        self._longest_wait_ns = max(self._longest_wait_ns, _clock.now() - self.flushed_ns)
+        self.flushed_ns = begun_ns
+        self.items += items
+        self._flushes += 1
+        with contextlib.suppress(OSError):  # an older beat is true too
+            self._overwrite(self._beat())
+
+    def end_early(self, how: str, error: str, lost: int) -> None:
+        """Take back the flush that failed, and say in the reserved line how the log ended.
+
+        how: a key of `log_format.ENDINGS`. lost: events that were recorded and not written.
+        """
+        while True:
+            line = log_format.end_line(perf_ns=self.flushed_ns, items=self.items, how=how, error=error, lost=lost)
+            data = log_format.filled(encode_line(line))
+            if len(data) == log_format.RESERVED_BYTES or not error:
+                break
+            error = error[: len(error) // 2]
+        with contextlib.suppress(OSError):  # the last beat is true too
+            os.ftruncate(self._fd, self._length)
+            self._overwrite(data)
+
+    def _beat(self) -> bytes:
+        line = log_format.beat_line(
+            perf_ns=self.flushed_ns, items=self.items, flushes=self._flushes, wait_ns=self._longest_wait_ns
+        )
+        return log_format.filled(encode_line(line))
+
+    def _overwrite(self, line: bytes) -> None:
+        if sys.platform == "win32":
+            os.lseek(self._fd, self._reserved_at, os.SEEK_SET)
+            os.write(self._fd, line)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        else:
+            os.pwrite(self._fd, line, self._reserved_at)
 
     def was_removed(self) -> bool:
         """Return whether the file has no name any more, so that nobody can read what is written from now on."""
@@ -129,23 +178,23 @@ def range_lines(thread: int, items: list[int], extras: list[Extra]) -> Iterator[
         yield _joined(b'{"k":"r","t":%d' % thread, offset, data, payloads, unfinished)
 
 
-def _placed(items: Sequence[int], extras: list[Extra]) -> tuple[list[tuple[int, bytes]], list[int]]:
-    payloads: list[tuple[int, bytes]] = []
+def _placed(items: Sequence[int], extras: list[Extra]) -> tuple[list[tuple[int, str]], list[int]]:
+    payloads: list[tuple[int, str]] = []
     unfinished: list[int] = []
     after = 0
     used = 0
-    for extra in list(extras):
+    for signed_id, t, payload in list(extras):
         try:
-            place = items.index(extra.t, after)
-            while items[place - 1] != extra.signed_id or not place & 1:
-                place = items.index(extra.t, place + 1)
+            place = items.index(t, after)
+            while items[place - 1] != signed_id or not place & 1:
+                place = items.index(t, place + 1)
         except ValueError:
             break  # its item comes in a later batch
         number = place // 2
-        if extra.payload is None:
+        if payload is None:
             unfinished.append(number)
         else:
-            payloads.append((number, extra.payload))
+            payloads.append((number, payload))
         after = place + 1
         used += 1
     del extras[:used]
@@ -171,15 +220,15 @@ def _shortened(data: bytes, items: Sequence[int]) -> tuple[int, bytes]:
 
 
 def _joined(
-    head: bytes, offset: int, data: bytes, payloads: Iterable[tuple[int, bytes]], unfinished: Iterable[int]
+    head: bytes, offset: int, data: bytes, payloads: Iterable[tuple[int, str]], unfinished: Iterable[int]
 ) -> bytes:
     parts = [head]
     if offset:
         parts.append(b',"o":%d' % offset)
     parts += [b',"x":', data]
-    placed = b",".join(b"[%d,%b]" % pair for pair in payloads)
+    placed = ",".join([f"[{number},{payload}]" for number, payload in payloads])
     if placed:
-        parts += [b',"p":[', placed, b"]"]
+        parts += [b',"p":[', placed.encode(), b"]"]
     ends = b",".join(b"%d" % number for number in unfinished)
     if ends:
         parts += [b',"u":[', ends, b"]"]
@@ -207,5 +256,16 @@ def event_lines(events: Sequence[Event]) -> Iterator[bytes]:
         yield encode_line(log_format.counter_line(items=items, values=[event.value for event in counters]))
 
 
-def _payloads(events: Sequence[AsyncItem | MarkItem]) -> list[tuple[int, bytes]]:
+def _payloads(events: Sequence[AsyncItem | MarkItem]) -> list[tuple[int, str]]:
     return [(number, event.payload) for number, event in enumerate(events) if event.payload is not None]
+
+
+def events_in(lines: bytes) -> int:
+    """Return the number of ranges, marks and counters that begin in lines of a log."""
+    count = 0
+    for line in lines.splitlines():
+        found = orjson.loads(line)
+        stride = log_format.ITEM_LENGTH.get(found["k"])
+        if stride is not None and found["k"] != log_format.STEPS:
+            count += sum(signed_id > 0 for signed_id in found["x"][::stride])
+    return count

@@ -24,8 +24,10 @@ class Wrapper:
         raise TypeError(f"object of type {type(self._inner).__name__!r} has no len()")
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute == "_inner":  # a copy that is half made has none yet
-            raise AttributeError(attribute)
+        # A copy that is half made has no `_inner` yet. Python and `copy` look for special methods in the class; those
+        # of the inner object (`__deepcopy__`) would give a copy of it alone.
+        if attribute == "_inner" or (attribute.startswith("__") and attribute.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
         return getattr(self._inner, attribute)
 
 
@@ -38,6 +40,9 @@ class WatchedIterator(Wrapper, Generic[T]):
 
     def __init__(self, inner: Iterator[T], loader: object, name: str) -> None:
         self._inner, self._loader, self._name = inner, loader, name
+
+    def __reduce__(self) -> tuple[type[WatchedIterator[T]], tuple[Iterator[T], object, str]]:
+        return type(self), (self._inner, self._loader, self._name)
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -64,6 +69,9 @@ class WatchedLoader(Wrapper, Generic[T]):
 
     def __init__(self, loader: Iterable[T], name: str) -> None:
         self._inner, self._name = loader, name
+
+    def __reduce__(self) -> tuple[type[WatchedLoader[T]], tuple[Iterable[T], str]]:
+        return type(self), (self._inner, self._name)
 
     def __iter__(self) -> WatchedIterator[T]:
         with _ranges.get_range(f"{self._name} (start)", "dataloader"):

@@ -11,11 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 
-from tracekit.recorder._ranges import Range, enter_aside, exit_aside, set_class
+import orjson
+
+from tracekit.recorder import _values
+from tracekit.recorder._ranges import PayloadRange, Range, enter_aside, exit_aside, set_class
 from tracekit.recorder._session import SESSION
 
 _now = time.perf_counter_ns
 _ident = threading.get_ident
+_dumps = orjson.dumps
+_MOST = _values.MAX_PAYLOAD_BYTES // 4  # characters, of at most 4 bytes
 
 
 def _no_loop() -> None:
@@ -47,6 +52,45 @@ class LogRange(Range):
             return
         buffer = self.buffer
         buffer.append(self.end_id)
+        buffer.append(t)
+
+
+class LogPayloadRange(PayloadRange):
+    """A range with a payload that goes to the log."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Range:
+        base = self.base
+        if base.__class__ is not LogRange or _ident() != base.thread or _running_loop() is not None:
+            return PayloadRange.__enter__(self)
+        try:
+            json = _dumps(self.payload).decode()
+        except Exception:  # noqa: BLE001 - no payload raises into the host
+            json = "null"
+        if "null" in json or len(json) > _MOST:  # not all of it, perhaps: null is what orjson makes of NaN
+            json = _values.payload_json(self.payload, SESSION.count)
+        self.begun += 1
+        t = _now()
+        begin_id = base.begin_id
+        base.state.extras.append((begin_id, t, json))
+        buffer = base.buffer
+        buffer.append(begin_id)
+        buffer.append(t)
+        return self
+
+    def __exit__(self, error: object, value: object, traceback: object) -> None:
+        t = _now()
+        base = self.base
+        if not self.begun or _ident() != base.thread:
+            PayloadRange.__exit__(self, error, value, traceback)
+            return
+        self.begun -= 1
+        if base.elsewhere:
+            exit_aside(base, t)
+            return
+        buffer = base.buffer
+        buffer.append(base.end_id)
         buffer.append(t)
 
 
@@ -109,4 +153,5 @@ def set_mode(*, fresh: bool, forked: bool = False) -> None:
         import asyncio  # as in set_class
 
         _running_loop = asyncio._get_running_loop
-    set_class(active, fresh=fresh, forked=forked)
+    with_payload = LogPayloadRange if active is LogRange else PayloadRange
+    set_class(active, with_payload, fresh=fresh, forked=forked)

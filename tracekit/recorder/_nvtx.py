@@ -54,9 +54,9 @@ class NvtxDomain:
         )
         return attributes if attributes is not None else self.domain.get_event_attributes("?")
 
-    def with_payload(self, name: str, category: str | None, color: int | None, payload: object, json: bytes) -> object:
+    def with_payload(self, name: str, category: str | None, color: int | None, payload: object, json: str) -> object:
         """Return attributes with a payload: numbers as they are, all else as its JSON text in bytes."""
-        value = payload if _is_number(payload) else json
+        value = payload if _is_number(payload) else json.encode()
         text, group = nvtx_text(name), nvtx_text(category) if category else None
         attributes = self._safely(self.domain.get_event_attributes, text, color, group, value)
         return attributes if attributes is not None else self.attributes(name, category, color)

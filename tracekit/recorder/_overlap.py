@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracekit.recorder._jsonl import AsyncItem
 from tracekit.recorder._session import SESSION
 
@@ -16,6 +18,16 @@ class OpenRange:
         self.generation = SESSION.generation
         self.done = False
 
+    def __copy__(self) -> OpenRange:
+        return self  # one range has one end
+
+    def __deepcopy__(self, memo: object) -> OpenRange:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], OpenRange], tuple[()]]:
+        """Return how a pickle makes it: as one that has ended, because only the process that began it can end it."""
+        return _ended_range, ()
+
     def finish(self, t: int, thread: int, *, forced: bool = False) -> None:
         """End it, once. thread: index of the thread that ends it; forced: the recorder ends it, not the program."""
         if self.generation != SESSION.generation:
@@ -28,3 +40,9 @@ class OpenRange:
             SESSION.events.append(AsyncItem(-self.name_id, t, self.handle, thread, None, forced))
         if SESSION.nvtx is not None:
             SESSION.nvtx.end(self.nvtx_id)
+
+
+def _ended_range() -> OpenRange:
+    ended = OpenRange(0, 0, None)
+    ended.done = True
+    return ended

@@ -12,7 +12,9 @@ from pathlib import Path
 from tracekit.recorder import _clock, log_format
 
 RANK_VARIABLES = (
-    ("RANK", "WORLD_SIZE"),  # torchrun, Paddle's and most other launchers
+    ("RANK", "WORLD_SIZE"),  # torchrun and most other launchers
+    # Paddle's launcher; before SLURM, which may have started that launcher, one for each node.
+    ("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
 )

@@ -5,7 +5,9 @@ The cost of a range decides how this file and `_modes` are built:
 - A thread has one object for each name, found by one look-up.
 - What recording means now (log, NVTX, both, nothing) is the class of the objects. It changes when recording starts and
   stops, so that no call has to ask. The classes with the fast path are in `_modes`.
-- What is rare (another thread's object, an asyncio task, a payload) takes the slower path here: `enter_aside`.
+- What is rare (another thread's object, an asyncio task, a payload for NVTX) takes the slower path: `enter_aside`.
+- No class of a range has an `__init__`: in Python it would cost a third of a range with a payload.
+- A copy of a range, or one from a pickle, is this thread's range of that name: `get_range` gives it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tracekit.recorder import _values
 from tracekit.recorder._decorate import Timing, wrap
-from tracekit.recorder._jsonl import AsyncItem, Extra
+from tracekit.recorder._jsonl import AsyncItem
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import MAX_NAMES, SESSION, ThreadEnd, ThreadState
 
@@ -37,6 +39,7 @@ def _nothing() -> None:
 _running_loop: Callable[[], object] = _nothing
 _running_task: Callable[[], object] = _nothing  # raises without a loop
 _known: weakref.WeakSet[Range] = weakref.WeakSet()
+_making_exits = threading.Lock()
 
 if TYPE_CHECKING:
 
@@ -65,6 +68,10 @@ class Range:
         *("attributes", "push", "pop", "__weakref__"),
     )
 
+    name: str
+    kind: str | None
+    category: str | None
+    color: int | None
     begin_id: int
     end_id: int
     """The negative of `begin_id`."""
@@ -72,16 +79,13 @@ class Range:
     state: ThreadState
     thread: int
     """Ident of the thread that the object belongs to; `state` and `buffer` are that thread's."""
+    generation: int
+    elsewhere: dict[Hashable, list[Range | OpenRange]]
+    """Open ranges that another thread (its ident) or a task began through this object."""
     attributes: object
     """NVTX's attributes; `push` and `pop` are its functions."""
     push: Callable[[object], object]
     pop: Callable[[], object]
-
-    def __init__(self, name: str, kind: str | None, category: str | None, color: int | None) -> None:
-        self.name, self.kind, self.category, self.color = name, kind, category, color
-        # Open ranges that another thread (its ident) or a task began through this object.
-        self.elsewhere: dict[Hashable, list[Range | OpenRange]] = {}
-        self.generation = 0
 
     def __enter__(self) -> Range:
         return self
@@ -93,14 +97,18 @@ class Range:
         """Wrap a function, coroutine function or generator so that each of its runs is such a range."""
         return timed(function, self.name, self.kind, self.category, self.color)
 
-    def begin_here(self, t: int | None = None, json: bytes | None = None, attributes: object = None) -> None:
+    def __reduce__(self) -> tuple[Callable[..., Range], tuple[object, ...]]:
+        """Return how `copy` and `pickle` make it again: none of its state is of use to another object."""
+        return get_range, (self.name, self.kind, self.category, self.color)
+
+    def begin_here(self, t: int | None = None, json: str | None = None, attributes: object = None) -> None:
         """Begin on the object's own thread. json: a payload for the log; attributes: NVTX's, if not the object's."""
         if SESSION.nvtx is not None:
             self.push(self.attributes if attributes is None else attributes)
         if SESSION.logging:
             start = _now() if t is None else t
             if json is not None:
-                self.state.extras.append(Extra(self.begin_id, start, json))
+                self.state.extras.append((self.begin_id, start, json))
             self.buffer.extend((self.begin_id, start))
 
     def end_here(self, t: int) -> None:
@@ -130,13 +138,13 @@ class Range:
                 last.finish(t, thread_state().index, forced=True)
             return
         if SESSION.logging:
-            self.state.extras.append(Extra(self.end_id, t, None))
+            self.state.extras.append((self.end_id, t, None))
         if self.thread == _ident():
             self.end_here(t)
         elif SESSION.logging:  # NVTX pops on the calling thread alone
             self.buffer.extend((self.end_id, t))
 
-    def attributes_with(self, payload: object, json: bytes | None) -> object:
+    def attributes_with(self, payload: object, json: str | None) -> object:
         """Return the NVTX attributes of the range, with its payload if it has one."""
         if SESSION.nvtx is None or json is None:
             return self.attributes
@@ -176,15 +184,20 @@ class ForkedRange(StaleRange):
 
 
 class PayloadRange(Range):
-    """A range with a payload: made for one call, for whatever thread or task enters it."""
+    """A range with a payload: made by `get_range` for one call, for whatever thread or task enters it."""
 
-    __slots__ = ("base", "exits", "payload")
+    __slots__ = ("base", "begun", "exits", "payload")
 
-    def __init__(self, base: Range, payload: object) -> None:
-        self.base, self.name, self.payload = base, base.name, payload
-        self.exits: list[Callable[[object, object, object], None]] = []
+    base: Range
+    payload: object
+    begun: int
+    """How often `_modes.LogPayloadRange` has begun it and not ended it."""
+    exits: list[Callable[[object, object, object], None]] | None
 
     def __enter__(self) -> Range:
+        if self.exits is None:
+            with _making_exits:  # threads that share the object need the same list
+                self.exits = self.exits or []
         self.exits.append(self.base.__exit__)  # of the class that begins it: recording may stop meanwhile
         if _active_class is not Range:
             enter_aside(self.base, self.payload)
@@ -194,12 +207,16 @@ class PayloadRange(Range):
         if self.exits:
             self.exits.pop()(error, value, traceback)
 
+    def __reduce__(self) -> tuple[Callable[..., Range], tuple[object, ...]]:
+        return get_range, (*self.base.__reduce__()[1], self.payload)
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         base = self.base
         return timed(function, base.name, base.kind, base.category, base.color, self.payload)
 
 
 _active_class: type[Range] = Range
+_payload_class: type[PayloadRange] = PayloadRange
 
 
 def is_off() -> bool:
@@ -216,15 +233,17 @@ def get_range(
 ) -> Range:
     """Return this thread's range of that name (see `tracekit.recorder.range`)."""
     try:
-        if kind is None and category is None and color is None and payload is None:
-            return _local.ranges[name]
-        if payload is None:
-            return _local.ranges[name, kind, category, color]
+        if kind is None and category is None and color is None:
+            range_ = _local.ranges[name]
+        else:
+            range_ = _local.ranges[name, kind, category, color]
     except (AttributeError, KeyError, TypeError):
-        pass
-    if payload is not None:
-        return PayloadRange(get_range(name, kind, category, color), payload)
-    return _make(name, kind, category, color)
+        range_ = _make(name, kind, category, color)
+    if payload is None:
+        return range_
+    made = _payload_class()
+    made.base, made.name, made.payload, made.begun, made.exits = range_, range_.name, payload, 0, None
+    return made
 
 
 def _make(name: object, kind: object, category: object, color: object) -> Range:
@@ -252,7 +271,8 @@ def find_range(name: str, kind: str | None, category: str | None, color: int | N
         for old in ranges.values():
             old.__class__ = StaleRange
         ranges.clear()
-    range_ = Range(name, kind, category, color)
+    range_ = Range()
+    range_.name, range_.kind, range_.category, range_.color = name, kind, category, color
     _equip(range_, state)
     _known.add(range_)
     ranges[key] = range_
@@ -347,10 +367,10 @@ def exit_aside(range_: Range, t: int) -> None:
         SESSION.count("end_without_begin")
 
 
-def set_class(active: type[Range], *, fresh: bool, forked: bool) -> None:
+def set_class(active: type[Range], with_payload: type[PayloadRange], *, fresh: bool, forked: bool) -> None:
     """Make all ranges of this process objects of a class; see `_modes.set_mode`."""
-    global _active_class, _local, _running_loop, _running_task
-    _active_class = active
+    global _active_class, _local, _payload_class, _running_loop, _running_task
+    _active_class, _payload_class = active, with_payload
     if active is not Range and _running_loop is _nothing:
         import asyncio  # not with the module: it takes 40 ms
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
 from tracekit.recorder import _clock, _modes, _nvtx, _process, log_format
-from tracekit.recorder._jsonl import ITEMS_A_LINE, LogFile, encode_line, event_lines, range_lines
+from tracekit.recorder._jsonl import (
+    ITEMS_A_LINE,
+    AsyncItem,
+    LogFile,
+    StepItem,
+    encode_line,
+    event_lines,
+    events_in,
+    range_lines,
+)
 from tracekit.recorder._session import SESSION, ThreadState
 
 PERIOD_S: Final = 0.020
@@ -33,6 +44,7 @@ class Recorder:
         self._rank: tuple[int | None, int | None] = (None, None)
         self._next_anchor_ns = 0
         self._last_ns = 0
+        self._taken = 0
         self._recording = False
         self._own_variable: str | None = None
         self._hooked = False
@@ -78,14 +90,18 @@ class Recorder:
             self._recording = True
             _modes.set_mode(fresh=True)
             if log is not None:
+                log.flushed_ns = _clock.now()  # nothing was recorded before
                 self._hook()
                 self._launch()
                 if children:
                     self._set_variable(self._target)
             return self.path
 
-    def stop(self) -> Path | None:
-        """Stop: write all that is recorded and the log's last line. A second stop does nothing."""
+    def stop(self, how: str = log_format.STOP) -> Path | None:
+        """Stop: write all that is recorded and the log's last line. A second stop does nothing.
+
+        how: a key of `log_format.ENDINGS`.
+        """
         with self._control:
             path = self.path
             if not self._recording:
@@ -100,13 +116,17 @@ class Recorder:
             _modes.set_mode(fresh=False)
             with self._writing:
                 if self._log is not None:
-                    self._flush(last=True)
+                    self._flush(how)
                 if self._log is not None:
                     self._log.close()
                 self._log = None
                 SESSION.states, SESSION.events, SESSION.new_names = [], [], []
             self._forget_variable()
             return path
+
+    def stop_at_exit(self) -> None:
+        """Stop because the process ends."""
+        self.stop(log_format.EXIT)
 
     def flush(self) -> None:
         """Write all that is recorded so far."""
@@ -126,28 +146,34 @@ class Recorder:
         log = LogFile(self._target, rank=rank)
         anchor = _clock.read_anchor()
         line = _process.head(anchor, process=self._process, rank=rank, world_size=size, forked=forked)
-        try:
-            log.write(encode_line(line))
-        except OSError:
-            log.close()
-            raise
+        log.begin(line, anchor.perf_ns)
         self._next_anchor_ns = 0
         self._last_ns = 0
         return log
 
-    def _flush(self, *, last: bool = False) -> None:
-        """Write all that is recorded (the caller holds `_writing`). An error ends the recording with one note."""
+    def _flush(self, how: str = "") -> None:
+        """Write all that is recorded (the caller holds `_writing`). An error ends the recording with one note.
+
+        how: the recording ends so; "": it goes on.
+        """
         log = self._log
         if log is None:
             return
+        begun = _clock.now()
+        data = b""
+        self._taken = 0
         try:
-            data = self._collect(log, last=last)
+            data = self._collect(log, how)
             if data:
                 log.write(data)
-        except Exception as error:  # noqa: BLE001 - a guest does not raise
-            self._give_up(f"{log.path}: {error.__class__.__name__}: {error}")
+        except BaseException as error:  # a signal's too: what the flush has taken is not written
+            self._give_up(f"{log.path}: {error.__class__.__name__}: {error}", error, data)
+            if isinstance(error, Exception):
+                return  # a guest does not raise
+            raise
+        log.flushed(begun, self._taken)
 
-    def _collect(self, log: LogFile, *, last: bool) -> bytes:
+    def _collect(self, log: LogFile, how: str) -> bytes:
         """Return the lines of all that the threads have recorded.
 
         Items are taken first and the names that they use later, but names come first in the lines.
@@ -156,14 +182,14 @@ class Recorder:
         over: list[ThreadState] = []
         for state in list(SESSION.states):
             was_dead = state.dead
-            body += self._take(log, state)
+            body += self._take(state)
             if was_dead and not state.buffer:
                 over.append(state)
         count = len(SESSION.events)
         if count:
             events = SESSION.events[:count]
             del SESSION.events[:count]
-            log.items += count
+            self._taken += count
             body += event_lines(events)
         parts = [encode_line(line) for line in (state.line() for state in list(SESSION.states)) if line is not None]
         for state in over:
@@ -175,9 +201,9 @@ class Recorder:
         self._take_notes(parts)
         now = _clock.now()
         if now < self._last_ns:
-            SESSION.count("clock_went_back")
+            SESSION.notes.append("clock_went_back")  # in the last flush, too, when no range is logged any more
         self._last_ns = now
-        if last or now >= self._next_anchor_ns or now < self._next_anchor_ns - 2 * _clock.ANCHOR_PERIOD_NS:
+        if how or now >= self._next_anchor_ns or now < self._next_anchor_ns - 2 * _clock.ANCHOR_PERIOD_NS:
             if log.was_removed():
                 raise FileNotFoundError("the log was removed while recording")
             self._next_anchor_ns = now + _clock.ANCHOR_PERIOD_NS
@@ -186,12 +212,13 @@ class Recorder:
                 perf_ns=anchor.perf_ns, epoch_ns=anchor.epoch_ns, uncertainty_ns=anchor.uncertainty_ns
             )
             parts.append(encode_line(line))
-        if last:
+        if how:
             self._take_notes(parts)
-            parts.append(encode_line(log_format.end_line(perf_ns=_clock.now(), items=log.items)))
+            line = log_format.end_line(perf_ns=_clock.now(), items=log.items + self._taken, how=how)
+            parts.append(encode_line(line))
         return b"".join(parts)
 
-    def _take(self, log: LogFile, state: ThreadState) -> list[bytes]:
+    def _take(self, state: ThreadState) -> list[bytes]:
         buffer = state.buffer
         count = len(buffer) & ~1  # an id may be there before its time
         if not count:
@@ -201,20 +228,21 @@ class Recorder:
             items = buffer[at : min(at + 2 * ITEMS_A_LINE, count)]
             lines += range_lines(state.index, items, state.extras)
         del buffer[:count]
-        log.items += count // 2
+        self._taken += count // 2
         return lines
 
     @staticmethod
     def _take_notes(parts: list[bytes]) -> None:
-        for code, number in list(SESSION.notes.items()):
-            if number:
-                SESSION.notes[code] -= number
-                parts.append(encode_line(log_format.note_line(code=code, count=number)))
+        count = len(SESSION.notes)
+        codes = Counter(SESSION.notes[:count])
+        del SESSION.notes[:count]
+        parts += [encode_line(log_format.note_line(code=code, count=number)) for code, number in codes.items()]
 
-    def _give_up(self, reason: str) -> None:
-        """Stop logging with one note; the program (and NVTX) go on."""
+    def _give_up(self, reason: str, error: BaseException | None = None, unwritten: bytes = b"") -> None:
+        """Stop logging with one note; the program (and NVTX) go on. unwritten: the lines of the flush that failed."""
         log, self._log = self._log, None
         if log is not None:
+            log.end_early(_ending(error), str(error), events_in(unwritten) + _waiting_events())
             log.close()
         SESSION.logging = False
         SESSION.states, SESSION.events, SESSION.new_names = [], [], []
@@ -262,7 +290,7 @@ class Recorder:
         if self._hooked:
             return
         self._hooked = True
-        atexit.register(self.stop)
+        atexit.register(self.stop_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork_in_child
@@ -313,7 +341,7 @@ class Recorder:
         """Stop when a child of multiprocessing ends: by os._exit, after its own finalizers, so atexit is not called."""
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
-            util.Finalize(None, self.stop, exitpriority=0)
+            util.Finalize(None, self.stop_at_exit, exitpriority=0)
 
     def _set_variable(self, target: str) -> None:
         """Make programs that this one starts record too, if they import the recorder (spawned workers do)."""
@@ -324,6 +352,20 @@ class Recorder:
         if self._own_variable is not None and os.environ.get(LOG_VARIABLE) == self._own_variable:
             del os.environ[LOG_VARIABLE]
         self._own_variable = None
+
+
+def _ending(error: BaseException | None) -> str:
+    """Return the key of `log_format.ENDINGS` for an error of a flush."""
+    if not isinstance(error, OSError):
+        return log_format.FAILED
+    return log_format.DISK_FULL if error.errno == errno.ENOSPC else log_format.WRITE_ERROR
+
+
+def _waiting_events() -> int:
+    """Return the number of ranges, marks and counters that are recorded and that no flush has taken yet."""
+    nested = sum(signed_id > 0 for state in list(SESSION.states) for signed_id in state.buffer[::2])
+    others = [event for event in list(SESSION.events) if not isinstance(event, StepItem)]
+    return nested + sum(not isinstance(event, AsyncItem) or event.signed_id > 0 for event in others)
 
 
 RECORDER: Final = Recorder()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Protocol
 
 from tracekit.recorder import log_format
@@ -71,6 +71,30 @@ class ThreadEnd:
         self.state.dead = True
 
 
+class _LockedCount:
+    """`itertools.count` for a Python without the interpreter lock, where that gives a number twice."""
+
+    __slots__ = ("_lock", "_next")
+
+    def __init__(self, first: int) -> None:
+        self._lock, self._next = threading.RLock(), first
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        with self._lock:
+            number = self._next
+            self._next = number + 1
+            return number
+
+
+def numbers_from(first: int) -> Iterator[int]:
+    """Return an iterator over all integers from `first`, for many threads: none of them gets the same number."""
+    is_locked = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return itertools.count(first) if is_locked else _LockedCount(first)
+
+
 class Session:
     """The state that all threads share. There is one: recording is a property of the process, as its log is."""
 
@@ -88,17 +112,18 @@ class Session:
         self.states: list[ThreadState] = []
         self.events: list[Event] = []
         self.new_names: list[log_format.Line] = []
-        self.notes: Counter[str] = Counter()
+        self.notes: list[str] = []
         self.ids: dict[Hashable, int] = {}
-        self.next_id = itertools.count(1)
-        self.next_thread = itertools.count()
-        self.handles = itertools.count(1)
+        self.next_id = numbers_from(1)
+        self.next_thread = numbers_from(0)
+        self.handles = numbers_from(1)
         self.task_stacks: weakref.WeakKeyDictionary[object, list[PushedRange]] = weakref.WeakKeyDictionary()
         self.last_step = log_format.NO_STEP
 
     def count(self, code: str) -> None:
         """Note one case of a code of log_format.NOTE_CODES."""
-        self.notes[code] += 1
+        if self.logging:
+            self.notes.append(code)  # adding to a number is two steps, between which another thread may run
 
     def new_thread(self) -> ThreadState:
         """Return a state for the calling thread, known to the flusher."""

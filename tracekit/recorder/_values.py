@@ -20,6 +20,7 @@ Count = Callable[[str], None]
 
 MAX_PAYLOAD_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 # Both take any object and raise TypeError for a wrong one. Asking first, by isinstance and a protocol, takes 5 us.
 _to_index: Final[Callable[[Any], int]] = operator.index
@@ -97,24 +98,26 @@ def integer_of(value: object) -> int | None:
         return None
 
 
-def payload_json(payload: object, count: Count) -> bytes:
-    """Return the payload as JSON of at most MAX_PAYLOAD_BYTES, taken now: it may change after the call."""
+def payload_json(payload: object, count: Count) -> str:
+    """Return the payload as JSON of at most MAX_PAYLOAD_BYTES, taken now: it may change after the call.
+
+    The result is a text, because orjson's bytes keep the memory of its whole buffer (a KiB and more) while they live.
+    """
 
     def as_text(value: object) -> str:
         count("payload_as_text")
         return _repr(value)
 
-    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
     try:
-        data = orjson.dumps(payload, default=as_text, option=options)
+        data = orjson.dumps(payload, default=as_text, option=_OPTIONS)
         if b"null" in data:  # orjson writes null for a float that JSON cannot hold
-            data = orjson.dumps(plain(payload, count), default=as_text, option=options)
+            data = orjson.dumps(plain(payload, count), default=as_text, option=_OPTIONS)
     except Exception:  # noqa: BLE001 - lone surrogates, integers past 64 bits, circles, a user's own __repr__
         data = log_format.encode({"p": plain(payload, count)})[5:-2]
     if len(data) <= MAX_PAYLOAD_BYTES:
-        return data
+        return data.decode()
     count("payload_cut")
-    return orjson.dumps(data[:MAX_PAYLOAD_BYTES].decode("utf-8", "ignore"))
+    return orjson.dumps(data[:MAX_PAYLOAD_BYTES].decode("utf-8", "ignore")).decode()
 
 
 def plain(value: object, count: Count, depth: int = 0) -> object:

@@ -7,6 +7,7 @@ log (its header, broken here for the page, is one line):
     {"format":"tracekit-log","version":1,"tracekit":"0.1.0","pid":4242,"parent_pid":4200,"rank":0,"world_size":2,
      "host":"node7","process":"train.py","python":"/usr/bin/python3 3.11.7","command":["train.py","--lr","0.1"],
      "perf_ns":123456000000000,"epoch_ns":1767225600000000000}
+    {"k":"beat","t":123456000012900,"items":9,"flushes":1,"wait":12950}
     {"k":"clock","x":[123456000000000,1767225600000000000,85]}
     {"k":"thread","t":0,"tid":4242,"name":"MainThread"}
     {"k":"name","id":1,"name":"step","kind":"step"}
@@ -20,7 +21,7 @@ log (its header, broken here for the page, is one line):
     {"k":"a","x":[-2,123456000011000,7,0]}
     {"k":"r","t":0,"x":[-1,123456000012000],"u":[0]}
     {"k":"note","code":"range_crossed","count":1}
-    {"k":"end","t":123456000013000,"items":9}
+    {"k":"end","t":123456000013000,"items":9,"how":"stop"}
 
 **Times** are integers, ns of the process's monotonic clock (`time.perf_counter_ns`), always > 0. A line may carry an
 offset `"o"`: then every time of its `x` is `o` + the number there; ids, handles, thread indices and step
@@ -66,9 +67,23 @@ s        steps. `x` = [number, t, thread]*: from t on, until the next item, the 
          `step`, which begins at the very t of its item.
 note     `code`, `count`: the recorder repaired or gave up something `count` more times (add them up). Codes:
          `NOTE_CODES`.
-end      clean stop: `t`, `items` = number of items in all r, m, c, a and s lines of this log. A log without this line
-         was cut (kill -9, crash, disk full), and its tail, at most about 50 ms, is lost. Fewer items than it says:
-         lines are missing.
+beat     sign of life, in the reserved line: all that was recorded until `t` has been written, `items` items in all, by
+         `flushes` flushes. `wait` is the longest time, in ns, from the begin of one flush until the next one was
+         written: an event never waited longer. Every round of the flusher replaces it, also when there is nothing to
+         write, so it has the begin of the last round.
+end      the end of the recording: `t` (until then all is in the log), `items` = number of items in all r, m, c, a and s
+         lines of this log, `how` it ended: a key of `ENDINGS` (absent: stop). At "stop" and "exit" it is the last line.
+         For the others it replaces the beat in the reserved line, with `error` (the error's text) and `lost` (ranges,
+         marks and counters that the recorder still held and could not write). Fewer items than it says: lines are
+         missing.
+
+**The reserved line** is the second one of a log: `RESERVED_BYTES` long, filled with blanks before its newline, and
+written over in place. The header is filled with blanks to a multiple of `RESERVED_BYTES`, so that the line never lies
+on two pages and a kill cannot tear it. Its space is there when the disk is full. All other lines are appended.
+
+**How a log ends.** With an end line the recorder says it. A log without one was cut: its process was killed, crashed,
+left by os._exit or exec, could no longer write even the reserved line (the disk was pulled), or it still runs. Then the
+beat says until when the log is whole. A log without either was written by another program, or damaged.
 
 `p` (in r, m and a lines) = [[n, payload], ...]: item number n of this line (from 0; in r and a lines a begin) has
 this payload, any JSON value. An object's members become the event's args; any other value becomes the arg "payload".
@@ -79,23 +94,23 @@ the range would have crossed the one that encloses it: such ranges are *unfinish
 - one item of an r, m, c, a or s line: a range's begin, a mark and a counter are *kept*, an end that finds its begin
   is *merged*, a step item is a *fact*. An end that finds no begin is *dropped* ("end without begin"). A payload is
   part of its item.
-- one line of each other kind (header, clock, thread, name, note, end): a *fact*.
+- one line of each other kind (header, beat, clock, thread, name, note, end): a *fact*.
 - one damaged or unknown line, whatever it held: *dropped*; its reasons: "torn line" (the last one, where it has no
   newline and does not parse), "not JSON", "unknown line kind", "bad line" (fields or types that are not as above;
   also an `x` whose length is no multiple of the item's).
 - a line of NUL bytes and blanks alone: *ignored* ("padding"). NULs at either end of a line are taken off before it is
   parsed. An empty line is no record.
 
-So read = kept + merged + facts + ignored + dropped, and with the `items` of the end line nothing is missed unseen.
+So read = kept + merged + facts + ignored + dropped, and with the `items` of beat and end nothing is missed unseen.
 
-**A reader repairs.** Ranges still open when the log ends: end = the last time seen in the log (of items, clock, end),
-unfinished. In an r line, an end whose id is not that of the innermost open range (crossed, or a line was lost): if
-the id is open further out, the ones inside it are closed at this time, unfinished, and noted; else the end is
+**A reader repairs.** Ranges still open when the log ends: end = the last time seen in the log (of items, clock, beat,
+end), unfinished. In an r line, an end whose id is not that of the innermost open range (crossed, or a line was lost):
+if the id is open further out, the ones inside it are closed at this time, unfinished, and noted; else the end is
 dropped. An end before its begin (a clock that went back): duration 0, noted. An id without its name line: kept, named
 "name <id> (lost)", and noted.
 
 **Safety.** A writer appends whole lines with one write call for a flush, so a cut costs the last line at most. The
-definitions that a flush needs come before it in the same write.
+definitions that a flush needs come before it in the same write. A flush that fails is taken back whole.
 
 **Speed.** An item array is a flat list of int64 with a fixed stride: `numpy.array(x).reshape(-1, ITEM_LENGTH[k])` has
 signed ids and times in its columns; begins are `id > 0`. A nested range costs about 33 bytes.
@@ -125,13 +140,32 @@ COUNTERS: Final = "c"
 ASYNC: Final = "a"
 STEPS: Final = "s"
 NOTE: Final = "note"
+BEAT: Final = "beat"
 END: Final = "end"
 
 ITEM_LENGTH: Final[Mapping[str, int]] = {RANGES: 2, MARKS: 3, COUNTERS: 3, ASYNC: 4, STEPS: 3}
 """Integers an item of `x`, for each line kind that has items."""
 
-FACT_KINDS: Final = frozenset({CLOCK, THREAD, NAME, NOTE, END})
+FACT_KINDS: Final = frozenset({CLOCK, THREAD, NAME, NOTE, BEAT, END})
 """Line kinds that count as one fact each, beside the header."""
+
+RESERVED_BYTES: Final = 256
+"""Length of the reserved line, its newline included."""
+
+STOP: Final = "stop"
+EXIT: Final = "exit"
+DISK_FULL: Final = "disk_full"
+WRITE_ERROR: Final = "write_error"
+FAILED: Final = "failed"
+
+ENDINGS: Final[Mapping[str, str]] = {
+    STOP: "stopped by the program",
+    EXIT: "the process ended",
+    DISK_FULL: "the disk was full",
+    WRITE_ERROR: "the log could not be written",
+    FAILED: "the recorder failed",
+}
+"""Meaning of each way in which a recording says that it ended."""
 
 NO_STEP: Final = -1
 DEFAULT_KIND: Final = "user_range"
@@ -146,7 +180,7 @@ NOTE_CODES: Final[Mapping[str, str]] = {
     "payload_cut": "payloads longer than the limit, cut to its first characters as text",
     "value_refused": "counter values that are no numbers, left out",
     "watcher_failed": "calls of an `on_batch` watcher that raised",
-    "watch_failed": "hooks of a watched torch model that failed and recorded nothing",
+    "watch_failed": "hooks of a watched model that failed and recorded nothing",
     "nvtx_refused": "NVTX calls that failed and were left out",
 }
 """Meaning of each note's code. Readers show unknown codes as they are."""
@@ -307,9 +341,31 @@ def note_line(*, code: str, count: int) -> Line:
     return {"k": NOTE, "code": code, "count": count}
 
 
-def end_line(*, perf_ns: int, items: int) -> Line:
-    """Return the line of a clean stop. items: number of items in the whole log."""
-    return {"k": END, "t": perf_ns, "items": items}
+def beat_line(*, perf_ns: int, items: int, flushes: int, wait_ns: int) -> Line:
+    """Return the sign of life of a flush that began at `perf_ns`. wait_ns: the longest time that an event waited."""
+    return {"k": BEAT, "t": perf_ns, "items": items, "flushes": flushes, "wait": wait_ns}
+
+
+def end_line(*, perf_ns: int, items: int, how: str = STOP, error: str = "", lost: int = 0) -> Line:
+    """Return the line of the end: all until `perf_ns` is in the log. items: number of items in the whole log.
+
+    how: a key of ENDINGS. error: text of the error that ended it. lost: events that could not be written.
+    """
+    line: Line = {"k": END, "t": perf_ns, "items": items, "how": how}
+    if lost:
+        line["lost"] = lost
+    if error:
+        line["error"] = error
+    return line
+
+
+def filled(line: bytes) -> bytes:
+    """Return an encoded line with blanks before its newline, up to a multiple of RESERVED_BYTES.
+
+    >>> len(filled(encode(beat_line(perf_ns=5, items=0, flushes=0, wait_ns=0))))
+    256
+    """
+    return line[:-1].ljust(-len(line) % RESERVED_BYTES + len(line) - 1) + b"\n"
 
 
 def counter_value(value: float) -> float | str:

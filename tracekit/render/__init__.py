@@ -9,9 +9,9 @@ from tracekit.report import Report, show_with
 
 _MODULES: tuple[str, ...] = (
     "csv",
-    "html",
     "json",
     "markdown",
+    "page.html",
     "text",
 )
 

@@ -31,6 +31,12 @@ def place_of(word: str) -> int:
     return words.index(word) if word in words else len(words)
 
 
+def dark_of(color: str) -> str:
+    """Return a colour "#rrggbb" for a dark page: a sixth darker, so that large areas do not glare."""
+    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{part * 5 // 6:02x}" for part in parts)
+
+
 def tones(color: str) -> list[str]:
     """Return TONES tones of a colour "#rrggbb", itself first, then lighter ones.
 

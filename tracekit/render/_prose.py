@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tracekit.display import plural, visible
 from tracekit.render._series import series_lines
-from tracekit.report import Bar, Cell, Evidence, Figure, Finding, ReportTable, Section, Series
+from tracekit.report import Bar, Cell, Evidence, Figure, Finding, Flame, ReportTable, Section, Series
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
 
 LEDGERS_SHOWN = 4
@@ -129,7 +129,8 @@ def figure_lines(figure: Figure) -> list[str]:
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
         return [visible(figure.title), *parts]
-    return [f"{figure!r}: drawn in the html report", *([visible(figure.thinning)] if figure.thinning else [])]
+    more = figure.left_out if isinstance(figure, Flame) else ""
+    return [f"{figure!r}: drawn in the html report", *([visible(more)] if more else [])]
 
 
 def finding_title(finding: Finding) -> str:
@@ -151,13 +152,14 @@ def finding_lines(finding: Finding) -> list[tuple[str, str]]:
     if finding.part_of:
         lines.append(("part of", f"{visible(finding.part_of)}: see there first"))
     if finding.evidence:
-        lines.append(("evidence", "; ".join(_evidence(each) for each in finding.evidence)))
+        lines.append(("evidence", "; ".join(map(evidence_text, finding.evidence))))
     if finding.events:
         lines.append(("first events", ", ".join(map(str, finding.events))))
     return [*lines, ("fix", visible(finding.advice)), ("check", visible(finding.check))]
 
 
-def _evidence(each: Evidence) -> str:
+def evidence_text(each: Evidence) -> str:
+    """Return a cell that a finding rests on, with its value."""
     return f"{visible(each.cell)} = {_value(each.value, each.unit)}"
 
 

@@ -14,14 +14,24 @@ class RenderOptions:
     """Options that every renderer takes.
 
     time_unit: "s", "ms", "us", "ns"; with "" the renderer chooses one for each column. width: columns of the terminal,
-    0 for no limit. color: ANSI styles. assets: relative URL of style and scripts that many HTML pages share
-    (`render.html.assets` returns the files); "" puts them into the page.
+    0 for no limit. color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that
+    many HTML pages share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events,
+    page_mb: the most events, and MB of them, that the timeline of a page holds; the rest is counted where it is
+    missing.
     """
 
     time_unit: str = ""
     width: int = 0
     color: bool = False
+    bars: bool = False
     assets: str = ""
+    page_events: int = 2_000_000
+    page_mb: float = 32
+
+    @property
+    def page_bytes(self) -> int:
+        """Return `page_mb` in bytes."""
+        return int(self.page_mb * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,11 @@
 "notes": [...], "findings": [...]}], "ledger": [...]}`. Times are integer ns, ratios 0..1; null is unknown, and so is a
 float that is not finite. A section has `findings` where it has any: {"rule", "owner", "claim", "evidence": [{"cell",
 "value", "unit"}], "events": [ids], "saving_ns", "share", "confidence", "because", "advice", "check", "part_of"}.
+A whole summary has `"headline"` after the version: {"step": {"steps", "warm_up", "owners", "p5_ns", "median_ns",
+"p95_ns", "low_ns", "high_ns"} or null, "run_ns", "run_note", "devices": [{"label", "devices", "window", "window_ns",
+"parts": [{"name", "ns", "low", "middle", "high"}]}], "devices_note", "top": {"view", "column", "title", "part",
+"total_ns", "count", "names": [{"name", "ns", "calls", "share"}]} or null, "findings": [{"rule", "owner", "saving_ns",
+"share", "part_of"}], "findings_count", "findings_note", "reservations": [sentences]}; `report.Headline` explains them.
 Of a trace that lost records "incomplete" is the first member, a list of sentences, and ratios are null.
 A note counts the rows that --top cut. Characters that a terminal would obey are \\u escapes. Figures are drawings:
 only the html report has them.
@@ -13,11 +18,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 
 from tracekit.render._prose import omitted_line
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import finite
-from tracekit.report import Finding, Report, ReportTable, Section
+from tracekit.report import Finding, Headline, Report, ReportTable, Section
 
 # In a JSON text these occur only within strings, where the escape means the same.
 _UNSAFE = re.compile(
@@ -30,7 +36,10 @@ def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - num
     sections = _array([_section(section) for section in report.sections], 2)
     ledger = _array([_dumps(ledger) for ledger in report.ledgers], 2)
     first = f'"incomplete": {_dumps(report.incomplete)}, ' if report.incomplete else ""
-    text = f'{{{first}"tracekit": {_dumps(report.version)},\n "sections": {sections},\n "ledger": {ledger}}}\n'
+    headline = f',\n "headline": {_dumps(_headline(report.headline))}' if report.headline else ""
+    text = (
+        f'{{{first}"tracekit": {_dumps(report.version)}{headline},\n "sections": {sections},\n "ledger": {ledger}}}\n'
+    )
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -41,6 +50,22 @@ def _section(section: Section) -> str:
     found = _array([_dumps(_finding(finding)) for finding in section.findings], 4)
     more = f',\n   "findings": {found}' if section.findings else ""
     return f'{{"view": {_dumps(section.view)}, "tables": {tables},\n   "notes": {notes}{more}}}'
+
+
+def _headline(headline: Headline) -> dict[str, object]:
+    found: dict[str, object] = asdict(headline)
+    # The findings are whole in their section.
+    found["findings"] = [
+        {
+            "rule": each.rule,
+            "owner": each.owner,
+            "saving_ns": each.saving_ns,
+            "share": finite(each.share),
+            "part_of": each.part_of,
+        }
+        for each in headline.findings
+    ]
+    return found
 
 
 def _finding(finding: Finding) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """text: plain tables for a terminal or a file.
 
 The first column of text is printed last, so that long names push nothing aside. No line is wider than the limit, which
-is at least 40. To fit, a name loses its middle to "…", columns with a high priority number are hidden (a line below
-the table names them), titles take two lines, and at last each row becomes a block of lines. Without a limit (width 0)
-names are whole. A column "level" indents the names instead of being shown. Views without a result come after the
-others, several of them in one line. A note is printed once.
+is at least 40. To fit, a name loses what says least (`names`), columns with a high priority number are hidden (a line
+below the table names them), titles take two lines, and at last each row becomes a block of lines. Without a limit
+(width 0) names are whole. A column "level" indents the names instead of being shown. Views without a result come after
+the others, several of them in one line. A note is printed once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracekit.display import UNKNOWN, plural, visible
+from tracekit.display import UNKNOWN, cell_width, cut_middle, plural, visible
+from tracekit.names import short_names
 from tracekit.render import _prose
 from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
-from tracekit.render.cells import Shown, cell_width, cut_apart, cut_middle, padded, wrapped
+from tracekit.render.cells import Shown, padded, wrapped
 from tracekit.report import Report, ReportTable, Section
 
 LEAST_WIDTH = 40
@@ -191,7 +192,7 @@ def _rows(columns: list[Shown], widths: list[int], options: RenderOptions) -> It
     above = [[""] * (height - len(lines)) + lines for lines in titles]
     yield from _styled([line([lines[i] for lines in above]) for i in range(height)], _BOLD, options)
     yield _GAP.join("-" * room for room in widths)
-    shown = [cut_apart(c.texts, room) if c.is_text else c.texts for c, room in zip(columns, widths, strict=True)]
+    shown = [short_names(c.texts, room) if c.is_text else c.texts for c, room in zip(columns, widths, strict=True)]
     for row in zip(*shown, strict=True):
         yield line(list(row))
 
@@ -205,7 +206,7 @@ def _blocks(columns: list[Shown], width: int) -> Iterator[str]:
             yield ""
         for column, text in zip(columns, row, strict=True):
             title = padded(cut_middle(column.title, room), room, right=False)
-            value = cut_middle(text, width - room - len(_GAP)) if column.is_text else text
+            value = short_names([text], width - room - len(_GAP))[0] if column.is_text else text
             yield from (line.rstrip() for line in wrapped(f"{title}{_GAP}{value}", width, indent=room + len(_GAP)))
 
 

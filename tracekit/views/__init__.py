@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tracekit.index.clocks import by_clock
-from tracekit.index.trace_index import TraceIndex
 from tracekit.plugins import plugins
 from tracekit.views.base import View
 
@@ -53,9 +51,4 @@ SUMMARY: tuple[str, ...] = (
     "other",
     "metrics",
 )
-"""What a summary shows when no view is named: what most people ask first. `--view all` has every table."""
-
-
-def clocks_of(index: TraceIndex) -> int:
-    """Return on how many clocks its events stand: times of different ones cannot be held against each other."""
-    return by_clock(index).count
+"""What a summary has when no view is named: what most people ask first. `--view all` has every table."""

@@ -114,5 +114,9 @@ def computed(view: View, index: TraceIndex, options: ViewOptions) -> Section:
     if not index.trace.incomplete:
         return view.compute(index, options)
     if view.name == FINDINGS:
-        return Section(view.name, view.title, notes=("not checked: too many records of the trace could not be read",))
+        return Section(
+            view.name,
+            view.title,
+            notes=("not checked: too many records of the trace are missing or could not be read",),
+        )
     return without_shares(view.compute(index, options))

@@ -150,8 +150,9 @@ class Columns:
         kind: I64 = np.array([number.get(text, -1) for text in texts] + [-1], np.int64)[codes]
         # Types that a newer Paddle adds are nodes of its trees; `other` of other tools is anything.
         kind[(kind == TYPES.index("Other")) & ~self.of_format(*PADDLE_FORMATS)] = -1
-        if launches:
-            inner = np.flatnonzero((kind == TYPES.index("OperatorInner")) & self.of_format(*PADDLE_FORMATS))
+        if launches and any(facts.format in PADDLE_FORMATS for facts in self._facts.values()):
+            # Of every source: our Profiler joins the rows of Paddle's tracer with those of its own log.
+            inner = np.flatnonzero(kind == TYPES.index("OperatorInner"))
             args = self.args(inner)
             for name, type_number in _LAUNCHES.items():
                 kind[inner[matching(args, rf'"(cat":"{name}"|type":{type_number}[,}}])')]] = TYPES.index(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracekit.index.trace_index import TraceIndex
@@ -10,7 +11,10 @@ from tracekit.views.totals import TotalsRow, totals_rows
 
 @dataclass(slots=True)
 class Printed:
-    """One `Time Profiling:`. phases, operators: rows of TOTALS, `args` a dict. several: its input has more of them."""
+    """One `Time Profiling:`. phases, operators: rows of TOTALS, `args` a dict. several: its input has more of them.
+
+    divided: (measured iterations, all iterations, divisor), where the profile names them, as tracekit's face does.
+    """
 
     source: int
     run: int
@@ -18,6 +22,7 @@ class Printed:
     several: bool = False
     below_blank: bool = False
     dist_only: bool = False
+    divided: tuple[int, int, int] | None = None
     phases: list[TotalsRow] = field(default_factory=list)
     operators: list[TotalsRow] = field(default_factory=list)
 
@@ -36,6 +41,7 @@ def printed_profiles(index: TraceIndex) -> list[Printed]:
         if verbosity:
             found.below_blank = bool(row["args"].get("below_blank"))
             found.dist_only = row["value_text"] == "2 or 3"
+            found.divided = _divided(row["args"])
         elif section == "Propagation":
             found.phases.append(row)
         else:
@@ -44,3 +50,10 @@ def printed_profiles(index: TraceIndex) -> list[Printed]:
     for profile in profiles:
         profile.several = sum((p.source, p.rank) == (profile.source, profile.rank) for p in profiles) > 1
     return sorted(profiles, key=lambda p: (p.source, p.run))
+
+
+def _divided(args: Mapping[str, object]) -> tuple[int, int, int] | None:
+    measured, iterations, divisor = (args.get(key) for key in ("measured", "iterations", "divisor"))
+    if isinstance(measured, int) and isinstance(iterations, int) and isinstance(divisor, int) and measured > 0:
+        return measured, iterations, divisor
+    return None

@@ -2,9 +2,10 @@
 
 A profile that SINGA printed keeps its own figures. SINGA divides the operators by all iterations, even by the ones that
 it skipped and did not time. The option `iterations` corrects the times (`skip_iterations`: 5 by default); without it a
-note says that they are too small. `_events` takes any other trace apart: phases are events of kind forward, backward
-and optimizer. Without them forward is everything before the first operator whose name contains "Backward", and backward
-the rest of the iteration, as in SINGA. Iterations that are skipped do not count.
+note says that they are too small. A profile of tracekit's own face names its divisor: its times are shown for an
+average measured iteration, and the option has no effect. `_events` takes any other trace apart: phases are events of
+kind forward, backward and optimizer. Without them forward is everything before the first operator whose name contains
+"Backward", and backward the rest of the iteration, as in SINGA. Iterations that are skipped do not count.
 
 With compat "singa" the figures are SINGA's: operators are divided by all iterations, and 5 iterations are skipped where
 there are more. `verbosity` (2 unless said) chooses phases (1), operators (2) or those whose name contains "Dist" (3).
@@ -73,7 +74,10 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """One `Time Profiling:`. of: what it is of, in words. left_out: operators beyond those; all_ns: time of all."""
+    """One `Time Profiling:`. of: what it is of, in words. left_out: operators beyond those; all_ns: time of all.
+
+    divided: (measured iterations, all iterations, divisor) that it names.
+    """
 
     of: str
     phases: list[_Line]
@@ -81,6 +85,7 @@ class _Profile:
     below_blank: bool = True
     left_out: int = 0
     all_ns: float | None = None
+    divided: tuple[int, int, int] | None = None
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -115,7 +120,17 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
     label = label if found.rank is None else f"{label} rank {found.rank}"
     label = f"{label} ({found.run})" if found.several else label
     grow = 1.0
-    if found.operators and options.compat != "singa":
+    if found.divided is not None and options.compat != "singa":
+        measured, _, divisor = found.divided
+        grow = divisor / measured
+        if options.value(ITERATIONS) is not None:
+            notes.append(f"{label} names its divisor: --option iterations has no effect on it")
+        if found.operators and divisor != measured:
+            notes.append(
+                f"{label}: operators were divided by {plural('iteration', divisor)}, of which {measured:,} were "
+                "measured: they are shown for an average measured iteration"
+            )
+    elif found.operators and options.compat != "singa":
         wanted, iterations = options.value(SKIP_ITERATIONS), options.value(ITERATIONS)
         skip = _SKIPPED if wanted is None else wanted
         if iterations is None:
@@ -136,7 +151,7 @@ def _from_print(found: Printed, labels: dict[int, str], options: ViewOptions, no
             time = sum(o.avg or 0.0 for o in part)
             phases.append(_Line(f"{name} Propagation", None, name.lower(), 1, time))
         notes.append("phases are sums of operators: backward begins with the first whose name contains Backward")
-    return _Profile(label, phases, operators, found.below_blank)
+    return _Profile(label, phases, operators, found.below_blank, divided=found.divided)
 
 
 def _printed_line(row: TotalsRow, grow: float) -> _Line:
@@ -304,8 +319,15 @@ def _as_singa(profile: _Profile, options: ViewOptions) -> ReportTable:
         Column("s", "Time (s)", Unit.NUMBER, seconds, 0),
         Column("text", "As printed", Unit.TEXT, [line.text for line in lines], 1),
         Column("below_blank", "Below blank", Unit.COUNT, [int(profile.below_blank)] * len(lines), 9),
+        *_divided_columns(profile, len(lines)),
     )
     return ReportTable("time_profiling", f"Time Profiling: {profile.of}", columns)
+
+
+def _divided_columns(profile: _Profile, rows: int) -> list[Column]:
+    """Return what the layout needs to print the line of the divisor again, where the profile has one."""
+    values = zip(("measured", "iterations", "divisor"), profile.divided or (), strict=False)
+    return [Column(key, key.capitalize(), Unit.COUNT, [value] * rows, 9) for key, value in values]
 
 
 def _two_passes(phases: list[_Line]) -> list[_Line]:

@@ -25,8 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from tracekit.errors import TracekitError
-from tracekit.profiler._notes import print_note, show
+from tracekit.profiler._notes import error_text, print_note, show
 from tracekit.profiler._window import LogFolder, Window, WindowRecording, save_windows
 from tracekit.profiler.cuda import cuda_profiler
 
@@ -96,8 +95,8 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = PROFILE_PAT
         _print_report(window, key)
         if _RUNNING.state == "All":
             save_windows([window], profile_path, "fluid")
-    except (TracekitError, OSError) as error:
-        print_note(f"{error}")
+    except Exception as error:  # noqa: BLE001 - a report that cannot be made costs itself, not the program
+        print_note(error_text(error))
 
 
 def _print_report(window: Window, key: str) -> None:

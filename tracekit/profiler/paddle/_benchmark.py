@@ -1,13 +1,14 @@
 """The timer of Paddle's profiler: time to load a batch, time of a step, samples or steps a second.
 
-An iteration begins with `begin()` or with the `step()` before, and ends with `step()`. Its batch cost is all its time,
-loading included. Its reader cost is the time inside the `next` of loaders wrapped by `tracekit.recorder.watch_loader`.
-A reader of another data set (evaluation inside of training) pauses the timing until the first one comes back.
+An iteration begins with `begin()` or with the end of the `step()` before, and ends with `step()`. Its batch cost is all
+its time, loading included. Its reader cost is the time inside the `next` of Paddle's loaders and of those that
+`tracekit.recorder.watch_loader` wraps. What the profiler does inside of `step()`, `on_trace_ready` included, is in
+neither. A reader of another data set (evaluation inside of training) pauses the timing until the first one comes back.
 
 The summary skips the first SKIPPED iterations, unless there are no others. By default each figure is over all the
 iterations that are counted. `compat="paddle"` gives the figures that Paddle prints, bit for bit: its sums of batches
 begin one iteration early and are divided by a count without it, and it does not compare a new maximum with the minimum.
-Source: python/paddle/profiler/timer.py, Paddle 2.3 to 3.0.
+Source: python/paddle/profiler/timer.py, Paddle 2.3 to 3.3.
 """
 
 from __future__ import annotations
@@ -209,6 +210,7 @@ class Benchmark:
         self._clock = clock
         self._timings: list[Timing] = []
         self._start_ns = 0
+        self._last_read = -1, -1
 
     @property
     def current(self) -> Timing | None:
@@ -224,10 +226,15 @@ class Benchmark:
 
     def on_read(self, loader: object, begin_ns: int, end_ns: int) -> None:
         """Add the time of one `next`; the recorder calls it for each loader that is watched."""
+        self.read(getattr(loader, "dataset", loader), begin_ns, end_ns)
+
+    def read(self, source: object, begin_ns: int, end_ns: int) -> None:
+        """Add the time of one read of a data set. One around the last read is the same batch, seen twice."""
         timing = self.current
-        if timing is None:
+        last_begin, last_end = self._last_read
+        if timing is None or (begin_ns <= last_begin and last_end <= end_ns):
             return
-        source = getattr(loader, "dataset", loader)
+        self._last_read = begin_ns, end_ns
         if timing.source is None:
             timing.source = source
         if timing.source is not source:
@@ -245,6 +252,11 @@ class Benchmark:
             return
         timing.step(self._clock() - self._start_ns, samples)
         self._start_ns = self._clock()
+
+    def resume(self, timing: Timing) -> None:
+        """Begin the iteration of a timing now, if it runs: what the profiler did meanwhile is no part of a batch."""
+        if timing is self.current and not timing.paused:
+            self._start_ns = self._clock()
 
     def end(self, timing: Timing) -> None:
         """End a timing, and those begun inside of it that nobody ended; the one around it goes on from now."""

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from warnings import warn
 
 from tracekit import recorder
-from tracekit.errors import TracekitError
 from tracekit.profiler import _cupti
+from tracekit.profiler._export import EXPORTS
 from tracekit.profiler._notes import NoteOnce, print_note, show
 from tracekit.profiler._window import LogFolder, SharedLog, Window, WindowRecording
+from tracekit.profiler.paddle import _tracer
 from tracekit.profiler.paddle._benchmark import BENCHMARK, Timing, perf_text
 from tracekit.profiler.paddle._record_event import RUNNING
+from tracekit.profiler.paddle._result import ProfilerResult
 from tracekit.profiler.paddle._schedule import ProfilerState, Scheduler, scheduler_of
 from tracekit.profiler.paddle._summary import (
     TIME_UNITS,
@@ -28,9 +30,6 @@ from tracekit.profiler.paddle._summary import (
     summary_text,
     wanted_views,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class ProfilerTarget(Enum):
@@ -47,14 +46,16 @@ _note_once: Final = NoteOnce()
 
 def supported_targets() -> list[ProfilerTarget]:
     """Return the targets that can be profiled here."""
-    return [ProfilerTarget.CPU, ProfilerTarget.GPU] if _cupti.is_available() else [ProfilerTarget.CPU]
+    with_gpu = _cupti.is_available() or _tracer.sees_gpu()
+    return [ProfilerTarget.CPU, ProfilerTarget.GPU] if with_gpu else [ProfilerTarget.CPU]
 
 
 def export_chrome_tracing(dir_name: str, worker_name: str | None = None) -> Callable[[Profiler], None]:
     """Return a function for `on_trace_ready` that writes the newest window into `dir_name` as a Chrome trace.
 
     The file: `<worker>_time_<YYYY_MM_DD_HH_MM_SS_microseconds>.paddle_trace.json`, worker `host_<hostname>pid_<pid>`
-    unless named. Raises: RuntimeError when the directory cannot be made.
+    unless named. A child process writes it while the program goes on; `Profiler.stop` and the end of the program wait
+    for it. An export that fails is a note on stderr. Raises: RuntimeError when the directory cannot be made.
     """
     return _exporter(dir_name, worker_name, "json")
 
@@ -71,13 +72,13 @@ def _exporter(dir_name: str, worker_name: str | None, format: str) -> Callable[[
         raise RuntimeError(f"Can not create directory '{dir_name}' for saving profiling results.") from error
 
     def export(profiler: Profiler) -> None:
+        window = profiler.profiler_result
+        if window is None:
+            return
         worker = worker_name or f"host_{socket.gethostname()}pid_{os.getpid()}"
         now = datetime.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
         path = Path(dir_name) / f"{worker}_time_{now}.paddle_trace.{format}"
-        try:
-            profiler.export(str(path), format)
-        except (TracekitError, OSError) as error:
-            print_note(f"nothing is exported: {error}")  # it runs inside the program's own step
+        EXPORTS.add(window, path, format)
 
     return export
 
@@ -110,11 +111,12 @@ class Profiler:
         self.scheduler = scheduler_of(scheduler)
         self.on_trace_ready = on_trace_ready or export_chrome_tracing("./profiler_log/")
         self.timer_only = timer_only
+        self.record_shapes, self.profile_memory, self.with_flops = record_shapes, profile_memory, with_flops
         self.compat = compat
         self.step_num = 0
         self.previous_state = ProfilerState.CLOSED
         self.current_state = self.scheduler(0)
-        self.windows: tuple[Window, ...] = ()
+        self.windows: tuple[ProfilerResult, ...] = ()
         self._log_dir = log_dir
         self._folder: LogFolder | None = None
         self._timing: Timing | None = None
@@ -122,16 +124,17 @@ class Profiler:
         self._shared: SharedLog | None = None
         self._first_step = 0
         self._made = 0
+        self._handles = False
         self._step: AbstractContextManager[object] | None = None
         self._started = False
-        ignored = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_flops": with_flops}
-        for name in (name for name, value in ignored.items() if value):
-            _note_once(f"{name} has no effect: the recorder does not see what operators compute on")
+        asked = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_flops": with_flops}
+        for name in (name for name, value in asked.items() if value and not _tracer.loaded()):
+            _note_once(f"{name} has no effect without Paddle: the recorder does not see what operators compute on")
         if list(custom_device_types):
             _note_once("custom_device_types has no effect: CPUs and CUDA devices are profiled")
 
     @property
-    def profiler_result(self) -> Window | None:
+    def profiler_result(self) -> ProfilerResult | None:
         """The newest window, None before the first."""
         return self.windows[-1] if self.windows else None
 
@@ -147,40 +150,47 @@ class Profiler:
         if self._started:
             return
         self._started = True
-        self._unwatch = recorder.on_batch(BENCHMARK.on_read)
+        self._ends = [recorder.on_batch(BENCHMARK.on_read), _tracer.time_loaders()]
         self._timing = BENCHMARK.begin()
         if self.timer_only:
             return
         RUNNING.add(self)
+        self._hide_ranges = _tracer.show_python_ranges()
         if self.current_state in (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN):
             self._begin_window()
         self._begin_step()
 
     def stop(self) -> None:
-        """End: print the Perf Summary, then hand a window that is being recorded to `on_trace_ready`.
+        """End: print the Perf Summary, hand a window that is being recorded to `on_trace_ready`, wait for its exports.
 
-        Called again, or inside of `on_trace_ready`, it does nothing more; steps after it record nothing.
+        Called again, it waits alone. Inside of `on_trace_ready` it does not wait. Steps after it record nothing.
         """
-        if not self._started:
-            return
+        if self._started:
+            self._end()
+        if not self._handles:
+            EXPORTS.wait()
+
+    def _end(self) -> None:
         self._started = False
         timing, self._timing = self._timing, None
         if timing is not None:
             BENCHMARK.end(timing)
             if BENCHMARK.current is None:
-                self._unwatch()
+                for end in self._ends:
+                    end()
             perf = timing.perf(self.compat)
             if perf is not None:
                 show(perf_text(perf))
         if self.timer_only:
             return
         RUNNING.discard(self)
+        self._hide_ranges()
         is_begun = self._step is not None
         self._end_step()
         if self.current_state is ProfilerState.READY:
             warn(
                 "Improper Profiler state transform: READY->CLOSED, profiler will start and stop without saving data",
-                stacklevel=2,
+                stacklevel=3,
             )
         if not is_begun:  # inside of on_trace_ready, between two windows: the new one holds nothing yet
             self._drop_window()
@@ -192,7 +202,8 @@ class Profiler:
         """End a step and begin the next one. num_samples: samples of the step, for ips."""
         if not self._started:
             return
-        if self._timing is not None and BENCHMARK.current is self._timing:
+        timing = self._timing
+        if timing is not None and BENCHMARK.current is timing:
             BENCHMARK.step(num_samples)
         if self.timer_only:
             return
@@ -205,6 +216,8 @@ class Profiler:
         self._act()
         if self._started:
             self._begin_step()
+        if timing is not None:
+            BENCHMARK.resume(timing)
 
     def _act(self) -> None:
         """Follow the transition from the previous state to this one."""
@@ -226,7 +239,11 @@ class Profiler:
 
     def _ready(self) -> None:
         if self.on_trace_ready is not None and self.windows:
-            self.on_trace_ready(self)
+            self._handles = True
+            try:
+                self.on_trace_ready(self)
+            finally:
+                self._handles = False
 
     def _begin_step(self) -> None:
         if self._recording is not None:
@@ -245,7 +262,12 @@ class Profiler:
         number = self._made
         stem = f"window{number}" if self._log_dir is None else f"window{number}-{id(self):x}"
         gpu = ProfilerTarget.GPU in self.targets
-        recording = WindowRecording(folder, stem, number, gpu=gpu, shared=self._shared)
+        by_paddle = gpu and _tracer.sees_gpu()
+        shapes = self.record_shapes or self.with_flops
+        tracer = _tracer.PaddleTracer(_tracer.TracerOptions(shapes=shapes, memory=self.profile_memory, gpu=by_paddle))
+        recording = WindowRecording(
+            folder, stem, number, gpu=gpu and not by_paddle, shared=self._shared, framework=tracer
+        )
         if recording.start():
             self._made += 1
             self._recording = recording
@@ -256,7 +278,7 @@ class Profiler:
         recording, self._recording = self._recording, None
         window = recording.stop((self._first_step, last_step)) if recording is not None else None
         if window is not None:
-            self.windows += (window,)
+            self.windows += (ProfilerResult.of(window),)
 
     def _drop_window(self) -> None:
         recording, self._recording = self._recording, None

@@ -5,46 +5,26 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from enum import Enum
 from typing import Final, ParamSpec, TypeVar
 from warnings import warn
 
 from tracekit import recorder
+from tracekit.profiler.paddle._types import TracerEventType
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class TracerEventType(Enum):
-    """Type of a range."""
-
-    Operator = 0
-    Dataloader = 1
-    ProfileStep = 2
-    CudaRuntime = 3
-    Kernel = 4
-    Memcpy = 5
-    Memset = 6
-    UserDefined = 7
-    OperatorInner = 8
-    Forward = 9
-    Backward = 10
-    Optimization = 11
-    Communication = 12
-    PythonOp = 13
-    PythonUserDefined = 14
-
-
 _KINDS: Final = {
-    TracerEventType.Dataloader: "dataloader",
-    TracerEventType.ProfileStep: "step",
-    TracerEventType.Forward: "forward",
-    TracerEventType.Backward: "backward",
-    TracerEventType.Optimization: "optimizer",
-    TracerEventType.PythonOp: "python_op",
-    TracerEventType.PythonUserDefined: "user_range",
+    "Dataloader": "dataloader",
+    "ProfileStep": "step",
+    "Forward": "forward",
+    "Backward": "backward",
+    "Optimization": "optimizer",
+    "PythonOp": "python_op",
+    "PythonUserDefined": "user_range",
 }
-"""The types that a program may record, with tracekit's kinds."""
+"""The types that a program may record, by name (Paddle has an enumeration of its own), with tracekit's kinds."""
 
 RUNNING: Final[weakref.WeakSet[object]] = weakref.WeakSet()
 """The profilers that run. Between their windows, too, a range of a wrong type causes a warning, as upstream."""
@@ -64,10 +44,10 @@ class RecordEvent:
         """Begin the range."""
         if not recorder.is_recording() and not RUNNING:
             return
-        kind = _KINDS.get(self.event_type)
+        kind = _KINDS.get(self.event_type.name)
         self.end()
         if kind is None:
-            allowed = ", ".join(f"TracerEventType.{kind.name}" for kind in _KINDS)
+            allowed = ", ".join(f"TracerEventType.{name}" for name in _KINDS)
             warn(f"Only TracerEvent Type in [{allowed}] can be recorded.", stacklevel=2)
             return
         self._open = recorder.range(self.name, _recorded_kind(kind))
@@ -88,7 +68,7 @@ class RecordEvent:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a function, coroutine function or generator so that each of its runs is such a range."""
-        kind = _KINDS.get(self.event_type)
+        kind = _KINDS.get(self.event_type.name)
         if kind is not None:
             return recorder.traced(function, name=self.name, kind=_recorded_kind(kind))
 

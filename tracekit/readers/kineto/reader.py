@@ -75,6 +75,8 @@ _CATS_OF_NOBODY_ELSE = re.compile(
 
 _LOG_PREFIX = re.compile(r"^(?:WARNING|ERROR):[^\]]{0,200}\] ")
 """Level, time, process and line of source that libkineto puts before its messages."""
+_NAMED_BY_HOST = re.compile(r"(?:^|[/\\])(?P<host>[^/\\]+)_(?P<pid>\d{1,7})\.\d{10,20}\.pt\.trace\.json(?:\.gz)?$")
+"""torch/profiler/profiler.py, tensorboard_trace_handler: host name, process id and time."""
 TIMELESS_NS = 10**12
 """In a trace with times beyond this, a device event at time 0 has no time: clocks count from boot or from 1970."""
 
@@ -226,6 +228,11 @@ class _Kineto:
                 self.reading.ledger.events_out += len(at)
         return iter(made)
 
+    def _host_of_name(self, name: object) -> str:
+        """Return the host in a name that torch's `tensorboard_trace_handler` gave, "" for any other name."""
+        found = _NAMED_BY_HOST.search(name) if isinstance(name, str) else None
+        return found["host"] if found and int(found["pid"]) == self.hosts.first and not self.hosts.several else ""
+
     def _name_everything(self) -> None:
         reading = self.reading
         run, names, source = reading.run, reading.names, reading.options.source
@@ -261,6 +268,8 @@ class _Kineto:
         for key, value in reading.facts.items():
             if key not in ("traceEvents", "deviceProperties", "computeProperties"):
                 facts[key] = value
+        if "host_name" not in facts and (host := self._host_of_name(facts.get("traceName"))):
+            facts["host_name"] = host
         if self._properties():
             facts["deviceProperties"] = self._properties()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tracekit.readers.recorder_log._ending import Ending
 from tracekit.readers.recorder_log._lines import Header
 
 MOST_STEP_NS = 10_000_000
@@ -16,7 +17,7 @@ Anchor = tuple[int, int, int]
 """perf_ns, epoch_ns, uncertainty_ns."""
 
 
-def process_facts(head: Header, anchors: Sequence[Anchor], *, clean_stop: bool) -> dict[str, object]:
+def process_facts(head: Header, anchors: Sequence[Anchor], ending: Ending) -> dict[str, object]:
     """Return the facts of one log. clock_drift_ns: how far the wall clock went from the monotonic one, over all."""
     out: dict[str, object] = {"tool": "tracekit recorder", "tool_version": head.tracekit or None}
     if head.command:
@@ -30,7 +31,7 @@ def process_facts(head: Header, anchors: Sequence[Anchor], *, clean_stop: bool) 
         out["clock_anchors"] = len(offsets)
         out["clock_drift_ns"] = offsets[-1] - offsets[0]
         out["clock_uncertainty_ns"] = max(uncertainty for *_, uncertainty in anchors)
-    out["clean_stop"] = clean_stop
+    out |= ending.facts()
     return {key: value for key, value in out.items() if value is not None}
 
 

@@ -13,6 +13,7 @@ LIMIT = 1 << 61
 """Numbers beyond are no times: with an offset two of them still fit into 64 bits."""
 
 Int = Annotated[int, msgspec.Meta(ge=-LIMIT, le=LIMIT)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LIMIT)]
 Payloads = list[tuple[Annotated[int, msgspec.Meta(ge=0)], msgspec.Raw]]
 Numbers = list[Annotated[int, msgspec.Meta(ge=0)]]
 
@@ -116,17 +117,29 @@ class Note(_Line, tag=log.NOTE):
     """Something that the recorder repaired or gave up."""
 
     code: str
-    count: Annotated[int, msgspec.Meta(ge=0, le=LIMIT)] = 1
+    count: Count = 1
+
+
+class Beat(_Line, tag=log.BEAT):
+    """A sign of life: all until `t` was written."""
+
+    t: Int
+    items: Count
+    flushes: Count = 0
+    wait: Count = 0
 
 
 class End(_Line, tag=log.END):
-    """The line of a clean stop."""
+    """The end of the recording."""
 
     t: Int
-    items: int = 0
+    items: Count = 0
+    how: str = log.STOP
+    error: str = ""
+    lost: Count = 0
 
 
-Line = Clock | Thread | Name | Ranges | Marks | Async | Steps | Counters | Note | End
+Line = Clock | Thread | Name | Ranges | Marks | Async | Steps | Counters | Note | Beat | End
 _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _HEADER: msgspec.json.Decoder[Header] = msgspec.json.Decoder(Header)
 _ANY: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])

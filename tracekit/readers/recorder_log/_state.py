@@ -12,6 +12,7 @@ from tracekit.arrays import F64, I64, Mask
 from tracekit.arrow import Column
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.recorder_log import _lines as lines
+from tracekit.readers.recorder_log._ending import Ending
 from tracekit.readers.recorder_log._facts import clock_jump_ns, process_facts
 from tracekit.readers.recorder_log._pairs import Items, Paired, Pending, by_handle, closed, nested, together
 from tracekit.readers.recorder_log._rows import Extras, Names, args_column, distinct, step_column
@@ -42,8 +43,9 @@ class Log:
         self._ranges: dict[int, Pending] = {}
         self._others: dict[str, Pending] = {}
         self._anchors: list[tuple[int, int, int]] = []
-        self._items = 0
+        self._items = self._events = 0
         self._last = 0
+        self._beat: lines.Beat | None = None
         self._end: lines.End | None = None
         if self.head.epoch_ns is not None:
             self._anchors.append((self.head.perf_ns, self.head.epoch_ns, 0))
@@ -67,8 +69,11 @@ class Log:
             text = f"the recorder: {log.NOTE_CODES.get(line.code, line.code[:200])}"
             self._ledger.note(code, text, line.count)
         else:
-            self._end = line
             self._last = max(self._last, line.t)
+            if isinstance(line, lines.End):
+                self._end = line
+            elif self._beat is None or line.t >= self._beat.t:
+                self._beat = line
         return True
 
     def _add_items(self, line: lines.Items, record: int) -> bool:
@@ -150,14 +155,14 @@ class Log:
             self._ledger.note(
                 "name-lost", "events whose name is not in the log are named by its number", self._names.lost
             )
-        if self._end is None:
-            self._ledger.note(
-                "log-cut", "the log has no end line: its process was killed; at most its last 50 ms are missing"
-            )
-        elif self._end.items > self._items:
-            self._ledger.note(
-                "items-missing", f"the end line says {self._end.items:,} items, {self._items:,} were found"
-            )
+        ending = self._ending()
+        for code, text in ending.notes():
+            self._ledger.note(code, text)
+        self._ledger.reserve(ending.reservation())
+
+    def _ending(self) -> Ending:
+        begin = self.head.perf_ns if self.head.epoch_ns is not None else None
+        return Ending(self._end, self._beat, self._items, self._events, begin)
 
     def _items_of(self, pending: Pending, stride: int) -> Items:
         """Return begins and ends; items without a time or an id are dropped."""
@@ -284,6 +289,7 @@ class Log:
         yield self._counted(len(table), table[:, 1], columns)
 
     def _counted(self, count: int, times: I64, columns: Mapping[str, Values]) -> pa.RecordBatch:
+        self._events += count
         self._ledger.kept += count
         self._ledger.events_out += count
         same: dict[str, Values] = {"source": self._source, "rank": self.head.rank, "pid": self.head.pid}
@@ -317,4 +323,4 @@ class Log:
         if jump := clock_jump_ns(self._anchors):
             text = f"the wall clock was set by {jump / 1e9:+.3f} s while the log was written; the first anchor counts"
             self._ledger.note("wall-clock-set", text)
-        return process_facts(self.head, self._anchors, clean_stop=self._end is not None)
+        return process_facts(self.head, self._anchors, self._ending())

@@ -12,7 +12,11 @@ All are seconds of an average iteration, in which a node runs once: `calls` is 1
 `total_ns` the same rounded to ns. A time that is not a number (all iterations were skipped) has a null `total_ns`, and
 `value_text` has the word. SINGA divides the operators of verbosity 2 and 3 by all iterations, even the ones that it
 skipped and did not time (5 by default), so their times are too small. The file does not show by how much: a note says
-so.
+so. tracekit's own face of SINGA (`tracekit.profiler.singa`) prints a line below its heading, which is a fact:
+
+    tracekit: 7 of 12 iterations measured, operators divided by 7
+
+Then `args` of the header has `measured`, `iterations` and `divisor`, and nothing is guessed.
 
 Text before a row, such as a time stamp or the `>` of a quotation, is removed. The tags of ranks, `[1,RANK]<stdout>:` of
 mpirun and `RANK:` of srun, become `rank`. If the lines of several blocks are mixed, the rising numbers of the operators
@@ -43,6 +47,9 @@ HEADING = "Time Profiling:"
 _ROW = re.compile(r"OP_ID\d|(?:Forward|Backward) Propagation Time", re.ASCII)
 _SRUN = re.compile(r"(\d{1,9}): ?", re.ASCII)
 _OPERATOR = re.compile(rf"OP_ID(\d{{1,18}})\. (.*\S) : ({ANY_NUMBER}) sec", re.ASCII)
+_DIVISOR = re.compile(
+    r"tracekit: (\d{1,18}) of (\d{1,18}) iterations measured, (?:operators|phases) divided by (\d{1,18})", re.ASCII
+)
 _PASS = re.compile(rf"(Forward|Backward) Propagation Time : ({ANY_NUMBER}) sec", re.ASCII)
 _STARTS = ("OP_ID", "Forward Propagation Time", "Backward Propagation Time")
 _MOST_BESIDE = 1 << 10
@@ -51,7 +58,10 @@ _MOST_RANKS = 1 << 16
 
 @dataclass(slots=True)
 class _Block:
-    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line came before the heading."""
+    """One `Time Profiling:`. last: number of its last operator. below_blank: an empty line came before the heading.
+
+    divided: measured iterations, all iterations and the divisor of the operators, where the profile names them.
+    """
 
     number: int
     rank: int | None = None
@@ -60,6 +70,7 @@ class _Block:
     passes: list[str] = field(default_factory=list)
     operators: int = 0
     all_dist: bool = True
+    divided: dict[str, int] = field(default_factory=dict)
 
     def is_fresh(self) -> bool:
         return not self.operators and not self.passes
@@ -75,6 +86,8 @@ def _words(text: str) -> tuple[str, int | None]:
     text, rank = unquoted_line(" ".join(text.split()))
     row = _ROW.search(text)
     start = row.start() if row else len(text) - len(HEADING) if text.endswith(HEADING) else 0
+    if not start and (line := _DIVISOR.search(text)):
+        row, start = line, line.start()
     if start:
         if label := _SRUN.fullmatch(text[:start]):
             rank = int(label[1])
@@ -131,6 +144,9 @@ class _Reading:
             self.ledger.ignore("headings")
             block = self._begin(rank)
             block.below_blank = text == HEADING and rank in self._blank
+        elif (divided := _DIVISOR.fullmatch(text)) and rank in self._processes and self._divide(divided, rank):
+            self.ledger.facts += 1
+            heading = self._after_heading
         elif (operator := _OPERATOR.fullmatch(text)) and not _ROW.search(operator[2]):
             self._operator(operator, rank, line)
         elif passed := _PASS.fullmatch(text):
@@ -166,13 +182,14 @@ class _Reading:
     def _end(self, blocks: list[_Block]) -> None:
         for block in blocks:
             if not block.is_fresh():
-                args = {"below_blank": True} if block.below_blank else None
+                args: dict[str, bool | int] = {"below_blank": True} if block.below_blank else {}
+                args |= block.divided
                 self.rows.add(
                     block.number,
                     "header",
                     "Verbosity",
                     str(Kind.OTHER),
-                    args,
+                    args or None,
                     rank=block.rank,
                     value_text=block.verbosity(),
                 )
@@ -182,6 +199,15 @@ class _Reading:
             self._end(process.before)
             self._end(process.group)
         self._processes.clear()
+
+    def _divide(self, found: re.Match[str], rank: int | None) -> bool:
+        """Give the newest heading that has no divisor and no row this one; return whether there is such a heading."""
+        measured, iterations, divisor = (int(text) for text in found.groups())
+        block = next((b for b in self._processes[rank].group if b.is_fresh() and not b.divided), None)
+        if block is None or not 0 < measured <= iterations or divisor not in (measured, iterations):
+            return False
+        block.divided = {"measured": measured, "iterations": iterations, "divisor": divisor}
+        return True
 
     def finish(self) -> None:
         """End all blocks: the verbosity of a block is known at its end."""
@@ -193,7 +219,7 @@ class _Reading:
         block.last = number
         block.operators += 1
         block.all_dist = block.all_dist and "Dist" in name
-        if "divided-by-all" not in self.ledger.notes:
+        if not block.divided and "divided-by-all" not in self.ledger.notes:
             why = (
                 "SINGA divides the times of operators by all iterations, skipped ones included: they are too small "
                 "by (iterations - skipped) / iterations"

@@ -48,14 +48,13 @@ It needs torch 2.1 or newer; this package can be imported without torch.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Protocol
 
 from tracekit.recorder import _clock, _ranges
-from tracekit.recorder._process import print_note
-from tracekit.recorder.torch._loader_steps import Batches, Loaders, Steps
+from tracekit.recorder._loader_steps import Loaders, Steps
+from tracekit.recorder._watch import Watch
 from tracekit.recorder.torch._module_calls import CALLS, Handle, Module, Watched
 from tracekit.recorder.torch._phases import OPTIMIZER
 
@@ -81,37 +80,6 @@ class Optimizer(Protocol):
         """Call the hook behind each step."""
 
 
-class Watch:
-    """A watched training loop, until `remove` or the end of the `with`.
-
-    dataloader: the object to loop over. It is the loader that was given, or another object where that one could not be
-    watched in its place (a list, a generator); then a note on stderr says so. None without a loader.
-    """
-
-    def __init__(self) -> None:
-        self.dataloader: Any = None
-        self._ends: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
-
-    @property
-    def active(self) -> bool:
-        """True until it is removed. It records while the recorder does."""
-        return bool(self._ends)
-
-    def remove(self) -> None:
-        """Remove all hooks and end the open ranges. A second call does nothing."""
-        with self._lock:
-            ends, self._ends = self._ends, []
-        for end in reversed(ends):
-            CALLS.aside(end)
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, error: object, value: object, traceback: object) -> None:
-        self.remove()
-
-
 def watch(
     model: Model,
     *,
@@ -134,16 +102,16 @@ def watch(
     if verbosity not in (1, 2):
         raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
     optimizers = _optimizers(optimizer)
-    watching = Watch()
+    watching = Watch(CALLS.aside)
     loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
     try:
         if dataloader is not None:
-            _watch_loader(watching, dataloader, loop_steps)
+            watching.watch_loader(dataloader, _LOADERS, loop_steps)
         _watch_model(watching, model, torch, loop_steps if dataloader is None and optimizers else None, verbosity)
         for watched in optimizers:
             ends_step = watched is optimizers[-1] and dataloader is None
             _watch_optimizer(watching, watched, torch.compiler.is_compiling, loop_steps if ends_step else None)
-        watching._ends.append(lambda: loop_steps.end(_clock.now()))
+        watching.at_end(lambda: loop_steps.end(_clock.now()))
     except BaseException:
         watching.remove()
         raise
@@ -158,20 +126,6 @@ def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer
         if not hasattr(optimizer, "register_step_pre_hook") or not hasattr(optimizer, "register_step_post_hook"):
             raise TypeError(f"optimizer is a torch.optim.Optimizer, not {type(optimizer).__name__}")
     return several
-
-
-def _watch_loader(watching: Watch, loader: Iterable[object], steps: Steps) -> None:
-    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
-        raise TypeError(f"dataloader gives batches to a loop, {type(loader).__name__} does not")
-    watching.dataloader = loader
-    end = _LOADERS.add(loader, steps)
-    if end is None:
-        watching.dataloader = Batches(loader, steps)
-        print_note(
-            f"watch: a {type(loader).__name__} cannot be watched in its place; loop over the watch's `dataloader`"
-        )
-    else:
-        watching._ends.append(end)
 
 
 def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None, verbosity: int) -> None:
@@ -194,11 +148,11 @@ def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None,
                 active=lambda: watching.active,
             )
         )
-    watching._ends.append(CALLS.add(torch, modules))
+    watching.at_end(CALLS.add(torch, modules))
     attributes = CALLS.attributes
-    watching._ends.append(attributes.replace(torch.autograd, "backward", CALLS.backward))
+    watching.at_end(attributes.replace(torch.autograd, "backward", CALLS.backward))
     if vars(model).get("_compiled_call_impl") is not None:
-        watching._ends.append(
+        watching.at_end(
             attributes.replace(
                 model, "_compiled_call_impl", lambda call, wanted: CALLS.around(call, wanted, modules[0])
             )
@@ -209,7 +163,7 @@ def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None,
         def forget() -> None:
             CALLS.before_backward = tuple(call for call in CALLS.before_backward if call is not begin_step)
 
-        watching._ends.append(forget)
+        watching.at_end(forget)
 
 
 def _watch_optimizer(
@@ -250,5 +204,5 @@ def _watch_optimizer(
         if not is_compiling():
             CALLS.aside(end)
 
-    watching._ends.append(optimizer.register_step_pre_hook(CALLS.not_traced(before)).remove)
-    watching._ends.append(optimizer.register_step_post_hook(CALLS.not_traced(after)).remove)
+    watching.at_end(optimizer.register_step_pre_hook(CALLS.not_traced(before)).remove)
+    watching.at_end(optimizer.register_step_post_hook(CALLS.not_traced(after)).remove)

@@ -31,7 +31,7 @@ from tracekit.index import grouping, launches, step_windows
 from tracekit.index.clocks import by_clock
 from tracekit.index.devices import Device, Devices
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit
@@ -65,6 +65,11 @@ class Parts:
         """Return one part, an integer a window."""
         found: list[int] = getattr(self, name).tolist()
         return found
+
+    def together(self) -> Parts:
+        """Return the parts of all windows added up, as one window."""
+        every = (self.span, self.compute, self.exposed_comm, self.exposed_copies, self.idle, self.communication)
+        return Parts(*(part.sum(keepdims=True) for part in every))
 
     def overlap(self) -> list[int]:
         """Return the communication that compute hides."""
@@ -100,11 +105,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             why = "needs events; this trace has totals alone, which say how long work took and not when"
             return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
         return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
-    work = _work(devices)
-    parts = [
-        each.parts(np.array([device.begin]), np.array([device.end]))
-        for device, each in zip(devices.devices, work, strict=True)
-    ]
+    work = _work(index)
+    parts = [each.span for each in device_parts(index)]
     table = _device_table(devices, parts, work, options)
     steps, notes = _step_table(devices, work, options)
     tables = (table, *([steps] if steps else []))
@@ -120,7 +122,38 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tables, figures=_bars(devices, parts), notes=tuple(notes_of_all))
 
 
-def _work(devices: Devices) -> list[_Work]:
+@dataclass(frozen=True, slots=True)
+class DeviceParts:
+    """The parts of a device's span, and of all its steps together: None where no step is known on the device."""
+
+    device: Device
+    span: Parts
+    steps: Parts | None
+
+
+@join
+def device_parts(index: TraceIndex) -> tuple[DeviceParts, ...]:
+    """Return the parts of each device, one window each, as the view has them.
+
+    Steps of several processes on one device may overlap: their union is one window here.
+    """
+    devices = _devices.find(index)
+    steps, _ = step_windows.host_steps(index, devices.places)
+    launched = launches.launches_of(index, devices.rows)
+    found = []
+    for device, work in zip(devices.devices, _work(index), strict=True):
+        windows = step_windows.windows_on(devices, device, steps, launched)
+        together = None
+        if windows:
+            edges = merge(np.concatenate([w.begins for w in windows]), np.concatenate([w.ends for w in windows]))
+            together = work.parts(*edges).together() if length(edges) else None
+        found.append(DeviceParts(device, work.parts(np.array([device.begin]), np.array([device.end])), together))
+    return tuple(found)
+
+
+@join
+def _work(index: TraceIndex) -> tuple[_Work, ...]:
+    devices = _devices.find(index)
     kernel = devices.index.kind_mask({Kind.KERNEL})[devices.rows]
     collective = np.zeros(kernel.size, np.bool_)
     collective[kernel] = communicates(devices.index, devices.rows[kernel])
@@ -131,7 +164,7 @@ def _work(devices: Devices) -> list[_Work]:
         done, talk = _merged(starts, ends, computes), _merged(starts, ends, talks)
         kernels = union(done, talk) if talks.any() else done
         found.append(_Work(done, kernels, merge(starts, ends), talk))
-    return found
+    return tuple(found)
 
 
 def _merged(starts: I64, ends: I64, chosen: Mask) -> Ranges:
@@ -164,7 +197,7 @@ def _shares(parts: list[int], whole: list[int]) -> list[Cell]:
     return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
 
 
-def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], options: ViewOptions) -> ReportTable:
+def _device_table(devices: Devices, parts: list[Parts], work: Sequence[_Work], options: ViewOptions) -> ReportTable:
     active = [int(w.busy[1][-1]) - int(w.busy[0][0]) for w in work]
     busy = [length(w.busy) for w in work]
     chosen = list(devices.devices)
@@ -178,7 +211,7 @@ def _device_table(devices: Devices, parts: list[Parts], work: list[_Work], optio
     return tabulate.finish("devices", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
 
 
-def _step_table(devices: Devices, work: list[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
+def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -> tuple[ReportTable | None, list[str]]:
     steps, inside = step_windows.host_steps(devices.index, devices.places)
     if not steps:
         return None, ["no steps in the trace: the whole span only"]
@@ -251,7 +284,7 @@ def _define(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], column: 
     mine = [
         i for i in range(len(devices.devices)) if all(row.get(c.name, c.values[i]) == c.values[i] for c in identity)
     ]
-    work = _work(devices)
+    work = _work(index)
 
     def part(name: str) -> Quantity:
         pieces = [_pieces(name, devices.devices[i], work[i]) for i in mine]

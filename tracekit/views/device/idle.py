@@ -7,7 +7,7 @@ from the work that ended the gap, its launch call, and the thread of that call. 
 - no more work: nothing followed on the device;
 - unknown: the launch of the work is not in the trace;
 - synchronization: the launch began after the gap did, and the thread was waiting for the device as the gap began (a
-  sync call, a blocking copy: `index/host_waits.py`), or for at least half of the time from there to the launch;
+  sync call, a blocking copy: `index/host/waits.py`), or for at least half of the time from there to the launch;
 - host late: the launch began after the gap did, so nothing was queued;
 - stream wait: the work was queued behind a wait for another stream: a cudaStreamWaitEvent on its thread since the
   launch of the stream's work before it, or the profiler's own row of such a wait on its stream;

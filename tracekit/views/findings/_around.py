@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.segments import distinct
 from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.schema import API_CALLS
@@ -41,7 +41,7 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     linked = np.flatnonzero(launch >= 0)
     work, by = facts.devices.rows[linked], launch[linked]
     reads = _to_host(facts, work)
-    others = np.setdiff1d(by[~reads], by[reads])
+    others = distinct(by[~reads], facts.index.events.num_rows, but=by[reads])
     around = operators(facts, calls, others)
     copies, their_calls = work[reads], by[reads]
     # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
@@ -52,8 +52,8 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
 
 def _to_host(facts: Facts, work: I64) -> Mask:
     """Return for each of these rows of device work whether it is a copy from the device to the host."""
-    kinds = arrow.take(facts.index.events.column("copy_kind"), work).to_pylist() if work.size else []
-    found: Mask = np.array([kind == "DtoH" for kind in kinds], np.bool_)
+    codes, kinds = facts.index.texts("copy_kind")
+    found: Mask = np.isin(codes[work], [place for place, kind in enumerate(kinds) if kind == "DtoH"])
     return found
 
 

@@ -81,8 +81,7 @@ def tiny_copies(facts: Facts) -> RuleResult:
         if mine.size < max(1.0, facts.thresholds["tiny_copies"]):
             continue
         calls = facts.calls_of(mine)
-        others = np.setdiff1d(facts.launched.launch, calls)
-        around = _around.operators(facts, calls, others[others >= 0])
+        around = _around.operators(facts, calls, facts.launches_but(calls))
         bound = facts.bound(owner, np.concatenate((mine, calls, around)))
         if bound.share < max(facts.thresholds["copy_share"], facts.thresholds["least_share"]):
             continue

@@ -16,16 +16,17 @@ import numpy as np
 from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
+from tracekit.analysis.segments import distinct
 from tracekit.analysis.series import judge
 from tracekit.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
-from tracekit.index import host_pauses as _pauses
 from tracekit.index import launches
-from tracekit.index import loaders as _loaders
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
-from tracekit.index.host_pauses import Pauses
+from tracekit.index.host import loaders as _loaders
+from tracekit.index.host import pauses as _pauses
+from tracekit.index.host.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Evidence, Finding, Section
@@ -312,7 +313,12 @@ class Facts:
         known = at < self.devices.rows.size
         known[known] = self.devices.rows[at[known]] == rows[known]
         launch = self.launched.launch[at[known]]
-        return np.unique(launch[launch >= 0])
+        return distinct(launch[launch >= 0], self.index.events.num_rows)
+
+    def launches_but(self, calls: I64) -> I64:
+        """Return the calls that launched any device work, without these."""
+        launch = self.launched.launch
+        return distinct(launch[launch >= 0], self.index.events.num_rows, but=calls)
 
     def within(self, owner: int, rows: I64) -> I64:
         """Return those of these rows of EVENTS that are the owner's and begin in its window."""

@@ -11,7 +11,7 @@ from tracekit.analysis.intervals import merge
 from tracekit.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.grouping import group_by
-from tracekit.index.host_waits import named as named_like
+from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
 from tracekit.views.findings._bounds import LOWER

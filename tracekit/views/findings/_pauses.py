@@ -8,7 +8,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import merge, union_length_by
 from tracekit.index.grouping import group_by, plural
-from tracekit.index.host_pauses import Pauses
+from tracekit.index.host.pauses import Pauses
 from tracekit.report import Finding
 from tracekit.views.findings._bounds import Bound
 from tracekit.views.findings._facts import NO_LINKS, NO_PATH, NO_WORK, Facts, RuleResult

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, length, merge, union_length
 from tracekit.analysis.series import judge
-from tracekit.index.host_waits import named as named_like
+from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS
 from tracekit.views.findings._bounds import how, sure

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tracekit.names import short_names
+
 
 def named(text: str, most: int = 60) -> str:
-    """Return a name for a sentence: whole, or its two ends."""
-    return text if len(text) <= most else f"{text[: most - 20]}...{text[-17:]}"
+    """Return a name for a sentence: whole, or without what says least."""
+    return short_names([text], most)[0]
 
 
 def percent(share: float) -> str:

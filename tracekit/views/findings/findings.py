@@ -121,10 +121,26 @@ _TOO_LITTLE = RuleResult(why_not="too little device work to judge, and no host t
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the findings, the largest upper bound first. Raises: UsageError."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    thresholds = chosen(options)
     if not index.has("dur_ns").any():
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
+
+    # The headline asks again for what a summary has sorted or cut.
+    own = repr(sorted(options.values.items()))
+    findings, said = index.once((compute, own), lambda: _checked_rules(index, options))
+    notes = [*said]
+    if not findings:
+        return Section(VIEW.name, _TITLE, notes=(*notes, *tabulate.option_notes(options)))
+    table, findings = _table(findings, options)
+    if len(findings) > 1:
+        notes.insert(0, "these savings overlap, so they do not add up")
+    notes += tabulate.option_notes(options, table)
+    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
+
+
+def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Finding], list[str]]:
+    """Return the findings, and notes on what was checked."""
+    thresholds = chosen(options)
 
     def view(name: str) -> Section:
         return _VIEWS[name].compute(index, ViewOptions())
@@ -146,13 +162,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes = _checked(results, findings)
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
-    if not findings:
-        return Section(VIEW.name, _TITLE, notes=(*notes, *tabulate.option_notes(options)))
-    table, findings = _table(findings, options)
-    if len(findings) > 1:
-        notes.insert(0, "these savings overlap, so they do not add up")
-    notes += tabulate.option_notes(options, table)
-    return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes), findings=tuple(findings))
+    return findings, notes
 
 
 def _worst(found: RuleResult) -> list[Finding]:

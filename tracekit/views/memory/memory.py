@@ -23,7 +23,7 @@ from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
 from tracekit.arrow import Chunked, pc
 from tracekit.index import grouping
-from tracekit.index import host as _host
+from tracekit.index.host import tree as _host
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section

@@ -57,8 +57,8 @@ LAGS = {
 }
 _COLUMNS = _path_graph.COLUMNS | {"step"}
 _MODEL = (
-    "won: the most that the span would be shorter if all pieces of that name took no time, what else would then be on "
-    "the path counted; it supposes that locks, other ranks and what calls do inside hold nothing up"
+    "saved without: the most that the span would be shorter if all pieces of that name took no time, what else would "
+    "then be on the path counted; it supposes that locks, other ranks and what calls do inside hold nothing up"
 )
 
 
@@ -287,7 +287,7 @@ _SHOWS = (
     ColumnSpec("pieces", "Pieces", Unit.COUNT, "The number of pieces of the path with this name."),
     ColumnSpec("total", "Total", Unit.NS, "The time of all work with this name, on the path or not."),
     ColumnSpec(
-        "won", "Won without", Unit.NS, "The upper bound of the savings if all work with this name took no time."
+        "won", "Saved without", Unit.NS, "The upper bound of the savings if all work with this name took no time."
     ),
     ColumnSpec("left", "Span then", Unit.NS, "The span that would be left."),
     ColumnSpec("step", "Step", Unit.ID, "The number of the step."),

@@ -16,9 +16,10 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union
 from tracekit.arrays import I64, Mask
-from tracekit.index import collectives, grouping, host
+from tracekit.index import collectives, grouping
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners
+from tracekit.index.host import tree as host
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind

@@ -23,9 +23,10 @@ from tracekit import args, arrow
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.arrays import I64, Mask
-from tracekit.index import grouping, host
+from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.host import tree as host
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind

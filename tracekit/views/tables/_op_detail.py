@@ -9,7 +9,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
-from tracekit.index.host import CALLS, Host
+from tracekit.index.host.tree import CALLS, Host
 from tracekit.report import Cell
 from tracekit.views.tables._ranges import Charged
 

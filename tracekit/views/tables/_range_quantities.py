@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from tracekit.arrays import I64, Mask
-from tracekit.index import host as _host
 from tracekit.index.clocks import by_clock
+from tracekit.index.host import tree as _host
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind

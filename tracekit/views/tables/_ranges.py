@@ -14,7 +14,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
-from tracekit.index.host import UNATTRIBUTED, Host, Mask
+from tracekit.index.host.tree import UNATTRIBUTED, Host, Mask
 from tracekit.index.trace_index import Picked
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit

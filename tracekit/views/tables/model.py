@@ -26,8 +26,8 @@ import numpy as np
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64, Ranges, difference, intersection, length, merge
 from tracekit.index import grouping
-from tracekit.index import host as _host
 from tracekit.index import owners as _owners
+from tracekit.index.host import tree as _host
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
@@ -48,7 +48,9 @@ STEP, OTHERS = "ProfileStep", "Others"
 _TITLE = "Model"
 _KINDS = frozenset({Kind.STEP, *PHASES})
 _COLUMNS = _host.COLUMNS | _owners.COLUMNS
-_NAMES = (STEP, *PHASES.values(), *(f"{name}, on no thread" for name in PHASES.values()))
+ON_NO_THREAD = ", on no thread"
+"""End of the names of phases that overlap the others."""
+_NAMES = (STEP, *PHASES.values(), *(f"{name}{ON_NO_THREAD}" for name in PHASES.values()))
 _ASIDE = len(PHASES)
 WorkOf: TypeAlias = dict[int, tuple[int, int]]
 """Owner -> device ns that were launched in its steps, and in its steps and phases."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 from tracekit import arrow
 from tracekit.arrow import pc
 from tracekit.index import grouping
-from tracekit.index import host as _host
+from tracekit.index.host import tree as _host
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section

@@ -7,7 +7,8 @@ each thread has a block. From TOTALS without percentiles.
 
 from __future__ import annotations
 
-from tracekit.index import grouping, host
+from tracekit.index import grouping
+from tracekit.index.host import tree as host
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind

@@ -1,65 +1,43 @@
-"""timeline: all rows with a duration as rectangles on lanes, and the time of the devices in parts.
+"""timeline: every event on its lane, and the time of the devices in parts.
 
-At most 50,000 rectangles are drawn. Where there are more, each line of the picture is cut into equal parts of the span:
-the longest row that begins in each part is kept, then the longest of the other rows. So a busy lane looks busy. The
-picture begins at time 0 of the tables: with the first event, also if that one has no duration and is not drawn. A note
-counts the rows that are not drawn. Lanes and levels are limited too: the 60 busiest lanes (at least half of them are
-devices or host where there are enough), and 8 levels of nesting, fewer where there are many lanes.
+The picture begins at time 0 of the tables: with the first event, also if that one has no duration. Events without a
+duration are on lanes of their own, arrows and counters beside the lanes: every row of EVENTS is in the picture.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
-from tracekit.analysis.intervals import I64, union_length_by
-from tracekit.analysis.lanes import LaneAssigner
-from tracekit.analysis.nesting import nest
-from tracekit.index import grouping
+from tracekit.arrays import I64, Rows
 from tracekit.index import lanes as _lanes
+from tracekit.index import launches as _launches
 from tracekit.index.clocks import by_clock, origins
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Lane, Section, Timeline
-from tracekit.units import MAX_NS
+from tracekit.report import Section
+from tracekit.schema import DEVICE_WORK, Kind, describe
+from tracekit.timeline import Argument, LaneEvents, Timeline
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
+from tracekit.views.timeline import _counters
 from tracekit.views.timeline._device_time import device_time
-
-MOST_RECTANGLES = 50_000
-MOST_LANES = 60
-MOST_LEVELS = 8
-MOST_LINES = 160
-"""Levels of all lanes together: with more, each would be too thin to see."""
+from tracekit.views.timeline._layout import lay_out
 
 UNNAMED = "(no name)"
+LONGEST = 1 << 53
+"""The most ns that a picture spans: the scripts of a page compute with floats."""
+MOST_STEPS = 5_000
+"""Steps with a mark of their own above the lanes; they have lanes too, where each one is."""
 
 _TITLE = "Timeline"
-_COLUMNS = frozenset({"ts_ns", "dur_ns", "name"}) | _lanes.COLUMNS
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Rows of EVENTS in the picture; all arrays of shape (n,).
-
-    starts: ns after the picture's begin; levels: line of the lane, 0 on top.
-    """
-
-    rows: I64
-    starts: I64
-    durations: I64
-    lanes: _lanes.Lanes
-    levels: I64
-
-    def take(self, positions: I64) -> _Drawn:
-        return _Drawn(
-            self.rows[positions],
-            self.starts[positions],
-            self.durations[positions],
-            replace(self.lanes, codes=self.lanes.codes[positions]),
-            self.levels[positions],
-        )
+_ARGS = (
+    "raw_name", "step", "correlation", "copy_kind", "bytes", "grid_x", "grid_y", "grid_z", "block_x", "block_y",
+    "block_z", "registers", "static_smem_bytes", "dynamic_smem_bytes",
+)  # fmt: skip
+"""Columns of EVENTS that are shown for a selected event."""
+_COLUMNS = frozenset({"ts_ns", "dur_ns", "name", "event_id", "value", *_ARGS}) | _lanes.COLUMNS | _launches.COLUMNS
+_BESIDE = frozenset({Kind.COUNTER, Kind.FLOW})
+"""Kinds that are not on lanes."""
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -67,45 +45,30 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     notes = _option_notes(options)
     timed = index.has("dur_ns")
-    untimed_note = _untimed(index, np.flatnonzero(~timed))
-    rows = np.flatnonzero(timed)
-    if not rows.size:
+    shown = timed | ~index.kind_mask(_BESIDE)
+    untimed_note = _untimed(index, np.flatnonzero(shown & ~timed))
+    if not timed.any():
         if index.totals.num_rows:
             untimed_note.append("totals say how long things took, not when: there is no timeline of them")
         needs = "needs events with a duration; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *untimed_note, *notes))
-    starts = index.starts[rows]
-    durations = index.ints("dur_ns")[rows]
-    negative = int(np.count_nonzero(durations < 0))
+    negative = int(np.count_nonzero(index.ints("dur_ns") < 0))
     if negative:
         notes.append(f"{negative:,} {'row has' if negative == 1 else 'rows have'} a duration below zero, drawn as 0")
-    durations = np.maximum(durations, 0)
 
-    far = "the rows lie more than 146 years apart, so no picture is drawn; --time A:B leaves out what cannot be true"
-    if max(-int(index.starts.min()), int(starts.max()), int(durations.max())) > MAX_NS:
-        return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
-
-    durations = np.minimum(durations, grouping.INT64_MAX - np.maximum(starts, 0))  # an end beyond int64 is its last ns
     clock = by_clock(index)
-    clocks = clock.codes[rows]
-    first, last = origins(index), spans(clocks, clock.count, starts, starts + durations)[1]
+    far = "the rows lie more than 104 days apart, so no picture is drawn; --time A:B leaves out what cannot be true"
+    if max(-int(index.starts.min()), int(index.starts.max()), int(index.lengths.max())) > 1 << 62:
+        return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
+    first, last = origins(index), spans(clock.codes, clock.count, index.starts, index.starts + index.lengths)[1]
     # Inputs without a common clock each begin at 0; else nothing moves.
     shift = first if clock.count > 1 else np.zeros(1, np.int64)
-    present = np.unique(clocks)
-    begin = min(int(first[c]) - int(shift[c]) for c in present)
-    end = max(int(last[c]) - int(shift[c]) for c in present)
-    if end - begin >= MAX_NS:
+    begin, end = int((first - shift).min()), int((last - shift).max())
+    if end - begin >= LONGEST:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
-    starts = starts - (shift + begin)[clocks]
-
-    drawn, left_out = _laid_out(index, rows, starts, durations)
-    drawn, thinned = thin(drawn, end - begin)
-    limits = [thinned.format(total=rows.size)] if thinned else []
-    if left_out and not thinned:
-        limits.append(f"{drawn.rows.size:,} of {rows.size:,} rectangles are drawn")
     work = device_time(index, clock.codes, shift, begin, end)
-    figure = _figure(index, drawn, begin, end, rows.size, "; ".join([*limits, *left_out]), work.utilization)
-    notes = [*untimed_note, *work.notes, *_clock_notes(index, rows, present.size), *notes]
+    figure = _figure(index, np.flatnonzero(shown), shift, begin, end, work.utilization)
+    notes = [*untimed_note, *work.notes, *_clock_notes(index, clock.count), *notes]
     return Section(VIEW.name, _TITLE, figures=(*work.bars, figure), notes=tuple(notes))
 
 
@@ -124,137 +87,96 @@ def _untimed(index: TraceIndex, rows: I64) -> list[str]:
     counts = np.bincount(codes[rows], minlength=len(kinds)).tolist()
     found = sorted((-count, kind) for kind, count in zip(kinds, counts, strict=True) if count)
     words = ", ".join(f"{-count:,} {kind}" for count, kind in found)
-    return [f"not drawn, for they have no duration: {words}"]
-
-
-def _laid_out(index: TraceIndex, rows: I64, starts: I64, durations: I64) -> tuple[_Drawn, list[str]]:
-    """Return the rows on the lanes that are shown, each with its level, and sentences on what is not shown."""
-    if (starts[1:] < starts[:-1]).any():  # clocks were shifted
-        order = np.lexsort((-durations, starts))
-        rows, starts, durations = rows[order], starts[order], durations[order]
-    lanes = _lanes.find(index, rows)
-    kept, words = _busiest(lanes, starts, durations)
-    if words:
-        lanes, positions = _lanes.keep(lanes, kept)
-        words = [f"{words[0]} ({rows.size - positions.size:,} rectangles are on the others)"]
-        rows, starts, durations = rows[positions], starts[positions], durations[positions]
-    levels = _levels(lanes, starts, durations)
-    drawn = _Drawn(rows, starts, durations, lanes, levels)
-    depth = np.zeros(len(lanes), np.int64)
-    np.maximum.at(depth, lanes.codes, levels + 1)
-    most = MOST_LEVELS
-    while most > 1 and int(np.minimum(depth, most).sum()) > MOST_LINES:
-        most -= 1
-    shown = levels < most
-    if (deeper := int(np.count_nonzero(~shown))) == 0:
-        return drawn, words
-    what = f"{deeper:,} {'lies' if deeper == 1 else 'lie'} deeper than {most} {'level' if most == 1 else 'levels'}"
-    return drawn.take(np.flatnonzero(shown)), [*words, what]
-
-
-def _busiest(lanes: _lanes.Lanes, starts: I64, durations: I64) -> tuple[I64, list[str]]:
-    """Return the lanes to show, ascending, and a sentence when these are not all: longest union first, then order."""
-    if len(lanes) <= MOST_LANES:
-        return np.arange(len(lanes)), []
-    busy = union_length_by(lanes.codes, len(lanes), starts, starts + durations)
-    best = np.lexsort((np.arange(len(lanes)), -busy))
-    side = np.array([p.on_device for p in lanes.places], np.bool_)[best]
-    half = MOST_LANES // 2
-    devices = min(int(side.sum()), max(half, MOST_LANES - int((~side).sum())))
-    kept = np.sort(np.concatenate((best[side][:devices], best[~side][: MOST_LANES - devices])))
-    words = [
-        f"{shown} of {count:,} {what} lanes"
-        for what, shown, count in (
-            ("device", devices, int(side.sum())),
-            ("host", MOST_LANES - devices, int((~side).sum())),
-        )
-        if shown < count
-    ]
-    return kept, [f"the busiest {' and '.join(words)} are shown"]
-
-
-def _levels(lanes: _lanes.Lanes, starts: I64, durations: I64) -> I64:
-    """Return the level of each row on its lane: depth of nesting; rows that overlap in part are on levels below."""
-    extra = LaneAssigner().assign(lanes.codes, starts, durations)
-    tracks = int(extra.max()) + 1
-    track = lanes.codes * tracks + extra
-    depth = nest(track, starts, starts + durations).depth
-    height = np.zeros(len(lanes) * tracks, np.int64)
-    np.maximum.at(height, track, depth + 1)
-    by_lane = height.reshape(len(lanes), tracks)
-    above = np.cumsum(by_lane, axis=1) - by_lane
-    levels: I64 = depth + above.ravel()[track]
-    return levels
-
-
-def thin(drawn: _Drawn, span: int) -> tuple[_Drawn, str]:
-    """Return at most MOST_RECTANGLES rows in their order, and a sentence on the choice ("" when all are kept)."""
-    count = drawn.rows.size
-    if count <= MOST_RECTANGLES:
-        return drawn, ""
-    line = drawn.lanes.codes * MOST_LINES + drawn.levels
-    lines = np.unique(line, return_inverse=True)[1]
-    bins = MOST_RECTANGLES // (int(lines.max()) + 1)
-    width = max(1, -(-span // bins))
-    # A row that begins at the very end has no part of its own.
-    cell = lines * bins + np.minimum(drawn.starts // width, bins - 1)
-    by_length = np.argsort(-drawn.durations, kind="stable")
-    firsts = np.unique(cell[by_length], return_index=True)[1]
-    chosen = np.zeros(count, np.bool_)
-    chosen[by_length[firsts]] = True
-    others = by_length[~chosen[by_length]]
-    chosen[others[: MOST_RECTANGLES - firsts.size]] = True
-    words = (
-        f"{MOST_RECTANGLES:,} of {{total:,}} rectangles are drawn: on each line the longest that begins in each of "
-        f"{bins:,} equal parts of the span, then the longest of the others"
-    )
-    return drawn.take(np.flatnonzero(chosen)), words
+    return [f"shown as instants, since they have no duration: {words}"]
 
 
 def _figure(
     index: TraceIndex,
-    drawn: _Drawn,
+    rows: Rows,
+    shift: I64,
     begin: int,
     end: int,
-    total: int,
-    words: str,
     utilization: tuple[tuple[str, list[float]], ...],
 ) -> Timeline:
-    names, name = _texts(index, "name", drawn.rows)
-    kinds, kind = _texts(index, "kind", drawn.rows)
-    depth = np.ones(len(drawn.lanes), np.int64)
-    np.maximum.at(depth, drawn.lanes.codes, drawn.levels + 1)
-    lanes = zip(drawn.lanes.labels, drawn.lanes.groups, depth.tolist(), strict=True)
-    return Timeline(
-        lanes=tuple(Lane(*lane) for lane in lanes),
+    layout = lay_out(index, rows, index.starts, index.lengths)
+    clocks = by_clock(index).codes
+    names, name_texts = index.texts("name")
+    kinds, kind_texts = index.texts("kind")
+    # Pairs of name and kind, the most frequent first: their numbers then take a byte each in most of the page.
+    width = max(len(kind_texts), 1)
+    pairs = names[rows].astype(np.int64)
+    pairs += 1
+    pairs *= width
+    pairs += kinds[rows]
+    counts = np.bincount(pairs, minlength=(len(name_texts) + 1) * width)
+    del pairs
+    used = np.flatnonzero(counts)
+    used = used[np.argsort(-counts[used], kind="stable")]
+    code_of = np.full(counts.size, -1, np.int32)
+    code_of[used] = np.arange(used.size, dtype=np.int32)
+    present, kind_of = np.unique(used % width, return_inverse=True)
+    events = LaneEvents(
+        order=layout.order,
+        first=layout.first,
+        starts=index.starts,
+        lengths=index.lengths,
         names=names,
         kinds=kinds,
-        lane=drawn.lanes.codes.tolist(),
-        level=drawn.levels.tolist(),
-        start_ns=drawn.starts.tolist(),
-        dur_ns=drawn.durations.tolist(),
-        kind=kind,
-        name=name,
+        kind_count=width,
+        code_of=code_of,
+        clocks=clocks,
+        shift=shift + begin,
+        ids=index.ints("event_id"),
+    )
+    return Timeline(
+        lanes=layout.lanes,
+        names=[name_texts[name - 1] if name else UNNAMED for name in (used // width).tolist()],
+        kind_of=kind_of.tolist(),
+        kinds=tuple(kind_texts[kind] for kind in present.tolist()),
+        events=events,
         begin_ns=begin,
         end_ns=end,
-        total=total,
-        thinning=words,
+        launches=_launch_places(index, events),
+        flows=(np.zeros(0, np.int64), np.zeros(0, np.int64)),
+        steps=_steps(index, events),
+        counters=_counters.tracks(index, shift + begin),
         utilization=utilization,
+        args=_arguments(index),
     )
 
 
-def _texts(index: TraceIndex, column: str, rows: I64) -> tuple[tuple[str, ...], list[int]]:
-    """Return the texts that occur in these rows, in order of the dictionary, and the number of each row's text."""
-    codes, texts = index.texts(column)
-    found, numbers = np.unique(codes[rows], return_inverse=True)
-    return tuple(texts[i] if i >= 0 else UNNAMED for i in found.tolist()), numbers.tolist()
+def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
+    units = {spec.name: spec.unit for spec in describe("events")}
+    columns = ((key, index.events.column(key)) for key in _ARGS)
+    return tuple(Argument(key, units[key], column) for key, column in columns if column.null_count < len(column))
 
 
-def _clock_notes(index: TraceIndex, rows: I64, clocks: int) -> list[str]:
+def _launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
+    """Return the places of launch calls and of the work of each, by the latter."""
+    work = index.pick(DEVICE_WORK).rows
+    found = _launches.launches_of(index, work)
+    linked = found.launch >= 0
+    calls, done = events.places_of(found.launch[linked]), events.places_of(work[linked])
+    known = np.flatnonzero((calls >= 0) & (done >= 0))
+    known = known[np.argsort(done[known])]
+    return calls[known], done[known]
+
+
+def _steps(index: TraceIndex, events: LaneEvents) -> tuple[tuple[int, int, str], ...]:
+    """Return start, length and name of each step; the same step of several threads is one."""
+    rows = index.pick({Kind.STEP}).rows
+    codes, texts = index.texts("name")
+    starts = index.starts[rows] - events.shift[events.clocks[rows]]
+    named = (texts[code] if code >= 0 else UNNAMED for code in codes[rows].tolist())
+    found = sorted(set(zip(starts.tolist(), index.lengths[rows].tolist(), named, strict=True)))
+    return tuple(found[:MOST_STEPS])
+
+
+def _clock_notes(index: TraceIndex, clocks: int) -> list[str]:
     notes = []
     if clocks > 1:
         notes.append("inputs or runs that share no clock: each begins at 0; their positions cannot be compared")
-    sources = index.ints("source")[rows]
+    sources = index.ints("source")
     if made_up := [number for number in synthetic_sources(index) if (sources == number).any()]:
         labels = source_labels(index)
         who = ", ".join(source_label(labels, number) for number in made_up[:3]) + (" ..." if len(made_up) > 3 else "")

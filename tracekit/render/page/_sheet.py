@@ -15,12 +15,10 @@ from tracekit.units import (
     format_ns,
     format_rate,
     format_ratio,
-    format_span,
 )
 
 MOST_ROWS = 2000
 """Rows of one table in a page: a browser lays them out at once. The page says how many are not shown."""
-DIGITS = 3
 _LONG = 48
 
 
@@ -113,48 +111,6 @@ def _time(value: Cell, unit: str) -> SheetCell:
         return SheetCell(UNKNOWN)
     ns = int(value)
     return SheetCell(format_ns(ns, unit), str(ns), f"{ns:,} ns")
-
-
-def rounded(ns: int, unit: str, digits: int = DIGITS) -> str:
-    """Return ns in a unit with that many decimals, half to even; what is not 0 never reads as 0.
-
-    >>> rounded(1234567, "ms"), rounded(400, "ms")
-    ('1.235', '<0.001')
-    """
-    step = 10 ** max(TIME_EXPONENT[unit] - digits, 0)
-    whole, rest = divmod(abs(ns), step)
-    whole += 2 * rest > step or (2 * rest == step and whole % 2 == 1)
-    if ns and not whole:
-        return f"{'>-' if ns < 0 else '<'}{format_ns(step, unit)[: digits + 2]}"
-    text = format_ns(whole * step if ns >= 0 else -whole * step, unit)
-    cut = TIME_EXPONENT[unit] - digits
-    return text[:-cut] if cut > 0 else text
-
-
-def short_span(ns: int) -> str:
-    """Return a duration for a glance: three decimals of the unit in which it is at least 1, or ns.
-
-    >>> short_span(115702113)
-    '115.702 ms'
-    """
-    for unit in ("s", "ms", "us"):
-        if abs(ns) >= 10 ** TIME_EXPONENT[unit]:
-            return f"{rounded(ns, unit)} {unit}"
-    return format_span(ns)
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share in percent with one decimal; neither "0.0" for some nor "100.0" for less than all.
-
-    >>> percent(175, 1000), percent(1, 10**6), percent(10**6 - 1, 10**6)
-    ('17.5', '<0.1', '>99.9')
-    """
-    tenths = (2000 * part + whole) // (2 * whole)
-    if part and not tenths:
-        return "<0.1"
-    if part < whole and tenths >= 1000:
-        return ">99.9"
-    return f"{tenths // 10}.{tenths % 10}"
 
 
 def _ratio(value: Cell) -> SheetCell:

@@ -16,11 +16,13 @@ import numpy as np
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import merge
+from tracekit.analysis.segments import distinct
 from tracekit.arrays import I64, Mask
 from tracekit.index import devices as _devices
-from tracekit.index import grouping, loaders
+from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
+from tracekit.index.host import loaders
 from tracekit.index.launches import launches_of
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import API_CALLS, Kind
@@ -99,7 +101,7 @@ def find(
     devices = _devices.find(index)
     own = owners.codes[devices.rows] == owner
     launch = launches_of(index, devices.rows).launch[own]
-    launch = np.unique(launch[launch >= 0])
+    launch = distinct(launch[launch >= 0], index.events.num_rows)
     if not launch.size:
         return None
     mask = index.kind_mask(_ACTIVE)
@@ -108,6 +110,8 @@ def find(
     active = np.flatnonzero((mask | loads) & index.has("dur_ns") & ~index.has("device") & (owners.codes == owner))
     lanes = keys_of(index, np.concatenate((active, launch)))
     active = active[np.isin(lanes[: active.size], lanes[active.size :])]
+    if not active.size:  # the launches are another owner's
+        return None
     starts, ends = index.starts[active], index.starts[active] + index.lengths[active]
     first, last = merge(starts, ends)
     low, high = last[:-1], first[1:]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tracekit.display import visible
-from tracekit.render import html
 from tracekit.render._series import Chart, chart
-from tracekit.render._sheet import MOST_ROWS, Sheet, sheet, short_span
 from tracekit.render.base import RenderOptions
+from tracekit.render.page import shell
+from tracekit.render.page._sheet import MOST_ROWS, Sheet, sheet
 from tracekit.report import ReportTable, Series
-from tracekit.units import Unit
+from tracekit.units import Unit, short_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,10 @@ class _Trend:
 def render(page: BatchPage, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
     trends = [_Trend(visible(t.title), visible(t.summary), tuple(map(chart, t.charts))) for t in page.trends]
-    return html.written(
+    return shell.written(
         "batch_index.html.j2",
         options,
+        frozenset({"tables"}),
         title=visible(page.title),
         version=page.version,
         facts=[(visible(key), visible(text)) for key, text in page.facts],

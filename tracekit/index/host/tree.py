@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import Tree, nest
+from tracekit.analysis.segments import narrow
 from tracekit.index import grouping
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
@@ -111,7 +112,7 @@ class Host:
         """Return the places of each depth, roots first."""
         if not self.rows.size:
             return []
-        by_depth = np.argsort(self.tree.depth, kind="stable")
+        by_depth = np.argsort(narrow(self.tree.depth), kind="stable")
         return np.split(by_depth, np.cumsum(np.bincount(self.tree.depth))[:-1])
 
     def notes(self) -> list[str]:

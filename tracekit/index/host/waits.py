@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.analysis.intervals import I64
+from tracekit.analysis.segments import distinct
 from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
 from tracekit.schema import API_CALLS
@@ -37,9 +38,10 @@ def named(index: TraceIndex, rows: I64, pattern: re.Pattern[str]) -> Mask:
     """Return for each of these rows whether its name fits."""
     codes, names = index.texts("name")
     fits = np.zeros(len(names) + 1, np.bool_)
-    used = np.unique(codes[rows])
-    fits[used] = [i >= 0 and pattern.match(names[i]) is not None for i in used.tolist()]
-    found: Mask = fits[codes[rows]]
+    mine = codes[rows]
+    used = distinct(mine[mine >= 0], len(names))
+    fits[used] = [pattern.match(names[i]) is not None for i in used.tolist()]
+    found: Mask = fits[mine]
     return found
 
 

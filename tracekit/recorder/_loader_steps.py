@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tracekit.recorder import _clock, _ranges
+from tracekit.recorder._attributes import Attributes
 from tracekit.recorder._jsonl import StepItem
 from tracekit.recorder._loader import WatchedIterator, WatchedLoader, Wrapper
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import SESSION
 from tracekit.recorder.log_format import NO_STEP
-from tracekit.recorder.torch._attributes import Attributes
 
 NAME: Final = "dataloader"
 
@@ -29,6 +29,9 @@ class Steps:
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
         self._opened: OpenRange | None = None
+
+    def __reduce__(self) -> tuple[Callable[[], Steps], tuple[()]]:
+        return functools.partial(Steps, wanted=self.wanted), ()  # the open step is the original's alone
 
     def begin(self, t: int) -> None:
         """Begin the next step at `t`, unless one is open."""
@@ -59,6 +62,9 @@ class StepIterator(Wrapper, Iterator[object]):
 
     def __init__(self, inner: Iterator[object], steps: Steps) -> None:
         self._inner, self._steps = inner, steps
+
+    def __reduce__(self) -> tuple[type[StepIterator], tuple[Iterator[object], Steps]]:
+        return type(self), (self._inner, self._steps)
 
     def __iter__(self) -> StepIterator:
         return self
@@ -147,6 +153,9 @@ class Batches(Wrapper):
 
     def __init__(self, loader: Iterable[object], steps: Steps) -> None:
         self._inner, self._steps = loader, steps
+
+    def __reduce__(self) -> tuple[type[Batches], tuple[Iterable[object], Steps]]:
+        return type(self), (self._inner, self._steps)
 
     def __iter__(self) -> Iterator[object]:
         return StepIterator(iter(WatchedLoader(self._inner, NAME)), self._steps)

@@ -1,0 +1,93 @@
+"""Results on a terminal: colours, bars and a pager; plain text everywhere else."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import LONG_S, run_command, sample
+
+pty = pytest.importorskip("pty")
+termios = pytest.importorskip("termios")
+
+GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
+
+
+def at_a_terminal(*words: str, rows: int = 60, **environment: str) -> tuple[str, int]:
+    """Run `tracekit summary` on a terminal of 80 columns; return what it shows and the exit code."""
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover - another process
+        own = {"TERM": "xterm", "COLUMNS": "", **environment}
+        command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit summary "$@"'
+        os.execve("/bin/sh", ["sh", "-c", command, sys.executable, *words], os.environ | own | {"ROWS": str(rows)})
+    found = b""
+    end = time.monotonic() + LONG_S
+    while time.monotonic() < end:
+        if not select.select([terminal], [], [], 1)[0]:
+            continue
+        try:
+            data = os.read(terminal, 1 << 16)
+        except OSError:  # the end, on Linux
+            break
+        if not data:
+            break
+        found += data
+    os.close(terminal)
+    return found.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def a_pager(folder: Path, body: str) -> str:
+    script = folder / "pager"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_a_terminal_has_colours_and_bars() -> None:
+    shown, code = at_a_terminal(str(GOOD))
+    assert code == 0
+    assert "\x1b[1m" in shown
+    assert "░" in shown
+
+
+def test_no_color_leaves_the_bars() -> None:
+    shown, _ = at_a_terminal(str(GOOD), NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "░" in shown
+
+
+def test_a_file_or_a_pipe_has_neither() -> None:
+    shown = run_command("summary", GOOD).stdout
+    assert "\x1b" not in shown
+    assert "░" not in shown
+
+
+def test_what_is_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path) -> None:
+    pager = a_pager(tmp_path, "wc -l | sed 's/^/paged lines: /'")
+    assert "paged lines:" in at_a_terminal(str(GOOD), rows=10, PAGER=pager)[0]
+    assert "paged lines:" not in at_a_terminal(str(GOOD), rows=60, PAGER=pager)[0]
+    assert "paged lines:" not in at_a_terminal(str(GOOD), "--no-pager", rows=10, PAGER=pager)[0]
+
+
+@pytest.mark.parametrize("pager", ["", "cat", "/no/such/pager", "'unclosed"])
+def test_without_a_pager_the_text_is_printed(pager: str) -> None:
+    shown, code = at_a_terminal(str(GOOD), rows=10, PAGER=pager)
+    assert code == 0
+    assert "records" in shown
+
+
+def test_a_pager_that_quits_early_leaves_no_traceback(tmp_path: Path) -> None:
+    pager = a_pager(tmp_path, "head -n 1; exit 0")
+    shown, code = at_a_terminal(str(sample("kineto/cpu.pt.trace.json")), "--all", "--top", "0", rows=10, PAGER=pager)
+    assert code == 0
+    assert "Traceback" not in shown
+    assert "error" not in shown
+
+
+def test_a_pipe_is_never_paged(tmp_path: Path) -> None:
+    found = run_command("summary", GOOD, "--all")
+    assert "Kernels" in found.stdout

@@ -1,0 +1,71 @@
+"""Pages for all who read: no violation of axe-core's rules, in both schemes, on a wide and a narrow screen."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from batch_trees import Here, put
+from compare_runs import repeats
+from support import sample
+from viewers import chromium_page, missing
+
+from tracekit import batch, pipeline
+from tracekit.compare import compare, report_of
+
+RUN = """(() => { %s;
+  const told = (each) => [each.id, each.help, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))];
+  return axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations.map(told)); })()"""
+WAIT = (
+    "(window.tracekit?.timeline?.ready ?? Promise.resolve()).then(() => new Promise((done) => setTimeout(done, 300)))"
+)
+
+
+def axe() -> str:
+    """Return the text of axe-core, which the wheel of axe-core-python carries."""
+    found = importlib.util.find_spec("axe_core_python")
+    if found is None or found.origin is None:
+        missing("axe-core-python", "its wheel carries axe-core")
+    return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def report(folder: Path) -> Path:
+    made = folder / "report.html"
+    pipeline.write_report(pipeline.read(sample("kineto/gpu.pt.trace.json")), made)
+    return made
+
+
+def totals(folder: Path) -> Path:
+    made = folder / "totals.html"
+    pipeline.write_report(pipeline.read(sample("theano/theano-1.0.5.txt")), made)
+    return made
+
+
+def comparison(folder: Path) -> Path:
+    made = folder / "compare.html"
+    found = compare(repeats(folder / "a", 3), repeats(folder / "b", 3, effect=0.2, seed=9))
+    made.write_text(pipeline.render(report_of(found), "html"), encoding="utf-8")
+    return made
+
+
+def index(folder: Path) -> Path:
+    data = sample("recorder-log/rank0.jsonl").read_bytes()
+    for number, cut in enumerate((0, 0, 40)):
+        put(folder / "tree" / f"night-{number}" / "rank0.jsonl", data[: len(data) - cut], number)
+    return batch.run([folder / "tree"], folder / "out", jobs=1, budgets=["step_p50 <= 1us"]).page
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("make", [report, totals, comparison, index])
+@pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (420, "dark")])
+def test_a_page_breaks_no_rule(
+    make: object, width: int, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "LocalEngine", Here)
+    assert callable(make)
+    script = f"{WAIT}.then(() => {RUN % axe()})"
+    seen = chromium_page(make(tmp_path), width=width, scheme=scheme, script=script)
+    assert seen.value == [], json.dumps(seen.value, indent=1)
+    assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)

@@ -1,0 +1,114 @@
+"""The first screen as text: one screen of 80 columns that has headline, bars, findings and names of every input."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render.reports import HOSTILE
+from support import SAMPLES, read_sample
+
+import tracekit
+from tracekit.display import cell_width, visible
+from tracekit.render import first_screen
+from tracekit.render.base import RenderOptions
+from tracekit.render.first_screen import LINES, text
+from tracekit.render.screen import screen
+from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
+
+EVERY = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("*/*.*"))
+_STYLES = re.compile("\x1b\\[[0-9]+m")
+
+PARTS = (TimePart("compute", 175, 0.1, 0.17, 0.2), TimePart("exposed_comm", 60, 0.0, 0.06, 0.1),
+         TimePart("exposed_copies", 1, 0.0, 0.0, 0.1), TimePart("idle", 764, 0.7, 0.75, 0.9))  # fmt: skip
+FINDING = Finding("launch-bound", "", "Late.", (), (1,), 1_500_000, 0.471, "high", "measured", "Fuse kernels.", "See.")
+FULL = Headline(
+    step=StepTime(5, 1, 1, 128_000_000, 132_100_000, 148_200_000, 132_100_000, 132_100_000),
+    run_ns=900_000_000,
+    devices=(DeviceTime("GPU 0", 1, "steps", 1000, PARTS),),
+    top=TopNames("kernel", "total", "kernels", "", 100, 3, (TopName("void a::gemm<4>(int)", 60, 2, 0.6),)),
+    findings=(FINDING,),
+    findings_count=1,
+)
+
+
+def shown(headline: Headline, **options: object) -> list[str]:
+    report = Report("run.json", "0", (("format", "Kineto"),), headline=headline)
+    return text(report, RenderOptions(**options)).splitlines()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_sample_fits_on_a_screen_of_40_lines_and_80_columns(name: str) -> None:
+    made = tracekit.summary(read_sample(name))
+    for drawn in (False, True):
+        lines = text(made, RenderOptions(bars=drawn)).splitlines()
+        assert len(lines) <= LINES
+        assert max(map(cell_width, lines)) <= 80
+        whole = "\n".join(lines)
+        assert made.headline is not None
+        for number, finding in enumerate(made.headline.findings, 1):
+            assert f"  {number} {finding.rule}" in whole
+        if made.headline.devices or (drawn and made.headline.top is not None):
+            assert ("░" in whole or "█" in whole) == drawn
+
+
+def test_its_numbers_are_those_of_the_headline() -> None:
+    lines = shown(FULL)
+    assert "132.100 ms a step (median)" in lines
+    assert "  5 steps after 1 warm-up step, p95 148.200 ms, spread 15.3 % (p5 to p95)" in lines
+    assert "GPU 0, of the steps: 1.000 us" in lines
+    assert [line.split() for line in lines if "exposed" in line or "idle" in line or "compute" in line] == [
+        ["compute", "17.5", "%", "175", "ns"], ["exposed", "communication", "6.0", "%", "60", "ns"],
+        ["exposed", "copies", "0.1", "%", "1", "ns"], ["idle", "76.4", "%", "764", "ns"],
+    ]  # fmt: skip
+    assert "  1 launch-bound: up to 1.500 ms (47.1 %)" in lines
+    assert ["60", "ns", "60.0", "%", "2", "void", "a::gemm<4>(int)"] in [line.split() for line in lines]
+
+
+def test_a_group_of_devices_says_how_they_differ() -> None:
+    group = DeviceTime("4 devices A100", 4, "steps", 1000, PARTS)
+    line = next(line for line in shown(replace(FULL, devices=(group,))) if "compute" in line)
+    assert line.split("ns")[-1].strip() == "10.0 to 20.0 %, median 17.0 %"
+
+
+def test_colours_change_nothing_but_colours() -> None:
+    assert _STYLES.sub("", "\n".join(shown(FULL, color=True, bars=True))) == "\n".join(shown(FULL, bars=True))
+
+
+def test_times_are_exact_in_the_unit_that_was_asked_for() -> None:
+    lines = shown(FULL, time_unit="ns")
+    assert "132,100,000 ns a step (median)" in lines
+    assert "  1 launch-bound: up to 1,500,000 ns (47.1 %)" in lines
+
+
+@given(shares=st.lists(st.integers(0, 10**12), min_size=4, max_size=4).filter(any), room=st.integers(10, 118))
+def test_the_cells_of_a_bar_add_up_and_show_every_part(shares: list[int], room: int) -> None:
+    whole = sum(shares)
+    parts = tuple(TimePart(part.name, ns, 0, 0, 0) for part, ns in zip(PARTS, shares, strict=True))
+    report = Report("t", "0")
+    (bar,) = screen(report, Headline(devices=(DeviceTime("d", 1, "run", whole, parts),))).bars
+    cells = [count for _, count in first_screen._cells(bar, room)]
+    assert sum(cells) == room
+    for ns, count in zip(shares, cells, strict=True):
+        assert (count > 0) == (ns > 0)
+        assert abs(count - ns * room / whole) < len(shares)
+
+
+@given(
+    names=st.lists(st.sampled_from(HOSTILE) | st.text(max_size=200), min_size=1, max_size=8, unique=True),
+    width=st.integers(40, 140),
+)
+def test_hostile_text_stays_in_its_lines(names: list[str], width: int) -> None:
+    top = TopNames(
+        "kernel", "total", names[0], names[-1], 100, len(names), tuple(TopName(n, 5, None, 0.1) for n in names)
+    )
+    finding = replace(FINDING, claim=names[0] * 9, advice=names[-1] * 9, owner=names[0])
+    headline = replace(FULL, top=top, findings=(finding,) * 3, findings_count=9, reservations=tuple(names[:3]))
+    report = Report(names[0], "0", tuple(("command", name) for name in names), headline=headline)
+    lines = text(report, RenderOptions(width=width)).split("\n")
+    assert len(lines) <= LINES + 1
+    assert max(map(cell_width, lines)) <= width
+    assert all(visible(line) == line for line in lines)

@@ -1,0 +1,117 @@
+"""The first screen of the page: above the fold at both widths, with the numbers of the JSON, whatever the input."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import run_command, sample
+from viewers import chromium_page, one_browser
+from views.tables import trace as trace_of
+
+import tracekit
+from tracekit import pipeline
+from tracekit.report import Report
+from tracekit.units import percent, short_span
+
+pytestmark = pytest.mark.viewer
+
+FOLD = 800
+_HOSTILE = "</script><img src=x onerror='window.pwned=1'>\u202e" + "void a<b<c>>::" * 40
+INPUTS: dict[str, tuple[str, ...]] = {
+    "kineto": ("kineto/gpu.pt.trace.json",),
+    "nvprof": ("nvprof-csv/peer-copies.csv",),
+    "nsys": ("nsys-sqlite/two-processes.sqlite",),
+    "paddle": ("paddle-pb/gpu.paddle_trace.pb",),
+    "recorder": ("recorder-log/killed.jsonl",),
+    "chrome": ("chrome-trace/viztracer.json",),
+    "mxnet": ("mxnet/mxnet-1.9.1.json",),
+    "cuda-profile": ("cuda-profile/kvp.log",),
+    "totals": ("caffe-time/gpu.log",),
+    "ranks": ("recorder-log/rank0.jsonl", "recorder-log/rank1.jsonl"),
+    "counters": ("nvprof-csv/metrics.csv",),
+    "hostile": (),
+}
+
+_SEEN = """(() => {
+  const box = (e) => e.getBoundingClientRect(), all = (s) => [...document.querySelectorAll(s)];
+  const texts = (s) => all(s).map((e) => e.textContent.trim());
+  return {
+    bottoms: all("#first-screen .big, #first-screen .verdict .share, .card").map((e) => Math.ceil(box(e).bottom)),
+    tops: all("#first-screen .big, .card").map((e) => Math.floor(box(e).top)),
+    big: texts("#first-screen .big"), cards: texts(".card .top"),
+    links: all("a.card").map((e) => e.getAttribute("href")),
+    parts: all("#first-screen li[data-part]")
+      .map((e) => [e.dataset.part, e.querySelector("b").textContent, e.dataset.ns]),
+    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    pwned: "pwned" in window,
+  };
+})()"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def browser() -> Iterator[None]:
+    with one_browser():
+        yield
+
+
+@functools.cache
+def made(name: str) -> Report:
+    if name != "hostile":
+        return pipeline.report(tracekit.read([sample(each) for each in INPUTS[name]]))
+    rows: list[dict[str, Any]] = [
+        {"ts_ns": 900 * i, "dur_ns": 700, "kind": "kernel", "name": f"{_HOSTILE}{i % 4}", "device": i % 3, "stream": 7}
+        for i in range(40)
+    ]
+    return pipeline.report(trace_of(*rows))
+
+
+@pytest.mark.parametrize("width", [1300, 420])
+@pytest.mark.parametrize("name", INPUTS)
+def test_headline_bars_and_findings_are_above_the_fold(name: str, width: int, tmp_path: Path) -> None:
+    report = made(name)
+    path = tmp_path / "page.html"
+    path.write_text(pipeline.render(report, "html"), encoding="utf-8")
+    page = chromium_page(path, width=width, height=FOLD, script=_SEEN)
+    assert (page.console, page.page_errors, page.requests) == ([], [], [])
+    seen = page.value
+    assert (seen["wide"], seen["pwned"]) == (0, False)
+    assert max(seen["bottoms"]) <= FOLD
+    assert min(seen["tops"]) >= 0
+    headline = report.headline
+    assert headline is not None
+    assert len(seen["big"]) == 1
+    if headline.step is not None:
+        assert short_span(headline.step.median_ns) in seen["big"][0]
+    bars = headline.devices[:4]
+    if bars:
+        whole = [bar.window_ns for bar in bars for _ in bar.parts]
+        parts = [part for bar in bars for part in bar.parts]
+        assert seen["parts"] == [
+            [part.name, f"{percent(part.ns, of)} %", f"{part.ns:,} ns"] for part, of in zip(parts, whole, strict=True)
+        ]
+    elif headline.top is not None:
+        assert seen["parts"][0][2] == f"{headline.top.names[0].ns:,} ns"
+    for number, (finding, card) in enumerate(zip(headline.findings, seen["cards"], strict=False), 1):
+        assert finding.rule in card
+        assert short_span(finding.saving_ns) in card
+        assert seen["links"][number - 1] == f"#findings-{number}"
+        assert f'id="findings-{number}"' in page.html
+    if headline.top is not None:
+        assert seen["cards"]
+
+
+def test_the_page_has_the_headline_of_the_json(tmp_path: Path) -> None:
+    path = sample("kineto/gpu.pt.trace.json")
+    found = json.loads(run_command("summary", path, "--format", "json").stdout)["headline"]
+    run_command("report", path, "-o", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for part in found["devices"][0]["parts"]:
+        assert re.search(f'data-part="{part["name"]}" data-ns="{part["ns"]:,} ns"', text)
+    again = json.loads(run_command("summary", tmp_path / "page.html", "--format", "json").stdout)
+    assert again["headline"] == found

@@ -1,0 +1,104 @@
+"""Flame graphs in a browser: what is drawn is what the trace holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from render.reports import HOSTILE
+from support import sample
+from viewers import chromium_page
+
+from tracekit import pipeline
+from tracekit.index.host.paths import call_paths
+from tracekit.index.host.tree import host
+from tracekit.index.trace_index import index_of
+from tracekit.render import RENDERERS
+from tracekit.render.base import RenderOptions
+from tracekit.report import Flame, Report, Section
+
+SHOWN = "window.tracekit.flame.drawn.shown"
+
+
+def page(folder: Path, flame: Flame) -> Path:
+    """Write a page with one flame graph of two sides."""
+    report = Report("a against b", "0.0.0", sections=(Section("compare", "Call paths", figures=(flame,)),))
+    path = folder / "page.html"
+    path.write_text(RENDERERS["html"].render(report, RenderOptions()), encoding="utf-8")
+    return path
+
+
+SIDES = Flame("Host time", ["step", "mm", "relu", "mm"], [-1, 0, 0, 2], [10, 40, 30, 20], [10, 80, 10, 0])
+
+
+@pytest.mark.viewer
+def test_a_comparison_is_as_wide_as_the_new_time_and_parents_hold_their_children(tmp_path: Path) -> None:
+    seen = chromium_page(page(tmp_path, SIDES), script=SHOWN)
+    assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)
+    drawn = {(name, y): (x, width, ns) for name, x, y, width, ns in seen.value}
+    whole = drawn[("", 0)][1]
+    assert drawn[("step", 18)] == (0, whole, 100)
+    assert drawn[("mm", 36)] == (0, pytest.approx(0.8 * whole), 80)
+    assert drawn[("relu", 36)] == (pytest.approx(0.8 * whole), pytest.approx(0.1 * whole), 10)
+    assert ("mm", 54) not in drawn  # gone in the new runs
+
+
+@pytest.mark.viewer
+def test_callers_and_callees_count_each_call_path_once(tmp_path: Path) -> None:
+    turned = "(({drawn}) => { drawn.choose(drawn.root.children[0].children[0]); drawn.turn(); return drawn.shown; })"
+    seen = chromium_page(page(tmp_path, SIDES), script=f"{turned}(window.tracekit.flame)")
+    drawn = [(name, y, ns) for name, _, y, _, ns in seen.value]
+    assert sorted(drawn, key=lambda box: box[1]) == [("step", 0, 80), ("mm", 18, 80)]
+
+
+@pytest.mark.viewer
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    names = list(HOSTILE)
+    flame = Flame("Host time", names, [-1] * len(names), [1] * len(names), [1] * len(names))
+    seen = chromium_page(page(tmp_path, flame), script=f"({SHOWN}).length + document.querySelectorAll('img').length")
+    assert (seen.console, seen.page_errors, seen.requests) == ([], [], [])
+    assert seen.value == len(names) + 1  # a box for each, and one for all; no element of their making
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize(
+    "name", ["kineto/gpu.pt.trace.json", "kineto/cpu.pt.trace.json", "paddle-json/paddle26.paddle_trace.json"]
+)
+def test_call_paths_of_the_timeline_are_those_of_the_tree_of_ranges(name: str, tmp_path: Path) -> None:
+    made = pipeline.read(sample(name))
+    path = tmp_path / "page.html"
+    pipeline.write_report(made, path)
+    paths = call_paths(index_of(made))
+    whole: list[tuple[str, ...]] = []
+    for parent, own in zip(paths.parents.tolist(), paths.names, strict=True):
+        whole.append((*whole[parent], own) if parent >= 0 else (own,))
+    wanted = {
+        text: [ns, calls] for text, ns, calls in zip(whole, paths.self_ns.tolist(), paths.calls.tolist(), strict=True)
+    }
+    seen = chromium_page(path, script="window.tracekit.timeline.ready.then(() => window.tracekit.flame.paths())")
+    assert (seen.console, seen.page_errors, seen.requests, seen.overflow_px) == ([], [], [], 0)
+    drawn = {tuple(text): [own, calls] for text, _, own, calls, _ in seen.value if not text[-1].startswith("device ")}
+    assert drawn == wanted
+
+
+@pytest.mark.viewer
+def test_device_time_is_charged_to_every_range_that_holds_the_launch(tmp_path: Path) -> None:
+    made = pipeline.read(sample("kineto/gpu.pt.trace.json"))
+    pipeline.write_report(made, tmp_path / "page.html")
+    script = "window.tracekit.timeline.ready.then(() => window.tracekit.flame.paths())"
+    seen = chromium_page(tmp_path / "page.html", script=script)
+    found = host(index_of(made))
+    charged = {text[0] for text, *_ in seen.value}
+    assert charged
+    outer = sum(device for text, *_, device in seen.value if len(text) == 1)
+    assert outer == found.work_ns[found.launch >= 0].sum()
+
+
+def test_a_page_without_a_flame_graph_has_no_script_of_it(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"with": page(tmp_path, SIDES).read_text(encoding="utf-8")}
+    parts["without"] = RENDERERS["html"].render(Report("a", "0.0.0"), RenderOptions())
+    assert {name: 'data-name="flame.js"' in text for name, text in parts.items()} == {
+        "with": True,
+        "without": False,
+    }

@@ -1,0 +1,148 @@
+"""The data of a page: what goes in comes back, and a page from anywhere does no harm."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from render.reports import reports, sample
+
+from tracekit.errors import ParseError
+from tracekit.render import RENDERERS
+from tracekit.render.base import RenderOptions
+from tracekit.render.page.data import PAGE_HEAD, is_page, packed, report_in
+from tracekit.report import Bar, Column, Evidence, Finding, Report, ReportTable, Section, Series
+from tracekit.units import Unit
+
+
+def rendered(report: Report, form: str = "html") -> str:
+    return RENDERERS[form].render(report, RenderOptions())
+
+
+def forged(data: object, **more: str) -> bytes:
+    """A page whose data is well packed and hashed, but ours."""
+    text = data if isinstance(data, str) else json.dumps(data)
+    body = base64.b64encode(zlib.compress(text.encode())).decode()
+    return page_with(body, hashlib.sha256(body.encode()).hexdigest(), **more)
+
+
+def page_with(body: str, sha256: str, *, form: str = "1") -> bytes:
+    return (
+        '<!doctype html>\n<meta name="generator" content="tracekit 9.9">\n<script type="text/plain" id="report-data" '
+        f'data-format="{form}" data-sha256="{sha256}">{body}</script></html>\n'
+    ).encode()
+
+
+def a_report() -> Report:
+    finding = Finding(
+        "idle", "rank 1", "it waits",
+        (Evidence("kernel.k.total", (1 << 60) + 1, Unit.NS), Evidence("a.b", None, Unit.TEXT)),
+        (1, 2), 5, math.nan, "high", "because", "advice", "check",
+    )  # fmt: skip
+    figures = (
+        Bar("Time", Unit.NS, (("a", 1 << 60), ("b", 2))),
+        Series("Steps", Unit.NS, ("1", "2"), (1, None), (("median", 1.5),), ((0, "first"),)),
+    )
+    found = Section("findings", "Findings", figures=figures, findings=(finding,))
+    return replace(sample(), sections=(sample().sections[0], found), incomplete=("rows are lost",))
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@given(report=reports())
+@settings(max_examples=30)
+def test_any_report_comes_back_from_its_page_with_every_number(form: str, report: Report) -> None:
+    page = rendered(report).encode()
+    assert is_page(page[:PAGE_HEAD])
+    assert rendered(report_in(page, "p"), form) == rendered(report, form)
+
+
+def test_findings_bars_and_series_come_back() -> None:
+    report = a_report()
+    back = report_in(rendered(report).encode(), "p")
+    assert rendered(back, "json") == rendered(report, "json")
+    assert back.sections[-1].figures == (
+        replace(report.sections[-1].figures[0]),
+        report.sections[-1].figures[1],
+    )
+    assert back.incomplete == report.incomplete
+    assert back.facts == report.facts
+
+
+def test_a_text_is_in_the_data_once() -> None:
+    long = "".join(chr(33 + (i * i) % 90) for i in range(3000))
+    tables = tuple(ReportTable(f"t{i}", "T", (Column("name", "N", Unit.TEXT, [long] * 40),)) for i in range(5))
+    one = len(packed(Report("r", "0", sections=(Section("v", "V", tables[:1]),))).text)
+    five = len(packed(Report("r", "0", sections=(Section("v", "V", tables),))).text)
+    assert five < one + 400
+
+
+CASES = {
+    "another tool": (b"<!doctype html><html><title>x</title></html>", "another tool"),
+    "no data": (b'<!doctype html><meta name="generator" content="tracekit 0.1"></html>', "no data to read back"),
+    "newer": (page_with("", "0" * 64, form="2"), "made by tracekit 9.9, whose data this version cannot read"),
+    "changed": (page_with("AAAA", "0" * 64), "changed after it was written"),
+    "no base64": (page_with("!", hashlib.sha256(b"!").hexdigest()), "damaged"),
+    "no deflate": (page_with("AAAA", hashlib.sha256(b"AAAA").hexdigest()), "damaged"),
+    "no json": (forged("{"), "damaged"),
+    "deep": (forged("[" * 200_000), "damaged"),
+    "a huge number": (forged('{"texts": [], "report": 1' + "0" * 6000 + "}"), "damaged"),
+    "a list": (forged([]), "damaged"),
+    "no report": (forged({"texts": []}), "damaged"),
+    "a wrong report": (forged({"texts": [], "report": {"title": 1}}), "damaged"),
+    "texts of numbers": (forged({"texts": [1], "report": {}}), "damaged"),
+}
+
+
+@pytest.mark.parametrize(("page", "words"), CASES.values(), ids=CASES)
+def test_a_page_that_holds_no_report_costs_one_sentence(page: bytes, words: str) -> None:
+    with pytest.raises(ParseError, match=words) as caught:
+        report_in(page, "p.html")
+    assert str(caught.value).startswith("p.html: ")
+    assert "\n" not in str(caught.value)
+
+
+@given(place=st.floats(0, 1))
+@settings(max_examples=40)
+def test_a_page_cut_off_anywhere_is_refused_or_whole(place: float) -> None:
+    whole = rendered(a_report()).encode()
+    cut = whole[: int(place * len(whole))]
+    if b"</script>" in cut.partition(b'id="report-data"')[2]:
+        assert rendered(report_in(cut, "p"), "json") == rendered(a_report(), "json")
+    else:
+        with pytest.raises(ParseError, match=r"cut off|another tool|no data"):
+            report_in(cut, "p")
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_data_of_other_types_is_refused_or_a_report_that_every_form_can_show(data: st.DataObject) -> None:
+    page = rendered(a_report())
+    found = re.search(r'id="report-data"[^>]*>([^<]*)<', page)
+    assert found
+    tree = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    places: list[tuple[Any, Any]] = []
+
+    def walk(part: Any) -> None:
+        for key in part if isinstance(part, dict) else range(len(part)):
+            places.append((part, key))
+            if isinstance(part[key], (dict, list)):
+                walk(part[key])
+
+    walk(tree)
+    part, key = places[data.draw(st.integers(0, len(places) - 1))]
+    part[key] = data.draw(st.sampled_from([None, 1, -1, "x", "12", 1.5, True, [], {}, [[]], [0], 10**30, "9" * 50]))
+    try:
+        back = report_in(forged(tree), "p")
+    except ParseError:
+        return
+    for form in ("json", "csv", "text", "markdown", "html"):
+        rendered(back, form)

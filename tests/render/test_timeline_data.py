@@ -1,0 +1,258 @@
+"""The data of a page's timeline, read back in Python, equals the trace: events, links, counters, what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import ROOT, SAMPLES
+from timelines import Drawn, PageTimeline, a_timeline, drawn, read_page
+from views.tables import Row, event_rows, trace
+
+import tracekit
+from tracekit.display import visible
+from tracekit.index.trace_index import TraceIndex
+from tracekit.pipeline import report
+from tracekit.render import RENDERERS
+from tracekit.render.base import RenderOptions
+from tracekit.render.page import pack
+from tracekit.report import Finding, Report, ReportTable, Section
+from tracekit.timeline import Timeline
+from tracekit.trace import Trace
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
+
+
+def figure_of(made: Trace) -> Timeline:
+    (found,) = (
+        f for f in VIEWS["timeline"].compute(TraceIndex(made), ViewOptions()).figures if isinstance(f, Timeline)
+    )
+    return found
+
+
+def page_of(figure: Timeline, events: int = 2_000_000, mb: float = 32) -> PageTimeline:
+    made = Report("t", "0", sections=(Section("timeline", "Timeline", figures=(figure,)),))
+    return read_page(RENDERERS["html"].render(made, RenderOptions(page_events=events, page_mb=mb)))
+
+
+def shown(each: Drawn) -> Drawn:
+    return each._replace(lane=visible(each.lane), kind=visible(each.kind), name=visible(each.name))
+
+
+@given(rows=event_rows())
+def test_every_event_of_any_trace_is_in_the_page_exactly(rows: list[Row]) -> None:
+    if all(row["dur_ns"] is None for row in rows):
+        return
+    figure = figure_of(trace(*rows))
+    page = page_of(figure)
+    assert page.events() == [shown(each) for each in drawn(figure)]
+    assert page.head["span"] * page.head["unit"] == figure.end_ns - figure.begin_ns
+    assert page.head["begin"] == str(figure.begin_ns)
+    calls, work = (places.tolist() for places in figure.launches)
+    assert page.launches == dict(zip(work, calls, strict=True))
+    assert [at for lane in page.head["lanes"] for at in (lane["row"], lane["row"] + lane["depth"])][-1] + 1 == len(
+        page.head["first"]
+    )
+
+
+def many(count: int) -> Trace:
+    """Calls that launch kernels on 3 streams, out of order, with idle time between, times that need several bytes."""
+    draw = np.random.default_rng(5)
+    rows: list[Row] = []
+    at = 0
+    free = [0, 0, 0]
+    for number in range(count):
+        at += int(draw.integers(1_000, 9_000)) + (10**11 if number == count // 2 else 0)
+        stream = int(draw.integers(3))
+        begin = max(free[stream], at + int(draw.integers(5_000, 90_000)))
+        length = int(draw.integers(1, 60_000))
+        free[stream] = begin + length
+        name = f"k{int(draw.integers(300))}"
+        rows.append({"ts_ns": at, "dur_ns": 900, "kind": "runtime", "name": "l", "tid": 1, "correlation": number})
+        rows.append(
+            {"ts_ns": begin, "dur_ns": length, "name": name, "device": 0, "stream": stream, "correlation": number}
+        )
+    return trace(*rows)
+
+
+@pytest.fixture(scope="module")
+def large() -> Timeline:
+    return figure_of(many(40_000))
+
+
+def test_events_of_several_chunks_stay_exact(large: Timeline) -> None:
+    page = page_of(large)
+    assert page.head["eventParts"] == 2
+    every = slice(None)
+    assert np.array_equal(page.start, large.events.starts_at(every))
+    assert np.array_equal(page.length, large.events.lengths_at(every))
+    assert np.array_equal(page.code, large.events.codes_at(every))
+    assert page.launches == dict(zip(large.launches[1].tolist(), large.launches[0].tolist(), strict=True))
+    assert len(page.launches) == 40_000
+
+
+@pytest.mark.parametrize(("events", "mb"), [(50_000, 32), (70_001, 32), (1, 32), (2_000_000, 0.25)])
+def test_what_is_beyond_the_budget_is_counted_where_it_is_missing(large: Timeline, events: int, mb: float) -> None:
+    page = page_of(large, events, mb)
+    head = page.head
+    left = sum(each["count"] for each in head["missing"])
+    assert 0 < head["n"] <= events or events == 1
+    assert (head["n"] + left, head["total"]) == (80_000, 80_000)
+    assert f"{left:,} of 80,000 events are not in this page" in head["budget"]
+    every = slice(None)
+    start, length = large.events.starts_at(every), large.events.lengths_at(every)
+    for row, (begin, end) in enumerate(pairwise(large.events.first.tolist())):
+        truth = Counter(zip(start[begin:end].tolist(), length[begin:end].tolist(), strict=True))
+        a, b = head["first"][row], head["first"][row + 1]
+        truth -= Counter(zip(page.start[a:b].tolist(), page.length[a:b].tolist(), strict=True))
+        stretches = [each for each in head["missing"] if each["rows"] == [row, row + 1]]
+        assert sum(truth.values()) == sum(each["count"] for each in stretches)
+        times = np.array(sorted(truth), np.int64).reshape(-1, 2)
+        for each in stretches:
+            low = np.searchsorted(times[:, 0], each["start"], "left")
+            high = np.searchsorted(times[:, 0], each["end"], "left")
+            inside = times[low:high]
+            inside = inside[inside.sum(axis=1) <= each["end"]]
+            assert each["count"] == len(inside)
+            assert each["busy"] == inside[:, 1].sum()
+            assert inside[0, 0] == each["start"]
+            assert inside[-1].sum() == each["end"]
+    names = {(s, n, c) for s, n, c in zip(page.start.tolist(), page.length.tolist(), page.code.tolist(), strict=True)}
+    truth_names = zip(start.tolist(), length.tolist(), large.events.codes_at(every).tolist(), strict=True)
+    assert names <= set(truth_names)
+    for work, call in page.launches.items():
+        assert page.names[page.code[call]] == "l"
+        assert page.start[call] < page.start[work]
+
+
+def test_the_shortest_events_go_first(large: Timeline) -> None:
+    page = page_of(large, 40_000)
+    longest_missing = max(each["busy"] / each["count"] for each in page.head["missing"])
+    assert longest_missing <= 900  # the calls, which are 900 ns each; kernels have up to 60 us
+    assert 60_000 - int(page.length.max()) < 100
+
+
+def test_times_in_whole_microseconds_take_a_unit_of_their_own() -> None:
+    rows = [{"ts_ns": 1000 * i + 7, "dur_ns": 1000, "device": 0} for i in range(9)]
+    page = page_of(figure_of(trace(*rows)))
+    assert (page.head["unit"], page.length.tolist()) == (1000, [1] * 9)
+    assert page_of(figure_of(trace(*rows, {"ts_ns": 3, "dur_ns": 1, "device": 0}))).head["unit"] == 1
+
+
+def test_what_else_is_known_of_an_event_is_read_back() -> None:
+    rows = (
+        {
+            "ts_ns": 0,
+            "dur_ns": 5,
+            "device": 0,
+            "kind": "memcpy",
+            "bytes": 1 << 40,
+            "copy_kind": "HtoD",
+            "correlation": 7,
+        },
+        {"ts_ns": 5, "dur_ns": 5, "device": 0, "registers": 32, "raw_name": "</script><b>", "correlation": 0},
+        {"ts_ns": 10, "dur_ns": 5, "device": 0, "kind": "memcpy", "bytes": -3, "copy_kind": "DtoH"},
+    )
+    assert page_of(figure_of(trace(*rows))).args == {
+        "raw_name": {1: "</script><b>"}, "correlation": {0: 7, 1: 0}, "copy_kind": {0: "HtoD", 2: "DtoH"},
+        "bytes": {0: 1 << 40, 2: -3}, "registers": {1: 32},
+    }  # fmt: skip
+
+
+def test_arguments_of_several_chunks_follow_their_events(large: Timeline) -> None:
+    page = page_of(large)
+    known = page.args["correlation"]
+    assert len(known) == 80_000
+    assert all(known[work] == known[call] for work, call in page.launches.items())
+    assert page_of(large, mb=0.3).args == {}
+
+
+def test_counters_and_utilization_are_read_back() -> None:
+    rows = [{"ts_ns": 10 * i, "kind": "counter", "name": "q", "value": float(v)} for i, v in enumerate((5, 0, -3, 7))]
+    rows += [{"ts_ns": 5 + 10 * i, "kind": "counter", "name": "f", "value": v} for i, v in enumerate((0.1, 1e300))]
+    page = page_of(figure_of(trace({"ts_ns": 0, "dur_ns": 100, "device": 0}, *rows)))
+    found = {
+        head["label"]: (times.tolist(), values.tolist())
+        for head, (times, values) in zip(page.head["counters"], page.counters, strict=True)
+    }
+    assert found["q"] == ([0, 10, 20, 30], [5, 0, -3, 7])
+    assert found["f"] == ([5, 15], [0.1, 1e300])
+    assert found["utilization GPU 0"] == (list(range(100)), [100.0] * 100)
+
+
+def a_finding(*events: int, owner: str = "") -> Finding:
+    return Finding("idle", owner, "claim", (), events, 5, 0.1, "high", "because", "advice", "check")
+
+
+def marked(figure: Timeline, *findings: Finding) -> list[tuple[str, int, list[int], int, int]]:
+    sections = (
+        Section("timeline", "Timeline", figures=(figure,)),
+        Section("findings", "Findings", (ReportTable("t", "T", ()),), findings=findings),
+    )
+    text = RENDERERS["html"].render(Report("t", "0", sections=sections), RenderOptions())
+    marks = read_page(text).head["marks"]
+    return [(m["view"], m["row"], m["places"], m["start"], m["end"]) for m in marks]
+
+
+def test_a_finding_marks_its_events_by_place_and_time() -> None:
+    rows = [{"ts_ns": 10 * i, "dur_ns": 5, "device": 0, "stream": 2 - i, "event_id": 40 + i} for i in range(3)]
+    figure = figure_of(trace(*rows))  # stream 0 is above stream 2: places count backwards
+    assert marked(figure, a_finding(40, 41), a_finding(7), a_finding(42)) == [
+        ("findings", 1, [1, 2], 0, 15), ("findings", 3, [0], 20, 25),
+    ]  # fmt: skip
+
+
+def test_an_id_that_several_inputs_have_marks_the_event_of_the_owner_or_none() -> None:
+    rows = [{"ts_ns": i, "dur_ns": 5, "device": 0, "rank": i, "event_id": 4} for i in range(2)]
+    figure = figure_of(trace(*rows))
+    assert marked(figure, a_finding(4)) == []
+    assert marked(figure, a_finding(4, owner="rank 1")) == [("findings", 1, [1], 1, 6)]
+
+
+def test_scripts_have_no_text_that_spans_lines() -> None:
+    for file in (ROOT / "templates").glob("*.js"):  # the page leaves their indentation out
+        for line in file.read_text(encoding="utf-8").splitlines():
+            assert line.count("`") % 2 == 0, line
+
+
+def test_groups_hold_their_lanes_in_order() -> None:
+    page = page_of(a_timeline(lanes=("a", "b", "c")))
+    assert [(group["label"], group["lanes"]) for group in page.head["groups"]] == [("", [0, 1, 2])]
+    assert [lane["group"] for lane in page.head["lanes"]] == [0, 0, 0]
+
+
+@given(values=st.lists(st.integers(0, (1 << 53) - 1), max_size=20))
+def test_planes_hold_whole_numbers_of_53_bits(values: list[int]) -> None:
+    raw = pack.planes(np.array(values, np.int64))
+    assert len(raw) == 1 + raw[0] * len(values)
+    rest = np.frombuffer(raw[1:], np.uint8).reshape(raw[0], len(values))
+    assert [sum(int(rest[k, i]) << (8 * k) for k in range(raw[0])) for i in range(len(values))] == values
+
+
+@given(values=st.lists(st.integers(-(1 << 53), 1 << 53), max_size=20))
+def test_zigzag_gives_small_numbers_for_small_steps_of_either_sign(values: list[int]) -> None:
+    folded = pack.zigzag(np.array(values, np.int64)).tolist()
+    assert folded == [2 * v if v >= 0 else -2 * v - 1 for v in values]
+
+
+@pytest.mark.parametrize("name", ["kineto", "nvprof-csv", "nsys-sqlite"])
+def test_the_page_of_a_sample_holds_its_trace(name: str) -> None:
+    file = next(file for file in sorted(Path(SAMPLES, name).iterdir()) if file.suffix in (".json", ".csv", ".sqlite"))
+    made = tracekit.read(file)
+    page = read_page(RENDERERS["html"].render(report(made), RenderOptions()))
+    names = made.events.column("name").to_pylist()
+    starts = made.events.column("ts_ns").to_pylist()
+    lengths = made.events.column("dur_ns").to_pylist()
+    kinds = made.events.column("kind").to_pylist()
+    begin = int(page.head["begin"])
+    expected = Counter(
+        (start - begin, max(length or 0, 0), kind, visible(name or "(no name)"))
+        for name, start, length, kind in zip(names, starts, lengths, kinds, strict=True)
+        if length is not None or kind not in ("flow", "counter")
+    )
+    assert Counter(each[2:] for each in page.events()) == expected

@@ -1,0 +1,119 @@
+"""Shortened names: they fit, say what they are, and never look alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import corpus
+
+import tracekit
+from tracekit.display import cell_width
+from tracekit.names import LEAST_WIDTH, short_names
+
+WORDS = st.sampled_from(["gemm", "at", "native", "AddFunctor", "MulFunctor", "float", "128", "false", "char*", "T2"])
+
+
+def _template(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    arguments = st.lists(inner, min_size=1, max_size=4).map(", ".join)
+    return st.builds(lambda name, text: f"{name}<{text}>", st.sampled_from(["Op", "at::Array", "reduce"]), arguments)
+
+
+TYPES = st.recursive(WORDS, _template, max_leaves=12)
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> str:
+    """Draw a kernel's name as a demangler writes it."""
+    spaces = "".join(f"{word}::" for word in draw(st.lists(st.sampled_from(["at", "native", "cub"]), max_size=3)))
+    name = draw(st.sampled_from(["wgrad_alg0_engine", "reduce_kernel", "k", "elementwise_kernel"]))
+    template = draw(st.lists(TYPES, max_size=5))
+    inside = f"<{', '.join(template)}>" if template else ""
+    return (
+        f"{draw(st.sampled_from(['', 'void ']))}{spaces}{name}{inside}({', '.join(draw(st.lists(TYPES, max_size=4)))})"
+    )
+
+
+ANY_TEXT = st.text(alphabet="ab:<>(){},-_ 核e\u0301🙂…", max_size=60)
+
+
+@given(texts=st.lists(ANY_TEXT | kernels(), max_size=8), width=st.integers(0, 90))
+def test_short_names_fit_and_what_fits_is_whole(texts: list[str], width: int) -> None:
+    cut = short_names(texts, width)
+    assert len(cut) == len(texts)
+    assert all(cell_width(shown) <= width for shown in cut)
+    assert all(shown == text for shown, text in zip(cut, texts, strict=True) if cell_width(text) <= width)
+
+
+@given(texts=st.lists(ANY_TEXT | kernels(), max_size=40), width=st.integers(LEAST_WIDTH, 90))
+def test_different_names_never_look_alike_and_equal_ones_always_do(texts: list[str], width: int) -> None:
+    shown = dict(zip(texts, short_names(texts, width), strict=True))
+    assert len(set(shown.values())) == len(shown)
+    assert [shown[text] for text in texts] == short_names(texts, width)
+
+
+@given(name=kernels(), width=st.integers(20, 90))
+def test_a_kernel_keeps_its_own_name_while_there_is_room(name: str, width: int) -> None:
+    (shown,) = short_names([name], width)
+    own = next(word for word in ("wgrad_alg0_engine", "reduce_kernel", "elementwise_kernel", "k") if word in name)
+    assert own in shown
+
+
+@given(texts=st.lists(kernels(), max_size=8))
+def test_names_in_the_levels_of_a_tree_keep_their_indentation(texts: list[str]) -> None:
+    inner = short_names([f"    {text}" for text in texts], 30)
+    assert all(shown.startswith("    ") for shown in inner)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        (
+            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int, int, float const*)",
+            60,
+            "wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>",
+        ),
+        (
+            "void at::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::Array<int> >(int)",
+            60,
+            "vectorized_elementwise_kernel<4, CUDAFunctor_add<…>, …>",
+        ),
+        ("void at::native::(anonymous namespace)::gather<4, float>(float*, long const*)", 30, "gather<4, float>"),
+        ("void f<T>(int)::{lambda(float)#1}::operator()(float) const", 26, "f<…>(…)::{…}::operator()"),
+        ("a long sentence (with a word) that is no function at all", 24, "a long sente…tion at all"),
+        ("operator<< (with a bracket that nobody closes", 24, "operator<< (…body closes"),
+    ],
+)
+def test_what_says_least_goes_first(name: str, width: int, shown: str) -> None:
+    assert short_names([name], width) == [shown]
+
+
+def test_names_that_differ_show_where() -> None:
+    names = [f"void at::map<4, at::{word}Functor<float>, Array<char*, 3>>(int, T2)" for word in ("Add", "Mul")]
+    assert short_names(names, 20) == ["map…AddFunctor<floa…", "map…MulFunctor<floa…"]
+    assert short_names(["void a::reduce_all(int, int)", "void b::reduce_all(int, int)"], 16) == [
+        "a::reduce_all", "b::reduce_all",
+    ]  # fmt: skip
+    assert short_names(["void reduce_all(int, int)", "void reduce_all(int, float)"], 16) == [
+        "reduce_all… int)", "reduce_al…float)",
+    ]  # fmt: skip
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("width", [24, 44, 80])
+def test_kernels_of_a_real_trace(width: int) -> None:
+    trace = tracekit.read(corpus("kineto/hta_ns_resolution_rank0.json.gz"), columns=frozenset({"kind", "name"}))
+    names = sorted(filter(None, trace.events.column("name").unique().to_pylist()))
+    assert len(set(short_names(names, width))) == len(names)
+
+
+def test_long_hostile_names_take_no_time() -> None:
+    names = ["<" * 60_000, "a<" * 8_000, "::" * 30_000, "(" * 10_000 + ")" * 10_000, "f(" + "a::" * 5_000 + ")"]
+    assert all(cell_width(shown) <= 40 for shown in short_names(names, 40))
+
+
+def test_a_name_that_is_all_in_its_template_argument_keeps_the_ends_of_that() -> None:
+    gemm = "cutlass_80_tensorop_s1688gemm_128x64_nt_align4"
+    assert short_names([f"void cutlass::Kernel<{gemm}>({gemm}::Params)"], 40) == [
+        "Kernel<cutlass_80_te…m_128x64_nt_align4>"
+    ]

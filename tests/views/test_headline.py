@@ -1,0 +1,227 @@
+"""The headline: every figure of it is one that a table has too, exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support import SAMPLES, read_sample, run_command, sample
+from views.tables import trace as trace_of
+
+import tracekit
+from tracekit import pipeline
+from tracekit.report import Headline, Report, ReportTable, TopNames
+from tracekit.schema import Kind
+from tracekit.selection import Selection
+from tracekit.views.base import ViewOptions
+
+EVERY = sorted(
+    path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("*/*.*") if not path.name.startswith("_")
+)  # fmt: skip
+ms = 1_000_000
+
+
+def headline(made: Report) -> Headline:
+    assert made.headline is not None
+    return made.headline
+
+
+def of(*rows: dict[str, Any]) -> Headline:
+    return headline(tracekit.summary(trace_of(*rows)))
+
+
+def work(kind: str, start: int, duration: int, **more: Any) -> dict[str, Any]:
+    return {"ts_ns": start, "dur_ns": duration, "kind": kind, "name": kind, "device": 0, "stream": 7, **more}
+
+
+class TestSteps:
+    def steps(self, *durations: int, **more: Any) -> Iterator[dict[str, Any]]:
+        start = 0
+        for number, duration in enumerate(durations):
+            row = {"ts_ns": start, "dur_ns": duration, "kind": "step", "name": f"s{number}", "step": number, "tid": 1}
+            yield {**row, **more}
+            start += duration
+
+    def test_the_median_and_its_spread_are_of_the_steps_after_warm_up(self) -> None:
+        step = of(*self.steps(90 * ms, 10 * ms, 11 * ms, 12 * ms, 10 * ms, 11 * ms, 13 * ms)).step
+        assert step is not None
+        assert (step.steps, step.warm_up, step.owners) == (6, 1, 1)
+        assert (step.p5_ns, step.median_ns, step.p95_ns) == (10 * ms, 11 * ms, 13 * ms)
+
+    def test_the_medians_of_ranks_are_told_apart(self) -> None:
+        rows = [*self.steps(10, 10, 10, rank=0, pid=1), *self.steps(20, 22, 24, rank=1, pid=2)]
+        step = of(*rows).step
+        assert step is not None
+        assert (step.owners, step.low_ns, step.high_ns, step.steps) == (2, 10, 22, 6)
+
+    def test_without_steps_the_time_of_the_run_counts(self) -> None:
+        found = of(work("kernel", 5, 10), work("kernel", 25, 10))
+        assert (found.step, found.run_ns, found.run_note) == (None, 30, "")
+
+
+class TestDevices:
+    def test_parts_are_of_the_steps_where_there_are_any(self) -> None:
+        rows = [
+            {"ts_ns": 100, "dur_ns": 100, "kind": "step", "name": "s", "step": 0, "tid": 1},
+            work("kernel", 0, 50),
+            work("kernel", 100, 30),
+            work("kernel", 120, 20, name="ncclDevKernel_AllReduce_Sum_f32", stream=9),
+            work("memcpy", 150, 5),
+        ]
+        (device,) = of(*rows).devices
+        assert (device.window, device.window_ns, device.devices) == ("steps", 100, 1)
+        assert [(part.name, part.ns) for part in device.parts] == [
+            ("compute", 30), ("exposed_comm", 10), ("exposed_copies", 5), ("idle", 55),
+        ]  # fmt: skip
+
+    def test_devices_are_one_group_with_least_median_and_greatest(self) -> None:
+        rows = [work("kernel", 0, ns, device=number) for number, ns in enumerate((10, 20, 60, 100))]
+        (group,) = of(*rows).devices
+        assert (group.label, group.devices, group.window, group.window_ns) == ("4 devices", 4, "run", 400)
+        compute = group.parts[0]
+        assert (compute.ns, compute.low, compute.middle, compute.high) == (190, 0.1, 0.2, 1.0)
+
+    def test_two_processes_with_steps_on_one_device_count_its_time_once(self) -> None:
+        rows = []
+        for pid in (1, 2):
+            rows += [
+                {"ts_ns": 0, "dur_ns": 100, "kind": "step", "name": "s", "step": 0, "tid": 1, "pid": pid},
+                {
+                    "ts_ns": 10,
+                    "dur_ns": 1,
+                    "kind": "runtime",
+                    "name": "launch",
+                    "tid": 1,
+                    "pid": pid,
+                    "correlation": pid,
+                },
+                work("kernel", 20 + 30 * (pid - 1), 40, pid=pid, correlation=pid),
+            ]
+        (device,) = of(*rows).devices
+        assert (device.window, device.window_ns) == ("steps", 70)
+        assert device.parts[0].ns == 70
+
+    def test_what_is_not_known_is_not_zero(self) -> None:
+        found = headline(tracekit.summary(read_sample("nsys-stats-csv/sums.csv")))
+        assert found.devices == ()
+        assert found.devices_note == "totals do not say when work ran"
+        assert (found.step, found.run_ns) == (None, None)
+
+
+class TestNames:
+    def top(self, name: str) -> TopNames:
+        found = headline(tracekit.summary(read_sample(name))).top
+        assert found is not None
+        return found
+
+    def test_of_several_tables_of_one_file_the_one_with_most_names_counts(self) -> None:
+        top = self.top("caffe-time/gpu.log")
+        assert (top.view, top.part, top.count) == ("model", "section Average time per layer", 20)
+        assert [each.name for each in top.names[:2]] == ["ip2, backward", "ip2, forward"]  # one name, two kinds
+
+    def test_phases_that_overlap_the_steps_are_no_parts_of_them(self) -> None:
+        top = self.top("recorder-log/killed.jsonl")
+        assert "Dataloader, on no thread" not in [each.name for each in top.names]
+        assert top.total_ns == sum(each.ns for each in top.names) == 661_694
+
+    def test_operators_count_their_own_time(self) -> None:
+        assert self.top("kineto/cpu.pt.trace.json").column == "self"
+
+
+class TestReservations:
+    def test_a_cut_file_says_so(self) -> None:
+        found = headline(tracekit.summary(read_sample("nvprof-csv/truncated.csv")))
+        assert found.reservations == (
+            "1 record could not be read, so times and counts may be too low: the last line is cut (first at line 67)",
+        )
+
+    def test_so_do_filters_and_inputs_that_failed(self, tmp_path: Any) -> None:
+        bad = tmp_path / "bad.csv"
+        bad.write_text("nothing\n")
+        trace = tracekit.read(
+            [sample("nvprof-csv/gpu-trace-20-columns.csv"), bad], selection=Selection(kinds=frozenset({Kind.KERNEL})),
+            partial=True,
+        )  # fmt: skip
+        first, second = headline(tracekit.summary(trace)).reservations
+        assert first.startswith("not read: ")
+        assert second.endswith("left out by the filters: every figure is of the others")
+
+    def test_a_trace_that_lost_records_has_no_shares(self, tmp_path: Any) -> None:
+        base = {"ph": "X", "dur": 5, "pid": 0, "tid": 2, "cat": "kernel", "args": {"device": 0, "stream": 7}}
+        events = [*(base | {"name": "gemm", "ts": 9 * i} for i in range(40)), *([{"ph": "Q", "ts": 1}] * 2)]
+        head = {"schemaVersion": 1, "deviceProperties": []}
+        (tmp_path / "run.json").write_text(json.dumps({**head, "traceEvents": events}))
+        made = tracekit.summary(tmp_path / "run.json")
+        assert made.incomplete
+        found = headline(made)
+        assert (found.devices, found.findings) == ((), ())
+        assert found.devices_note == "too many records could not be read"
+        assert found.top is not None
+        assert {each.share for each in found.top.names} == {None}
+
+
+def test_sorting_and_cutting_tables_does_not_change_it() -> None:
+    trace = read_sample("kineto/gpu.pt.trace.json")
+    whole = tracekit.summary(trace).headline
+    assert tracekit.summary(trace, options=ViewOptions(sorted_by="-name", top=1)).headline == whole
+    assert tracekit.summary(trace, options=ViewOptions(op_detail=False, thread_sep=True)).headline == whole
+    assert pipeline.report(trace).headline == whole
+
+
+def test_single_views_have_none() -> None:
+    assert tracekit.summary(read_sample("kineto/gpu.pt.trace.json"), views=["kernel"]).headline is None
+
+
+def cells(made: dict[str, Any], view: str, table: str) -> list[dict[str, Any]]:
+    for section in made["sections"]:
+        for each in section["tables"]:
+            if (section["view"], each["name"]) == (view, table):
+                keys = [column["name"] for column in each["columns"]]
+                return [dict(zip(keys, row, strict=True)) for row in each["rows"]]
+    return []
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_figure_is_one_of_the_tables(name: str) -> None:
+    """In the JSON that users get: bars, step times, names and findings against the cells of the views."""
+    made = json.loads(run_command("summary", sample(name), "--format", "json").stdout)
+    found = made["headline"]
+    devices = cells(made, "breakdown", "devices")
+    steps = cells(made, "breakdown", "steps")
+    assert sum(each["devices"] for each in found["devices"]) == len([row for row in devices if row["span"]])
+    for bar in found["devices"]:
+        assert sum(part["ns"] for part in bar["parts"]) == bar["window_ns"]
+        assert all(0 <= part["low"] <= part["middle"] <= part["high"] <= 1 for part in bar["parts"])
+    for column in ("compute", "exposed_comm", "exposed_copies", "idle", "span"):
+        stepped = {row["name"] for row in steps}
+        one_process = len({row.get("pid") for row in steps}) < 2
+        rows = [*steps, *(row for row in devices if row["name"] not in stepped)]
+        told = [part["ns"] for bar in found["devices"] for part in bar["parts"] if part["name"] == column]
+        told = told or [bar["window_ns"] for bar in found["devices"]]
+        assert not one_process or sum(told) == sum(row[column] for row in rows)
+    step = found["step"]
+    rows = cells(made, "steps", "step_times")
+    assert (step is None) == (not rows)
+    if step is not None and step["owners"] == 1:
+        (row,) = [each for each in rows if each["which"] == ("after warm-up" if step["warm_up"] else "all")]
+        assert (step["median_ns"], step["p95_ns"], step["steps"]) == (row["p50"], row["p95"], row["steps"])
+    if found["top"] is not None:
+        quoted = [row for s in made["sections"] if s["view"] == found["top"]["view"] for t in s["tables"]
+                  for row in cells(made, s["view"], t["name"])]  # fmt: skip
+        for each in found["top"]["names"]:
+            names = (each["name"], each["name"].rpartition(", ")[0])
+            mine = [row for row in quoted if str(row.get("name")) in names]
+            assert (each["ns"], each["calls"]) in [(row[found["top"]["column"]], row.get("calls")) for row in mine]
+    listed = [row for s in made["sections"] if s["view"] == "findings" for row in s.get("findings", [])]
+    assert [(row["rule"], row["saving_ns"]) for row in found["findings"]] == [
+        (row["rule"], row["saving_ns"]) for row in listed[:3]
+    ]  # fmt: skip
+    assert found["findings_count"] == len(listed)
+    assert listed or found["findings_note"]
+
+
+def test_ties_and_empty_tables_make_no_names() -> None:
+    assert of({"ts_ns": 0, "dur_ns": None, "kind": "mark", "name": "m"}).top is None
+    assert ReportTable("t", "T", ()).columns == ()

@@ -1,0 +1,109 @@
+"""Inputs as a user names them (files, folders, patterns, URLs, stdin), and the reader of each."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracekit import options as declared
+from tracekit.errors import InputError, OutputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.readers import READERS
+from tracekit.readers.base import Reader
+from tracekit.readers.sniff import identify
+from tracekit.readers.source import Source, open_source
+
+PathLike = str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input as the user named it: `label` is the NAME of NAME=INPUT, else ""."""
+
+    name: str
+    label: str = ""
+
+
+def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
+    """Return the inputs that the user's words name: files, "-", URLs, patterns, folders (all readable files below).
+
+    Raises: InputError for a pattern or folder that names nothing; UsageError when no word is given.
+    """
+    words = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
+    if not words:
+        raise UsageError("no input is named", hint="name a file, a folder, or - for stdin")
+    out: list[Input] = []
+    for word in map(_text_of, words):
+        label, equals, rest = word.partition("=")
+        if not equals or Path(word).exists() or not label or "/" in label:
+            label, rest = "", word
+        if not rest.strip():
+            raise UsageError("an input has an empty name", hint="is a variable of the shell unset?")
+        path = Path(rest)
+        if path.is_dir():
+            out.extend(Input(name, label) for name in _in_folder(path))
+        elif any(c in rest for c in "*?[") and "://" not in rest and not path.exists():
+            found = sorted(name for name in glob.glob(rest, recursive=True) if Path(name).is_file())  # noqa: PTH207 - any root
+            if not found:
+                raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
+            out.extend(Input(name, label) for name in found)
+        else:
+            out.append(Input(rest, label))
+    return out
+
+
+def _text_of(word: object) -> str:
+    """Return an input as text. Raises: UsageError for an open file or another object."""
+    if isinstance(word, (str, os.PathLike)):
+        return os.fsdecode(word)
+    name = getattr(word, "name", None)
+    if hasattr(word, "read"):
+        hint = f"name it instead: {name!r}" if isinstance(name, str) else "write it into a file, and name that"
+        raise UsageError("an open file is not an input: inputs are names of files", hint=hint)
+    raise UsageError(f"{type(word).__name__} is not an input: inputs are names of files", hint="a str or a Path")
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """Return the files below a folder that some reader knows; the others are no part of the run."""
+    found = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        try:
+            with open_source(str(path)) as source:
+                identify(source, READERS.values())
+        except UnknownFormatError:
+            continue
+        except TracekitError:
+            pass  # named with its reason when it is opened
+        found.append(str(path))
+    if not found:
+        raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
+    return found
+
+
+def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:
+    """Raise OutputError where the target is one of the inputs: replacing it would destroy what is being read."""
+    path = Path(target)
+    if not path.exists():
+        return
+    for name in names:
+        if Path(name).exists() and path.samefile(name):
+            raise OutputError(f"{target} is an input itself", hint="choose another name with -o")
+
+
+def reader_for(source: Source, name: str = "") -> Reader:
+    """Return the reader of that name, or the one that knows the content. Raises: UsageError, UnknownFormatError."""
+    if not name:
+        return identify(source, READERS.values())
+    if name not in READERS:
+        raise declared.no_such("--from", name, "format", READERS, hint="`tracekit formats` lists them")
+    return READERS[name]
+
+
+def refuse_unknown_options(given: Iterable[str]) -> None:
+    """Raise UsageError for a key of `--option` that no format has."""
+    specs = [spec for reader in READERS.values() for spec in reader.options]
+    for key in given:
+        if key not in {spec.key for spec in specs}:
+            raise declared.unknown_option(key, specs, owner="format")

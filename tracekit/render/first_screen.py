@@ -1,0 +1,200 @@
+"""The first screen of a report as text for a terminal or a file: at most LINES lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracekit.display import cell_width, head, visible
+from tracekit.names import short_names
+from tracekit.render import _prose
+from tracekit.render.base import RenderOptions
+from tracekit.render.cells import padded, wrapped
+from tracekit.render.screen import Screen, Share, ShareBar, noun, screen, span_text
+from tracekit.report import Headline, Report, Section, TopNames
+from tracekit.units import percent
+
+LINES = 40
+"""The most lines."""
+LEAST_WIDTH, USUAL_WIDTH, MOST_WIDTH = 40, 80, 120
+_NAMES = 8
+_CLAIM_LINES = 2
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_INK = {"compute": "\x1b[34m", "exposed_comm": "\x1b[33m", "exposed_copies": "\x1b[32m", "idle": "\x1b[2m"}
+_INKS = ("\x1b[34m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[2m")
+_FILLS = ("█", "▓", "▒", "▚", "░")
+
+
+def text(report: Report, options: RenderOptions) -> str:
+    """Return the first screen as at most LINES lines of text. The report has a headline."""
+    headline = report.headline or Headline()
+    width = min(max(options.width or USUAL_WIDTH, LEAST_WIDTH), MOST_WIDTH)
+    it = screen(report, headline, options.time_unit)
+    paint = _Paint(options.color)
+    # The sentences on inputs that lost too many records are one line each in a file or a pipe.
+    lost = [paint.bold(line) for each in report.incomplete for line in wrapped(visible(each), options.width and width)]
+    upper = [
+        *lost,
+        *_opening(it, width, paint),
+        *_bars(it, width, paint, drawn=options.bars),
+        *_cards(it, width, paint),
+    ]
+    lower = [*_more(report, width, paint)]
+    room = LINES - len(upper) - len(lower)
+    names = _top_names(headline.top, room, width, paint, options.time_unit) if headline.top is not None else []
+    lines = [*upper, *names][: LINES - len(lower)] + lower
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    """Styles of a terminal, or none."""
+
+    color: bool
+
+    def bold(self, text: str) -> str:
+        return self.styled(text, _BOLD)
+
+    def dim(self, text: str) -> str:
+        return self.styled(text, _DIM)
+
+    def styled(self, text: str, style: str) -> str:
+        return f"{style}{text}{_PLAIN}" if self.color and text else text
+
+
+def _clamped(text: str, width: int, lines: int, *, indent: int = 2) -> list[str]:
+    """Return text wrapped into at most that many lines; what is cut off ends in "…"."""
+    space = " " * indent
+    found = [f"{space}{line}" for line in wrapped(text, width - indent)]
+    if len(found) <= lines:
+        return found
+    last = head(found[lines - 1], width - 2).rstrip()
+    return [*found[: lines - 1], f"{last} …"]
+
+
+def _opening(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
+    for text in it.reservations:
+        yield from (paint.bold(line) for line in _clamped(text, width, 2, indent=0))
+    yield paint.bold(head(it.title, width))
+    yield from (paint.dim(line) for line in _clamped(" · ".join(it.facts), width, 2))
+    yield ""
+    figure = f"{it.value} {it.unit} {it.what}".strip() if it.unit else f"{it.value}"
+    yield paint.bold(head(figure, width))
+    yield from _clamped(it.spread, width, 2)
+
+
+def _bars(it: Screen, width: int, paint: _Paint, *, drawn: bool) -> Iterator[str]:
+    if it.bar_note:
+        yield from (paint.dim(line) for line in _clamped(it.bar_note, width, 2))
+    for bar in it.bars:
+        if it.by_name and not drawn:
+            continue  # the table of the names has the same figures
+        yield ""
+        yield head(f"{bar.title}: {bar.whole}", width)
+        fills = dict(zip((part.name for part in bar.parts), _fills(bar), strict=True))
+        if drawn:
+            yield "  " + "".join(
+                paint.styled(fills[name][0] * count, fills[name][1]) for name, count in _cells(bar, width - 2)
+            )
+        yield from _legend(bar, fills, width, paint, drawn=drawn)
+    if it.more_bars:
+        yield head(f"  {it.more_bars}", width)
+
+
+def _fills(bar: ShareBar) -> list[tuple[str, str]]:
+    """Return the character and the style of each part."""
+    last = len(_FILLS) - 1
+    return [
+        (_FILLS[last if part.name in ("idle", "others") else number], _INK.get(part.name, _INKS[number]))
+        for number, part in enumerate(bar.parts)
+    ]
+
+
+def _cells(bar: ShareBar, room: int) -> list[tuple[str, int]]:
+    """Return how many cells each part gets: they add up to the room, and a part that is not 0 has one at least."""
+    exact = [part.width * room / 100 for part in bar.parts]
+    cells = [max(int(share), 1 if share > 0 else 0) for share in exact]
+    while (off := room - sum(cells)) and any(exact):
+        # The part that is farthest from its share gets or gives a cell.
+        place = max(
+            range(len(cells)),
+            key=lambda i: (exact[i] - cells[i]) * off if exact[i] and cells[i] + off > 0 else -room * room,
+        )
+        cells[place] += 1 if off > 0 else -1
+    return list(zip((part.name for part in bar.parts), cells, strict=True))
+
+
+def _legend(
+    bar: ShareBar, fills: dict[str, tuple[str, str]], width: int, paint: _Paint, *, drawn: bool
+) -> Iterator[str]:
+    """Yield a line for each part where devices differ or names are long, else two parts a line."""
+
+    def mark(part: Share) -> str:
+        return f"{paint.styled(*fills[part.name])} " if drawn else ""
+
+    label = max(cell_width(part.label) for part in bar.parts)
+    amount = max(len(part.amount) for part in bar.parts)
+    cells = []
+    for part in bar.parts:
+        words = f"{padded(part.label, label, right=False)}  {part.percent:>5} %  {part.amount:>{amount}}"
+        cells.append((mark(part), f"{words}  {part.over}" if part.over else words))
+    size = max(cell_width(words) for _, words in cells) + 2 * drawn
+    if any(part.over for part in bar.parts) or 2 * size + 6 > width:
+        yield from (f"  {sign}{head(words, width - 4)}" for sign, words in cells)
+        return
+    for first in range(0, len(cells), 2):
+        yield "  " + "    ".join(f"{sign}{words}" for sign, words in cells[first : first + 2])
+
+
+def _cards(it: Screen, width: int, paint: _Paint) -> Iterator[str]:
+    yield ""
+    if it.card_note:
+        yield from _clamped(it.card_note, width, 3, indent=0)
+        return
+    yield paint.bold(head(it.cards_title, width))
+    for card in it.cards:
+        gain = f"{card.saving}{f' ({card.percent})' if card.percent else ''}"
+        title = head(card.title, max(width - len(gain) - 6 - len(str(card.number + 1)), 8))
+        yield f"  {card.number + 1} {paint.bold(title)}: {gain}"
+        yield from _clamped(card.claim, width, _CLAIM_LINES, indent=4)
+        yield from (paint.dim(line) for line in _clamped(card.rest, width, _CLAIM_LINES, indent=4))
+
+
+def _top_names(top: TopNames, room: int, width: int, paint: _Paint, unit: str) -> list[str]:
+    """Return the table of the top names: time, share, calls, name."""
+    count = min(len(top.names), _NAMES, room - 2)
+    if count < 1:
+        return []
+    shown = top.names[:count]
+    times = [span_text(each.ns, unit) for each in shown]
+    shares = ["-" if each.share is None else f"{percent(each.ns, top.total_ns)} %" for each in shown]
+    calls = ["-" if each.calls is None else f"{each.calls:,}" for each in shown]
+    columns = [times, shares, [*calls, "calls"]]
+    sizes = [max(map(len, column)) for column in columns]
+    left = width - sum(sizes) - 2 * 4
+    names = short_names([visible(each.name) for each in shown], max(left, 8))
+    part = f" ({visible(top.part)})" if top.part else ""
+    title = f"Top {noun(top)}{part}: {count} of {top.count:,}, all {span_text(top.total_ns, unit)}"
+    lines = ["", paint.bold(head(title, width))]
+    for row in zip(times, shares, calls, names, strict=True):
+        lines.append("  " + "  ".join([*(cell.rjust(size) for cell, size in zip(row, sizes, strict=False)), row[-1]]))
+    return lines
+
+
+def _more(report: Report, width: int, paint: _Paint) -> Iterator[str]:
+    """Yield what else there is, and what became of the records."""
+    there = [_section(each) for each in report.sections if each.tables]
+    yield ""
+    if there:
+        yield from _clamped(f"--view NAME shows {', '.join(there)}", width, 3, indent=0)
+        yield from _clamped(
+            "--all shows all of these; `tracekit report` makes a page with the timeline", width, 1, indent=0
+        )
+    for line in _prose.ledger_lines(report.ledgers)[:2]:
+        yield from (paint.dim(each) for each in _clamped(line, width, 2, indent=0))
+
+
+def _section(section: Section) -> str:
+    rows = sum(len(table) + table.omitted for table in section.tables)
+    return f"{visible(section.view)} ({rows:,})"

@@ -1,0 +1,1 @@
+"""The HTML pages: of a report (`html`), and over many runs (`batch_page`)."""

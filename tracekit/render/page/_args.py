@@ -1,0 +1,73 @@
+"""Columns of what else is known of events, by key: decoded when one looks at an event."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import arrow
+from tracekit.arrays import I64
+from tracekit.display import visible
+from tracekit.render.page import pack
+from tracekit.timeline import Argument, Timeline
+
+MOST_TEXT = 200_000
+"""Characters of the words of a column of texts; one with more is left out."""
+
+
+def add_args(parts: list[pack.DataPart], figure: Timeline, most_bytes: int) -> list[dict[str, object]]:
+    """Add the columns that fit into so many bytes to the parts of a page, and return the head of each."""
+    heads: list[dict[str, object]] = []
+    for argument in figure.args:
+        made = _parts(argument, figure, len(heads))
+        size = sum(len(part.text) for part in made)
+        count = sum(number for part in made for word, number in part.facts if word == "n")
+        if not count or size > most_bytes:
+            continue
+        most_bytes -= size
+        parts += made
+        kind = "text" if _is_text(argument) else "int"
+        heads.append({"key": argument.key, "unit": argument.unit, "type": kind, "n": count})
+    return heads
+
+
+def _is_text(argument: Argument) -> bool:
+    return pa.types.is_dictionary(argument.column.type)
+
+
+def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataPart]:
+    order = figure.events.order
+    column = argument.column
+    made = []
+    words: list[str] = []
+    if _is_text(argument):
+        codes, words = _coded(argument)
+        listed = json.dumps([visible(word) for word in words]).replace("<", "\\u003c").replace("&", "\\u0026")
+        if len(listed) > MOST_TEXT:
+            return []
+        made.append(pack.DataPart("tl-words", listed, (("key", number),), is_json=True))
+    for places in pack.chunks(order.size):
+        rows = order[places]
+        if words:
+            values = codes[rows]
+            known = np.flatnonzero(values >= 0)
+            body = pack.planes(values[known])
+        else:
+            taken = arrow.take(column, rows)
+            known = np.flatnonzero(arrow.valid(taken))
+            body = pack.planes(pack.zigzag(arrow.ints(taken)[known]))
+        if known.size:
+            facts = (("key", number), ("n", known.size), ("at", places.start + int(known[0])))
+            made.append(
+                pack.DataPart("tl-args", pack.packed(pack.planes(pack.steps(known, int(known[0]))), body), facts)
+            )
+    return made
+
+
+def _coded(argument: Argument) -> tuple[I64, list[str]]:
+    """Return the code of each row of EVENTS, -1 for none, and the words."""
+    chunks = [arrow.encoded(chunk) for chunk in argument.column.unify_dictionaries().chunks]
+    words = arrow.texts(chunks[-1].dictionary) if chunks else []
+    return np.concatenate([arrow.codes(chunk) for chunk in chunks]).astype(np.int64), words

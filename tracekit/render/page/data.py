@@ -1,0 +1,341 @@
+"""The report as data inside its page: every value exactly, every text of a cell once.
+
+One JSON object, deflated, in base64: `{"texts": [...], "shown": {PLACE: TEXT}, "short": {PLACE: TEXT}, "report": {}}`.
+`report` has every field by name; timelines have a form of their own and are not in it. A column has "t", places in
+`texts` or null, if it holds text alone, else "v": a number; a whole number beyond 2^53 as its digits, which a script
+reads as BigInt; a text as `[place]`; null where nothing is known. `shown` has the texts that a page shows with escapes
+(`\\x1b`), `short` those of long names.
+
+A page may come from anywhere: `report_in` takes nothing on trust, neither sizes nor types.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+import re
+import types
+import typing
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+
+from tracekit.display import visible
+from tracekit.errors import ParseError
+from tracekit.names import short_names
+from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.timeline import Timeline
+from tracekit.units import Unit
+
+FORMAT = 1
+"""Version of the form of the data. A page of another version is refused by name."""
+MOST_BYTES = 1 << 29
+"""Size of the data before it was compressed. A page that claims more is refused before it fills the memory."""
+
+PAGE_HEAD = 1 << 14
+"""Bytes of a file that `is_page` needs."""
+MOST_OF_PAGE = 1 << 31
+"""Bytes of a page that are read."""
+
+SHORT = 56
+"""Characters of a name in a cell of a page; the tooltip, the search and every export have all of it."""
+MOST_SHORTENED = 256
+"""Names that are shortened, the first ones; a browser cuts the others at their end."""
+
+_EXACT = 1 << 53
+_MOST_DIGITS = 40
+_LONGEST_NAME = 4096
+_MOST = 1e308
+_BLOCK = re.compile(
+    rb'<script type="text/plain" id="report-data" data-format="(\d{1,9})" data-sha256="([0-9a-f]{64})">'
+)
+_BEGIN = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<!doctype html\b", re.IGNORECASE)
+_GENERATOR = re.compile(rb'<meta name="generator" content="tracekit ([^"<>]{1,60})">')
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The data of a page: base64 text, and its hash, by which damage is noticed."""
+
+    text: str
+    sha256: str
+    format: int = FORMAT
+
+
+def packed(report: Report) -> Packed:
+    """Return a report as the data of its page."""
+    places: dict[str, int] = {}
+    body = _plain(replace(report, sections=tuple(map(_drawable, report.sections))), Report, places)
+    texts = list(places)
+    shown = {i: each for i, text in enumerate(texts) if (each := visible(text)) != text}
+    whole = json.dumps(
+        {"texts": texts, "shown": shown, "short": _short(texts, shown), "report": body},
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+    text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
+    return Packed(text, hashlib.sha256(text.encode("ascii")).hexdigest())
+
+
+def _short(texts: Sequence[str], shown: Mapping[int, str]) -> dict[int, str]:
+    """Return the names that are too long for a cell: place -> name without what says least."""
+    long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME][:MOST_SHORTENED]
+    return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True))
+
+
+def is_page(head: bytes) -> bool:
+    """Return whether a file that begins so is a page of tracekit."""
+    return _BEGIN.match(head) is not None and _GENERATOR.search(head) is not None
+
+
+def report_in(page: bytes, path: str) -> Report:
+    """Return the report that a page holds. Its timelines are not in it.
+
+    Raises: ParseError for a page of another tool, of another version, cut off or changed.
+    """
+    block = _block(page, path)
+    try:
+        loaded = json.loads(_inflated(block), parse_constant=_no_number)
+        texts = _texts(loaded)
+        report = _value(_member(loaded, "report"), Report, texts)
+    except (ValueError, RecursionError) as err:
+        raise ParseError(path, "", f"the data of this page is damaged ({err})") from err
+    if not isinstance(report, Report):
+        raise ParseError(path, "", "the data of this page is not a report")
+    return report
+
+
+def _block(page: bytes, path: str) -> bytes:
+    """Return the data of a page as it is in the page."""
+    made = _GENERATOR.search(page[:PAGE_HEAD])
+    found = _BLOCK.search(page)
+    if made is None:
+        raise ParseError(
+            path, "", "an HTML page of another tool: tracekit reads back only the pages of `tracekit report`"
+        )
+    version = made[1].decode("utf-8", "replace")
+    whole = page.rstrip().endswith(b"</html>")
+    if found is None:
+        why = "has no data to read back" if whole else "is cut off before its data"
+        raise ParseError(path, "", f"this page of tracekit {visible(version)} {why}: make it again from its trace")
+    if int(found[1]) != FORMAT:
+        raise ParseError(
+            path, "", f"this page was made by tracekit {visible(version)}, whose data this version cannot read"
+        )
+    end = page.find(b"</script>", found.end())
+    if end < 0:
+        raise ParseError(path, "", "this page is cut off within its data: make it again from its trace")
+    data = page[found.end() : end]
+    if hashlib.sha256(data).hexdigest().encode() != found[2]:
+        raise ParseError(
+            path, "", "the data of this page was changed after it was written: make it again from its trace"
+        )
+    return data
+
+
+def _inflated(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(base64.b64decode(data, validate=True), MOST_BYTES)
+    except (binascii.Error, zlib.error) as err:
+        raise ValueError(str(err)) from err
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise ValueError("its size is beyond all bounds, or its end is missing")
+    return text
+
+
+def _drawable(section: Section) -> Section:
+    """Return a section without its timelines."""
+    return replace(section, figures=tuple(each for each in section.figures if not isinstance(each, Timeline)))
+
+
+# To plain values of JSON
+
+
+def _plain(value: object, kind: object, places: dict[str, int]) -> object:
+    """Return a value of an annotated kind as JSON has it."""
+    if isinstance(value, Column):
+        return _plain_column(value, places)
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {} if is_dataclass(kind) else {"is": type(value).__name__}
+        hints = _hints(type(value))
+        return named | {
+            each.name: _plain(getattr(value, each.name), hints[each.name], places) for each in fields(value)
+        }
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        kinds = _kinds_of_items(kind, len(value))
+        return [_plain(each, kinds[i], places) for i, each in enumerate(value)]
+    return value
+
+
+def _plain_column(column: Column, places: dict[str, int]) -> dict[str, object]:
+    head = {"name": column.name, "title": column.title, "unit": str(column.unit), "priority": column.priority}
+    if all(value is None or isinstance(value, str) for value in column.values):
+        cells = [value if value is None else places.setdefault(str(value), len(places)) for value in column.values]
+        return head | {"t": cells}
+    return head | {"v": [_plain_cell(value, places) for value in column.values]}
+
+
+def _plain_cell(value: Cell, places: dict[str, int]) -> object:
+    if isinstance(value, str):
+        return [places.setdefault(value, len(places))]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if value is None:
+        return None
+    return int(value) if -_EXACT <= value <= _EXACT else str(int(value))
+
+
+# Back from plain values
+
+
+def _value(value: object, kind: object, texts: Sequence[str]) -> object:
+    """Return a value of JSON as the annotated kind. Raises: ValueError for any other value."""
+    if kind is Column:
+        return _column(value, texts)
+    if kind is Unit:
+        return _unit(value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _object(value, kind, texts)
+    if kind is float:
+        return math.nan if value is None else _scalar(value, float)
+    if isinstance(kind, type) and kind in (int, str, bool, types.NoneType):
+        return _scalar(value, kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return _one_of(value, arguments, texts)
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, dict):
+            raise ValueError("an object is missing")
+        return value
+    if origin is None or not issubclass(origin, Sequence) or not isinstance(value, list):
+        raise ValueError("a list is missing")
+    kinds = _kinds_of_items(kind, len(value))
+    return tuple(_value(each, kinds[i], texts) for i, each in enumerate(value))
+
+
+def _scalar(value: object, kind: type) -> object:
+    if type(value) is int and kind is float:
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(f"{kind.__name__} expected")
+    if isinstance(value, (int, float)) and not -_MOST < value < _MOST:  # infinity too
+        raise ValueError("a number is too large")
+    return value
+
+
+def _one_of(value: object, kinds: Sequence[object], texts: Sequence[str]) -> object:
+    for kind in kinds:
+        if isinstance(kind, type) and is_dataclass(kind):
+            if isinstance(value, dict) and value.get("is") == kind.__name__:
+                return _object({key: each for key, each in value.items() if key != "is"}, kind, texts)
+        elif isinstance(kind, type) and type(value) is kind:
+            return _scalar(value, kind)
+    raise ValueError("a value of another kind was expected")
+
+
+def _object(value: object, kind: type, texts: Sequence[str]) -> object:
+    hints = _hints(kind)
+    if not isinstance(value, dict) or value.keys() != hints.keys():
+        raise ValueError(f"a {kind.__name__.lower()} is not whole")
+    made: object = kind(**{name: _value(value[name], hints[name], texts) for name in hints})
+    if isinstance(made, ReportTable) and len({len(column.values) for column in made.columns}) > 1:
+        raise ValueError("columns of a table differ in length")
+    return made
+
+
+_NUMBERS: dict[Unit, tuple[type, ...]] = {
+    Unit.NS: (int,), Unit.COUNT: (int,), Unit.BYTES: (int,), Unit.RATIO: (int, float), Unit.BYTES_PER_S: (int, float),
+    Unit.NUMBER: (int, float), Unit.ID: (int, str), Unit.TEXT: (str,),
+}  # fmt: skip
+
+
+def _column(value: object, texts: Sequence[str]) -> Column:
+    name, title = _member(value, "name"), _member(value, "title")
+    unit, priority = _unit(_member(value, "unit")), _member(value, "priority")
+    if not (isinstance(name, str) and isinstance(title, str) and isinstance(priority, int)):
+        raise ValueError("a column has no name")
+    if not isinstance(value, dict):
+        raise ValueError("a column is missing")
+    cells = value["t"] if "t" in value else _member(value, "v")
+    if not isinstance(cells, list):
+        raise ValueError("a column has no cells")
+    read = [_text(each, texts) for each in cells] if "t" in value else [_cell(each, texts) for each in cells]
+    allowed = _NUMBERS[unit]
+    if any(cell is not None and type(cell) not in allowed for cell in read):
+        raise ValueError(f"a cell of column {visible(name)} is not of its unit")
+    return Column(name, title, unit, read, priority)
+
+
+def _unit(value: object) -> Unit:
+    if not isinstance(value, str):
+        raise ValueError("a unit is missing")
+    return Unit(value)
+
+
+def _text(place: object, texts: Sequence[str]) -> str | None:
+    if place is None:
+        return None
+    if type(place) is not int or not 0 <= place < len(texts):
+        raise ValueError("a text is missing")
+    return texts[place]
+
+
+def _cell(value: object, texts: Sequence[str]) -> Cell:
+    if isinstance(value, list):
+        return _text(value[0] if len(value) == 1 else -1, texts)
+    if isinstance(value, str):
+        if len(value) > _MOST_DIGITS:
+            raise ValueError("a number is too long")
+        return int(value)
+    if value is None:
+        return None
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else value
+    if isinstance(value, int) and type(value) is int and abs(value) <= _EXACT:
+        return value
+    raise ValueError("a cell is neither number nor text")
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is not a number")
+
+
+def _texts(loaded: object) -> list[str]:
+    texts = _member(loaded, "texts")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("the texts are missing")
+    return texts
+
+
+def _member(value: object, name: str) -> object:
+    if not isinstance(value, dict) or name not in value:
+        raise ValueError(f"{name} is missing")
+    return value[name]
+
+
+def _kinds_of_items(kind: object, count: int) -> Sequence[object]:
+    """Return the kinds of the items of a sequence: all the same, or one for each place of a tuple."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
+        if len(arguments) != count:
+            raise ValueError("a list has another length")
+        return arguments
+    return [arguments[0]] * count if arguments else [object] * count
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    """Return the fields of a dataclass of `report` with their kinds."""
+    hints = typing.get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}

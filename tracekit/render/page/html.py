@@ -1,0 +1,263 @@
+"""html: one page that opens offline: facts, device time, timeline, every table, and what became of each record.
+
+Text of the traces is hostile: jinja2 escapes it, JSON contains no `<`, and scripts write text nodes. The same report
+makes the same bytes. Styles and scripts come from `shell`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracekit.display import visible
+from tracekit.render import _prose
+from tracekit.render._palette import color_of
+from tracekit.render._series import Chart, chart
+from tracekit.render.base import Renderer, RenderOptions
+from tracekit.render.page import shell
+from tracekit.render.page._sheet import sheet
+from tracekit.render.page.data import packed
+from tracekit.render.page.shell import Use
+from tracekit.render.page.tables import cell_link, table_html
+from tracekit.render.page.timeline import TimelineData, timeline_data
+from tracekit.render.screen import screen as words_of
+from tracekit.report import Bar, Column, Finding, Flame, Report, ReportTable, Section, Series
+from tracekit.timeline import Timeline
+from tracekit.units import Unit, format_bytes, format_span, percent, short_span
+
+LEAST_CONTENTS = 4
+"""Pages with at least this many sections have a table of contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """One part of a bar: its share in percent as text and as width, its amount short and exact."""
+
+    label: str
+    color: str
+    share: str
+    width: str
+    amount: str
+    exact: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarBox:
+    """A bar with its title; the large number above it is the share of the first part."""
+
+    title: str
+    whole: str
+    parts: tuple[BarPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A timeline: its data for the scripts, and a sentence for readers who cannot see it.
+
+    has_host: it has ranges of threads, so that a flame graph can be drawn.
+    """
+
+    data: TimelineData
+    summary: str
+    has_host: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A finding: its title, and words with their texts below it. A text is in pieces: (text, link to a cell or "").
+
+    mark: the number of its mark on the timeline, None for none.
+    """
+
+    title: str
+    lines: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    mark: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One section of the page. sheets: title and HTML."""
+
+    title: str
+    anchor: str
+    bars: tuple[BarBox, ...]
+    drawings: tuple[Drawing, ...]
+    charts: tuple[Chart, ...]
+    flames: tuple[dict[str, object], ...]
+    sheets: tuple[tuple[str, str], ...]
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Page:
+    report: Report
+    bars: list[BarBox] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    empty: list[tuple[str, str]] = field(default_factory=list)
+    without: list[tuple[str, str]] = field(default_factory=list)
+    data: TimelineData | None = None
+
+
+def render(report: Report, options: RenderOptions) -> str:
+    """Return the page. Raises: UsageError for an unknown unit of time."""
+    page = _Page(report)
+    telling, _ = _prose.nothing_to_show(report.sections)
+    for number, section in enumerate(report.sections):
+        _add(page, report, number, options, telling=any(section is each for each in telling))
+    return shell.written(
+        "report.html.j2",
+        options,
+        _uses(page),
+        title=visible(report.title),
+        version=report.version,
+        facts=[(visible(key), visible(text)) for key, text in report.facts],
+        bars=page.bars,
+        screen=None if report.headline is None else words_of(report, report.headline, options.time_unit),
+        parts=page.parts,
+        data=packed(report),
+        timeline=page.data,
+        contents=_contents(page),
+        empty=page.empty,
+        without=page.without,
+        ledger=sheet(_ledger(report.ledgers)) if report.ledgers else None,
+        account=[_sentence(line) for line in _prose.ledger_lines(report.ledgers)],
+        notes=list(map(visible, report.notes)),
+        incomplete=list(map(visible, report.incomplete)),
+    )
+
+
+def _uses(page: _Page) -> frozenset[Use]:
+    tables = any(part.sheets for part in page.parts)
+    flames = any(part.flames or any(drawing.has_host for drawing in part.drawings) for part in page.parts)
+    drawn: list[tuple[Use, bool]] = [("tables", tables), ("timeline", page.data is not None), ("flame", flames)]
+    return frozenset(use for use, shown in drawn if shown)
+
+
+def _contents(page: _Page) -> list[tuple[str, str]]:
+    """Return anchor and title of each section; nothing for a page with few sections."""
+    found = [(part.anchor, part.title) for part in page.parts]
+    if page.empty or page.without:
+        found.append(("nothing-to-show", "Nothing to show"))
+    return found if len(page.parts) >= LEAST_CONTENTS else []
+
+
+def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, telling: bool) -> None:
+    section = report.sections[number]
+    title = visible(section.title)
+    notes = tuple(map(visible, section.notes))
+    if not (section.tables or section.figures):
+        (page.empty if telling else page.without).append((title, "; ".join(notes)))
+        return
+    bars = tuple(_bar(figure) for figure in section.figures if isinstance(figure, Bar))
+    if not page.bars:  # the bars of the first section with any are at the top of the page, or its first screen has them
+        page.bars, bars = list(bars), ()
+    drawings = []
+    for figure in section.figures:
+        if isinstance(figure, Timeline) and page.data is None:  # one a page: the scripts know one
+            page.data = timeline_data(figure, options, page.report.title, page.report.version, _findings(page.report))
+            has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
+            drawings.append(Drawing(page.data, _summary(figure, page.data), has_host))
+    charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
+    flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
+    sheets = tuple(
+        (visible(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
+        for place, table in enumerate(section.tables)
+    )
+    mark_of = page.data.mark_of if page.data else {}
+    claims = tuple(
+        _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
+    )
+    page.parts.append(Part(title, _anchor(page, section), bars, tuple(drawings), charts, flames, sheets, claims, notes))
+
+
+def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:
+    cells = tuple((_prose.evidence_text(each), cell_link(report, each)) for each in finding.evidence)
+    lines = ((word, cells if word == "evidence" else ((text, ""),)) for word, text in _prose.finding_lines(finding))
+    return Claim(_prose.finding_title(finding), tuple(lines), mark)
+
+
+def _anchor(page: _Page, section: Section) -> str:
+    """Return the place of a section in links: its view's name; with the title where the view has several sections."""
+    view = visible(section.view)
+    named = f"{view}-{'-'.join(re.findall(r'[a-z0-9]+', section.title.lower()))}"
+    taken = {part.anchor for part in page.parts}
+    numbered = (f"{named}-{number}" for number in range(2, len(taken) + 3))
+    return next(anchor for anchor in (view, named, *numbered) if anchor not in taken)
+
+
+def _findings(report: Report) -> list[tuple[str, int, Finding]]:
+    return [(section.view, row, each) for section in report.sections for row, each in enumerate(section.findings, 1)]
+
+
+def _bar(bar: Bar) -> BarBox:
+    whole = sum(value for _, value in bar.parts)
+    parts = [
+        BarPart(
+            visible(label),
+            "var(--idle)" if label == "idle" else color_of(label, place),
+            percent(value, whole) if whole else "0.0",
+            f"{100 * value / whole if whole else 0:.4f}",
+            *_amounts(value, bar.unit),
+        )
+        for place, (label, value) in enumerate(bar.parts)
+    ]
+    return BarBox(visible(bar.title), _amounts(whole, bar.unit)[0], tuple(parts))
+
+
+def _amounts(value: int, unit: Unit) -> tuple[str, str]:
+    """Return an amount in short form and in exact form."""
+    if unit is Unit.NS:
+        return short_span(value), f"{value:,} ns"
+    if unit is Unit.BYTES:
+        return format_bytes(value), f"{value:,} bytes"
+    return f"{value:,}", f"{value:,}"
+
+
+def _summary(figure: Timeline, data: TimelineData) -> str:
+    total, shown = len(figure.events), data.head["n"]
+    events = f"{total:,} {'event' if total == 1 else 'events'}"
+    lanes = f"{len(figure.lanes):,} {'lane' if len(figure.lanes) == 1 else 'lanes'}"
+    words = f"{events} on {lanes}, {format_span(figure.end_ns - figure.begin_ns)}"
+    return words if shown == total else f"{words}; {data.head['budget']}"
+
+
+def _flame(figure: Flame) -> dict[str, object]:
+    """Return what flame.js draws: names and places of parents, and ns of base and new."""
+    return {
+        "title": visible(figure.title),
+        "names": [visible(name) for name in figure.names],
+        "parents": list(figure.parents),
+        "base": list(figure.base),
+        "new": list(figure.new),
+    }
+
+
+_COUNTS = {name: name.capitalize() for name in ("read", "kept", "merged", "facts", "ignored", "filtered", "dropped")}
+
+
+def _ledger(ledgers: Sequence[_prose.Ledger]) -> ReportTable:
+    """Return what became of the records of each input, as one more table."""
+    counts = _COUNTS | {"events_out": "Events", "totals_out": "Totals"}
+    return ReportTable(
+        "ledger",
+        "Records",
+        (
+            Column("path", "Input", Unit.TEXT, [Path(str(ledger.get("path", ""))).name for ledger in ledgers]),
+            Column("format", "Format", Unit.TEXT, [str(ledger.get("format", "")) for ledger in ledgers]),
+            *(
+                Column(name, title, Unit.COUNT, [_prose.count_of(ledger, name) for ledger in ledgers])
+                for name, title in counts.items()
+            ),
+        ),
+    )
+
+
+def _sentence(line: str) -> str:
+    """Return a line with a capital, unless it begins with the name of an input."""
+    return f"R{line[1:]}" if line.startswith("read ") else line
+
+
+RENDERER = Renderer(name="html", suffixes=(".html", ".htm"), render=render)

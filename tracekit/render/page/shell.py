@@ -1,0 +1,153 @@
+"""Templates, styles and scripts of the pages, inside a page or linked.
+
+A page has a content security policy that forbids every request, and every script but those whose hashes it lists. With
+`assets` styles and scripts are linked, for many pages that share them; then the policy names the page's own site. A
+page carries the styles and scripts of what it shows, nothing else; scripts that only some pages need are packed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tracekit.render.base import RenderOptions
+
+if TYPE_CHECKING:
+    import jinja2
+
+Use = Literal["tables", "timeline", "flame"]
+"""What a page can show that has styles and scripts of its own."""
+
+SCRIPTS: tuple[tuple[str, Use | None], ...] = (
+    ("page.js", None),
+    ("report.js", None),
+    ("tables.js", "tables"),
+    ("timeline_columns.js", "timeline"),
+    ("timeline_save.js", "timeline"),
+    ("timeline.js", "timeline"),
+    ("flame.js", "flame"),
+)
+"""Scripts in the order in which they are loaded, each with what needs it; None: on every page."""
+
+STYLES: tuple[tuple[str, Use | None], ...] = (
+    ("report.css", None),
+    ("first_screen.css", None),
+    ("tables.css", "tables"),
+    ("timeline.css", "timeline"),
+    ("flame.css", "flame"),
+)
+"""Styles in the order in which they apply, as SCRIPTS."""
+
+# A hash cannot name a linked file on a disk. 'self' is the site only: pages opened from a disk need file: too.
+_LINKED = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def written(template: str, options: RenderOptions, uses: frozenset[Use], **values: object) -> str:
+    """Return a page of a template, with styles and scripts inside or linked. uses: what the page shows."""
+    folder = _templates()
+    page = _environment(str(folder)).get_template(template)
+    styles, scripts = _used(STYLES, uses), _used(SCRIPTS, uses)
+    if options.assets:
+        links = [f"{options.assets}/{name}" for name in styles], [f"{options.assets}/{name}" for name in scripts]
+        return page.render(linked=True, styles=links[0], scripts=links[1], packed=(), policy=_LINKED, **values)
+    plain = [_text(folder, name) for name, use in SCRIPTS if use is None]
+    more = {name: _text(folder, name) for name in _used(SCRIPTS[len(plain) :], uses)}
+    if more:
+        plain.append(unpacker())
+    policy = _policy([*plain, *more.values()])
+    style = "\n".join(_text(folder, name) for name in styles)
+    packed = [(name, _packed(text)) for name, text in more.items()]
+    return page.render(linked=False, styles=[style], scripts=plain, packed=packed, policy=policy, **values)
+
+
+def assets() -> dict[str, str]:
+    """Return the files that pages with linked assets share: name -> text."""
+    folder = _templates()
+    return {name: _text(folder, name) for name, _ in (*STYLES, *SCRIPTS)}
+
+
+def unpacker() -> str:
+    """Return the script that runs those which a page carries packed: all that only some pages need."""
+    return _text(_templates(), "unpack.js")
+
+
+def templates() -> dict[str, str]:
+    """Return the templates: name -> text. A cache of pages uses them to know when a page is out of date."""
+    folder = _templates()
+    names = sorted(each.name for each in folder.iterdir() if each.name.endswith(".j2"))
+    return {name: _text(folder, name) for name in names}
+
+
+def _used(files: Sequence[tuple[str, Use | None]], uses: frozenset[Use]) -> list[str]:
+    return [name for name, use in files if use is None or use in uses]
+
+
+def _templates() -> Traversable:
+    """Return the folder of the templates: in the wheel beside the package, else at the top of the checkout."""
+    packed = importlib.resources.files("tracekit") / "_templates"
+    return packed if packed.is_dir() else Path(__file__).resolve().parents[3] / "templates"
+
+
+def _text(folder: Traversable, name: str) -> str:
+    text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    return _lean(text) if name.endswith((".js", ".css")) else text
+
+
+@lru_cache(maxsize=32)
+def _lean(text: str) -> str:
+    """Return a script or style without indentation, empty lines, and lines that are a comment.
+
+    No text in them spans lines, so that nothing else changes: a test holds the scripts to that.
+    """
+    lines = (line.strip() for line in text.split("\n"))
+    kept = (line for line in lines if line and not line.startswith("//"))
+    return "".join(f"{line}\n" for line in kept if not (line.startswith("/*") and line.endswith("*/")))
+
+
+@lru_cache(maxsize=16)
+def _packed(text: str) -> str:
+    """Return a script as base64 of deflate: a third of its size."""
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+@lru_cache(maxsize=2)
+def _environment(place: str) -> jinja2.Environment:  # noqa: ARG001 - another place has another environment
+    """Return the environment of the templates, which keeps them compiled: that takes longer than a small page."""
+    import jinja2
+
+    folder = _templates()
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text(folder, name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":")}
+    return environment
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return the content security policy: nothing from anywhere, and no script but these."""
+    return "; ".join(_directives(scripts))
+
+
+def _directives(scripts: Sequence[str]) -> Iterator[str]:
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    yield "default-src 'none'"
+    yield "script-src " + " ".join(f"'sha256-{each}'" for each in hashes)
+    yield "style-src 'unsafe-inline'"
+    yield "img-src data:"
+    yield "base-uri 'none'"
+    yield "form-action 'none'"

@@ -1,0 +1,124 @@
+"""Tables of a page: their first rows as HTML, for print and for pages without JavaScript.
+
+tables.js shows all rows from the data of the page (`data.py`), in the same form: units and titles stay as written here.
+Cells are written here and not by a template, which costs ten times as much.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+from tracekit.display import cell_texts, is_words, plural, time_unit_of, visible
+from tracekit.render._prose import levels
+from tracekit.report import Cell, Column, Evidence, Report, ReportTable
+from tracekit.units import TIME_EXPONENT, Unit
+
+FIRST_ROWS = 20
+"""Rows of a table that are in the page as HTML."""
+_INDENT = 14
+
+
+def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -> str:
+    """Return a table as HTML with its first rows. place: "SECTION.TABLE", numbers in the report's order.
+
+    Raises: UsageError for an unknown unit of time.
+    """
+    named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
+    units = [_unit(column, time_unit) for column in table.columns]
+    heads = "".join(map(_head, table.columns, units))
+    columns = [
+        _row_heads(column, levels(table)) if i == named else _cells(column, unit)
+        for i, (column, unit) in enumerate(zip(table.columns, units, strict=True))
+    ]
+    rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
+    note = _note(table, view)
+    return (
+        f'<div class="sheet" data-table="{place}">\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(table.title)}"><table>\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+        f"{note}</div>"
+    )
+
+
+def cell_link(report: Report, evidence: Evidence) -> str:
+    """Return the link within the page to the cell that a finding rests on, "" where the page does not show it."""
+    view, _, rest = evidence.cell.partition(".")
+    row, _, name = rest.rpartition(".")
+    for section in report.sections:
+        if section.view != view:
+            continue
+        for number, table in enumerate(section.tables, 1):
+            values = next((column.values for column in table.columns if column.name == name), ())
+            found = [i for i, value in enumerate(values) if value == evidence.value]
+            exact = [i for i in found if any(column.values[i] == row for column in table.columns)]
+            if exact or len(found) == 1:
+                which = f"&table={number}" if number > 1 else ""
+                return f"#view={view}{which}&row={(exact or found)[0] + 1}&column={name}"
+    return ""
+
+
+def _note(table: ReportTable, view: str) -> str:
+    """Return what is not shown: rows that were cut before, and rows that need JavaScript."""
+    whole = len(table) + table.omitted
+    lines = []
+    if table.omitted:
+        lines.append(f'<p class="note">the first {len(table):,} of {whole:,} rows; ratios are of all rows</p>\n')
+    if len(table) > FIRST_ROWS:
+        lines.append(
+            f'<p class="note first-rows">the first {FIRST_ROWS} of {plural(len(table), "row")}; all with JavaScript or '
+            f"<code>tracekit summary --view {_escaped(view)}</code></p>\n"
+        )
+    return "".join(lines)
+
+
+def _unit(column: Column, wanted: str) -> str:
+    """Return the unit of a column's cells, "" for none. Times: the unit in which the first digits of most differ."""
+    if column.unit is Unit.RATIO:
+        return "%"
+    if column.unit is not Unit.NS:
+        return ""
+    if wanted:
+        return time_unit_of(column.values, wanted)
+    sizes = sorted(abs(int(v)) for v in column.values if v)
+    if not sizes:
+        return "us"
+    unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
+    # One long time must not make all others 0.000...: the middle one has two digits among its first decimals.
+    while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
+        unit = "us" if unit == "ms" else "ms"
+    return unit
+
+
+def _head(column: Column, unit: str) -> str:
+    words = ' class="t"' if is_words(column.values, column.unit) else ""
+    shown = f' data-unit="{unit}"' if unit else ""
+    small = f" <small>{unit}</small>" if unit else ""
+    return f'<th scope="col"{words}{shown}>{_escaped(column.title)}{small}</th>'
+
+
+def _cells(column: Column, unit: str) -> list[str]:
+    values = column.values[:FIRST_ROWS]
+    texts = map(html.escape, cell_texts(values, column.unit, unit))
+    if column.unit is Unit.RATIO:
+        return list(map(_ratio, values, texts))
+    mark = ' class="t"' if is_words(column.values, column.unit) else ""
+    return [f"<td{mark}>{text}</td>" for text in texts]
+
+
+def _row_heads(column: Column, steps: Sequence[int]) -> list[str]:
+    texts = map(html.escape, cell_texts(column.values[:FIRST_ROWS], column.unit, ""))
+    indents = (f' style="padding-left:{6 + _INDENT * step}px"' if step else "" for step in steps)
+    return [f'<th scope="row" class="t"{indent}>{text}</th>' for text, indent in zip(texts, indents, strict=False)]
+
+
+def _ratio(value: Cell, text: str) -> str:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return f"<td>{text}</td>"
+    width = min(max(100 * float(value), 0.0), 100.0)
+    return f'<td class="r"><i style="width:{width:.2f}%"></i><span>{text}</span></td>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))

@@ -1,0 +1,302 @@
+"""The words of the first screen: what ran, its headline, a bar for each group of devices, the best findings.
+
+`screen` turns the headline of a report into words, the same for the page and for the terminal (`first_screen`). Every
+number is one of `report.Headline`, rounded here; every text is safe to show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracekit.display import plural, visible
+from tracekit.names import short_names
+from tracekit.render._palette import color_of
+from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
+from tracekit.units import format_ns, percent, short_span
+
+BARS = 4
+"""The most bars; a line says how many more groups there are."""
+_NAMES_IN_BAR = 4
+_LABELS = {
+    "compute": "compute",
+    "exposed_comm": "exposed communication",
+    "exposed_copies": "exposed copies",
+    "idle": "idle",
+}
+_WINDOWS = {"steps": "of the steps", "run": "of the run"}
+_NAME_WIDTH = 46
+_CHECKED = "nothing found"
+_GREY = ("idle", "others")
+_KEYS = {"compute": "kernel", "exposed_comm": "communication", "exposed_copies": "memcpy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One part of a bar. percent: as text; width: in percent of the bar; amount, exact: the same time short and exact.
+
+    over: the shares of single devices, "" for one device. full: the whole name where the label is shortened.
+    """
+
+    name: str
+    label: str
+    percent: str
+    width: float
+    amount: str
+    exact: str
+    over: str = ""
+    full: str = ""
+
+    @property
+    def color(self) -> str:
+        """Return the colour in a page."""
+        if self.name in _GREY:
+            return "var(--idle)"
+        return color_of(_KEYS.get(self.name, self.name), int(self.name[-1]) if self.name[-1].isdigit() else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBar:
+    """A bar: its title, the whole that its parts add up to (short and exact), and the parts."""
+
+    title: str
+    whole: str
+    exact: str
+    parts: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A finding, or a name that takes much time. view: that has it. number: of the finding there, from 0; -1: a name.
+
+    saving: "up to 1.5 ms"; percent: of the window. rest: the advice of a finding, the whole of a name.
+    """
+
+    view: str
+    number: int
+    title: str
+    saving: str
+    percent: str
+    claim: str
+    rest: str
+    exact: str
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The first screen in words. value, unit: the large number; what: its meaning; spread: the line below it.
+
+    by_name: the bar is of names, not of device time.
+    bar_note, card_note: why there is no bar of device time, or no finding; "" where there is one.
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    reservations: tuple[str, ...]
+    value: str
+    unit: str
+    exact: str
+    what: str
+    spread: str
+    bars: tuple[ShareBar, ...]
+    by_name: bool
+    more_bars: str
+    bar_note: str
+    cards_title: str
+    cards: tuple[Card, ...]
+    card_note: str
+
+
+def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
+    """Return the words of the first screen. time_unit: of all times, "" for the best of each."""
+    step, top = headline.step, headline.top
+    spread = ""
+    if step is not None:
+        value, what, spread = step.median_ns, "a step (median)", _spread(step, time_unit)
+    elif headline.run_ns is not None:
+        value, what, spread = headline.run_ns, "the run", "no step is known"
+    elif top is not None:
+        value, what, spread = (
+            top.total_ns,
+            f"in {noun(top)}, added up",
+            f"time of the run not known: {headline.run_note}",
+        )
+    else:
+        value, what, spread = -1, "", f"time of the run not known: {headline.run_note}"
+    number, _, unit = span_text(value, time_unit).rpartition(" ") if value >= 0 else ("not known", "", "")
+    bars = [_bar(each, time_unit) for each in headline.devices[:BARS]]
+    if not bars and top is not None and top.names[0].share is not None:
+        bars = [_names_bar(top, time_unit)]
+    more = len(headline.devices) - BARS
+    # The same reason is not given twice.
+    bar_note = (
+        "" if headline.devices_note in ("", headline.run_note) else f"device time not known: {headline.devices_note}"
+    )
+    cards = [_finding(number, each, time_unit) for number, each in enumerate(headline.findings)]
+    title = _findings_title(headline)
+    if not cards and top is not None:
+        title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
+    return Screen(
+        title=visible(report.title),
+        facts=tuple(_facts(report)),
+        reservations=tuple(map(visible, headline.reservations)),
+        value=number,
+        unit=unit,
+        exact=f"{value:,} ns" if value >= 0 else "",
+        what=what,
+        spread=spread,
+        bars=tuple(bars),
+        by_name=not headline.devices,
+        more_bars=f"{plural(more, 'more group')} of devices: view breakdown" if more > 0 else "",
+        bar_note=visible(bar_note),
+        cards_title=title,
+        cards=tuple(cards),
+        card_note="" if headline.findings else visible(_no_findings(headline.findings_note)),
+    )
+
+
+def _facts(report: Report) -> Iterator[str]:
+    """Yield what ran: format, tool, command, devices, span, size."""
+    form = dict(report.facts).get("format", "")
+    for key, text in report.facts:
+        if key in ("events", "totals"):
+            yield visible(f"{text} {key}")
+        elif key in ("span", "clocks"):
+            yield visible(f"{key} {text}")
+        elif key != "tool" or text not in form:
+            yield visible(text)
+
+
+def span_text(ns: int, unit: str) -> str:
+    """Return a time: exact in the unit that was asked for, else short."""
+    return f"{format_ns(ns, unit)} {unit}" if unit else short_span(ns)
+
+
+def _spread(step: StepTime, unit: str) -> str:
+    parts = [plural(step.steps, "step")]
+    if step.warm_up:
+        parts[0] += f" after {plural(step.warm_up, 'warm-up step')}"
+    if step.steps > 1:
+        parts.append(f"p95 {span_text(step.p95_ns, unit)}")
+        wide = step.p95_ns - step.p5_ns
+        parts.append(f"spread {percent(wide, step.median_ns) if step.median_ns else '-'} % (p5 to p95)")
+    if step.owners > 1:
+        low, high = span_text(step.low_ns, unit), span_text(step.high_ns, unit)
+        parts.append(f"{plural(step.owners, 'rank')}: medians {low} to {high}")
+    return ", ".join(parts)
+
+
+def _bar(each: DeviceTime, unit: str) -> ShareBar:
+    parts = []
+    for part in each.parts:
+        over = ""
+        if each.devices > 1:
+            low, middle, high = (f"{100 * share:.1f}" for share in (part.low, part.middle, part.high))
+            over = f"{low} to {high} %, median {middle} %"
+        parts.append(
+            Share(
+                part.name,
+                _LABELS[part.name],
+                percent(part.ns, each.window_ns),
+                100 * part.ns / each.window_ns,
+                span_text(part.ns, unit),
+                f"{part.ns:,} ns",
+                over,
+            )
+        )
+    title = f"{visible(each.label)}, {_WINDOWS[each.window]}"
+    return ShareBar(title, span_text(each.window_ns, unit), f"{each.window_ns:,} ns", tuple(parts))
+
+
+def _names_bar(top: TopNames, unit: str) -> ShareBar:
+    """Return the bar of a trace without device time: its top names, and all others."""
+    shown = top.names[:_NAMES_IN_BAR]
+    labels = short_names([visible(each.name) for each in shown], _NAME_WIDTH)
+    parts = [
+        Share(
+            f"name{number}",
+            label,
+            percent(each.ns, top.total_ns),
+            100 * each.ns / top.total_ns,
+            span_text(each.ns, unit),
+            f"{each.ns:,} ns",
+            full=visible(each.name),
+        )
+        for number, (label, each) in enumerate(zip(labels, shown, strict=True))
+    ]
+    rest = top.total_ns - sum(each.ns for each in shown)
+    if count := top.count - len(shown):
+        words = f"{plural(count, 'other')}"
+        parts.append(
+            Share(
+                "others",
+                words,
+                percent(rest, top.total_ns),
+                100 * rest / top.total_ns,
+                span_text(rest, unit),
+                f"{rest:,} ns",
+            )
+        )
+    what = noun(top)
+    title = f"{what[:1].upper()}{what[1:]}{f', {visible(top.part)}' if top.part else ''}, by name"
+    return ShareBar(title, span_text(top.total_ns, unit), f"{top.total_ns:,} ns", tuple(parts))
+
+
+def noun(top: TopNames) -> str:
+    """Return what the top names are: "kernels", "operators (self time)"."""
+    return visible(f"{top.title} (self time)" if top.column == "self" else top.title)
+
+
+def _findings_title(headline: Headline) -> str:
+    shown, count = len(headline.findings), headline.findings_count
+    if count <= 1:
+        return plural(count, "finding").capitalize() if count else "Findings"
+    best = f", the best {shown}" if shown < count else ""
+    return f"{plural(count, 'finding')}{best} (savings overlap: they do not add up)"
+
+
+def _no_findings(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}" if note.startswith(_CHECKED) else f"Findings not known: {note}"
+
+
+def _finding(number: int, each: Finding, unit: str) -> Card:
+    owner = f" ({visible(each.owner)})" if each.owner else ""
+    known = each.saving_ns and math.isfinite(each.share)
+    return Card(
+        view="findings",
+        number=number,
+        title=f"{visible(each.rule)}{owner}",
+        saving=f"up to {span_text(each.saving_ns, unit)}" if each.saving_ns else "no time of its own",
+        percent=f"{_percent(each.share)} %" if known else "",
+        claim=visible(each.claim),
+        rest=f"fix: {visible(each.advice)}",
+        exact=f"{each.saving_ns:,} ns; confidence {each.confidence}: {visible(each.because)}",
+    )
+
+
+def _percent(share: float) -> str:
+    """Return a ratio in percent with one decimal; neither "0.0" for some nor "100.0" for less than all."""
+    return percent(round(share * 10**9), 10**9) if share >= 0 else f"{100 * share:.1f}"
+
+
+def _name_cards(top: TopNames, unit: str) -> list[Card]:
+    shown = top.names[:3]
+    labels = short_names([visible(each.name) for each in shown], _NAME_WIDTH)
+    cards = []
+    for label, each in zip(labels, shown, strict=True):
+        calls = "calls not known" if each.calls is None else plural(each.calls, "call")
+        share = "" if each.share is None else f"{percent(each.ns, top.total_ns)} %"
+        cards.append(
+            Card(
+                top.view,
+                -1,
+                label,
+                span_text(each.ns, unit),
+                share,
+                calls,
+                whole if (whole := visible(each.name)) != label else "",
+                f"{each.ns:,} ns",
+            )
+        )
+    return cards

@@ -1,0 +1,238 @@
+"""Ranges that two files have of one process: which belong together, and how far apart the files' clocks are.
+
+A program that marks a range for two tools (the recorder's log and NVTX, or torch's `record_function`) enters both marks
+one after the other, and leaves them in the opposite order. So one of the two ranges lies within the other, and all
+pairs together leave an interval of offsets between the two clocks: outside of it some range would begin before the one
+around it. An interval that is empty says that the ranges are not the same, or that a clock does not run evenly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.arrays import I64, Mask
+
+NO_THREAD = np.iinfo(np.int64).min
+"""The thread of a range that is on none: it may overlap others."""
+APART_NS = 2_000_000
+"""Two ranges are of one pair where their starts, and their ends, are at most this far apart."""
+NESTED_APART_NS = 100_000_000
+"""The same where one lies within the other: a thread can lose its processor between two marks."""
+USUALLY_APART_NS = 200_000
+"""The ranges of a name are the same ones if half of its pairs are at most this far apart, starts and ends together."""
+SLACK_NS = 10_000
+"""An interval of offsets may be empty by this much: the two marks are not taken at one instant."""
+OUTLIERS = 0.05
+"""Share of the pairs that may contradict the others."""
+MOST_DIFFERENCES = 400_000
+"""Differences of starts that are looked at to find an unknown offset; the rarest names come first."""
+WINDOW_NS = 200_000
+"""Differences this near to each other count as one offset while it is looked for."""
+MOST_TRIED = 8
+"""Offsets that are tried, those at which most ranges meet."""
+FEWEST = 8
+"""Pairs that prove two files to be of one process: unrelated ranges lie within one another by chance alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Host ranges and marks of one process, in columns of shape (n,).
+
+    starts: ns. lengths: ns, -1 for a mark and where no end is known. threads: tid or NO_THREAD. names: the same number
+    for the same text in both files. records: `event_id`. steps: the step's number, -1 for none.
+    """
+
+    starts: I64
+    lengths: I64
+    threads: I64
+    names: I64
+    records: I64
+    steps: I64
+
+    def take(self, rows: I64 | Mask) -> Ranges:
+        """Return some of the ranges."""
+        columns = (self.starts, self.lengths, self.threads, self.names, self.records, self.steps)
+        return Ranges(*(column[rows] for column in columns))
+
+    def within(self, first: int, last: int) -> I64:
+        """Return the places of the ranges that lie within a time, ends included."""
+        ends = self.starts + np.maximum(self.lengths, 0)
+        return np.flatnonzero((self.starts >= first) & (ends <= last))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Pairs of ranges, shape (n,) each: places in the two files. timed: pairs that have durations.
+
+    common: how many ranges of the file that has fewer of them could have a partner. met, inside: how many have a
+    nearest one of their name, and with how many of these one lies within the other. low, high: ns to add to the times
+    of the first file, so that the ranges of all pairs lie within one another; high < low where none does.
+    """
+
+    first: I64
+    second: I64
+    timed: int
+    common: int
+    met: int
+    inside: int
+    low: int
+    high: int
+
+    @property
+    def nested(self) -> bool:
+        """Return whether one offset brings the ranges of the pairs within one another."""
+        return self.timed > 0 and self.high - self.low >= -SLACK_NS
+
+    @property
+    def most(self) -> bool:
+        """Return whether most ranges that could have a partner have one."""
+        return 2 * len(self.first) >= self.common > 0
+
+    @property
+    def contradicts(self) -> bool:
+        """Return whether ranges of one name and thread cross: those of one process do not."""
+        return self.met >= 3 and self.inside < (1 - OUTLIERS) * self.met
+
+    def proves(self, fewest: int) -> bool:
+        """Return whether so many ranges are in both, and at one offset, that both files are of one process."""
+        return self.timed >= fewest and self.most and self.nested
+
+    def offset(self) -> tuple[int, int]:
+        """Return the ns to add to the first file's times, and how far the true offset may be from that.
+
+        0 where no offset is needed.
+        """
+        low, high = min(self.low, self.high), max(self.low, self.high)
+        if low <= 0 <= high:
+            return 0, max(-low, high)
+        return (low + high) // 2, (high - low + 1) // 2
+
+
+def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
+    """Return the pairs of two files. offset_ns: added to the times of the first."""
+    keys, others = _keys(first, second)
+    ours, theirs = np.isin(keys, others), np.isin(others, keys)
+    left, right = np.flatnonzero(ours), np.flatnonzero(theirs)
+    if not left.size or not right.size:
+        none = np.empty(0, np.int64)
+        return Shared(none, none, 0, 0, 0, 0, 0, 0)
+    ends = [(r.starts + np.maximum(r.lengths, 0)) for r in (first, second)]
+    # A file may be of a part of the time alone: only what lies in both could have a partner.
+    begin = max(int(first.starts[left].min()) + offset_ns, int(second.starts[right].min())) - APART_NS
+    end = min(int(ends[0][left].max()) + offset_ns, int(ends[1][right].max())) + APART_NS
+    left = left[np.isin(left, first.within(begin - offset_ns, end - offset_ns))]
+    right = right[np.isin(right, second.within(begin, end))]
+    at, to = _mutual(keys[left], first.starts[left] + offset_ns, others[right], second.starts[right])
+    at, to = left[at], right[to]
+    starts = second.starts[to] - first.starts[at] - offset_ns
+    stops = ends[1][to] - ends[0][at] - offset_ns
+    timed = (first.lengths[at] >= 0) & (second.lengths[to] >= 0)
+    inside = ((starts <= SLACK_NS) & (stops >= -SLACK_NS)) | ((starts >= -SLACK_NS) & (stops <= SLACK_NS))
+    met = int(np.count_nonzero(timed)), int(np.count_nonzero(inside & timed))
+    most = np.where(inside, NESTED_APART_NS, APART_NS)
+    near = (np.abs(starts) <= most) & (np.abs(stops) <= most)
+    near &= timed | ((first.lengths[at] < 0) & (second.lengths[to] < 0))
+    near &= _usually_near(keys[at], np.abs(starts) + np.abs(stops))
+    at, to, starts, stops, timed = at[near], to[near], starts[near], stops[near], timed[near]
+    low, high = _bounds(keys[at][timed], starts[timed], stops[timed])
+    common = min(left.size, right.size)
+    return Shared(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
+
+
+def find_offset(first: Ranges, second: Ranges) -> int | None:
+    """Return the one offset at which ranges of one name lie within one another, None where none or several do.
+
+    A loop that repeats itself evenly meets itself at several offsets.
+    """
+    keys, others = _keys(first, second)
+    differences: list[I64] = []
+    left = MOST_DIFFERENCES
+    both, counts = np.unique(keys[np.isin(keys, others)], return_counts=True)
+    for key in both[np.argsort(counts, kind="stable")].tolist():
+        mine = np.flatnonzero((keys == key) & (first.lengths >= 0))
+        other = np.flatnonzero((others == key) & (second.lengths >= 0))
+        if mine.size * other.size > left:
+            break
+        left -= mine.size * other.size
+        apart = second.starts[other][:, None] - first.starts[mine][None, :]
+        longer = np.abs(second.lengths[other][:, None] - first.lengths[mine][None, :])
+        differences.append(apart[longer <= np.maximum(first.lengths[mine] // 5, WINDOW_NS // 4)[None, :]])
+    every = np.sort(np.concatenate(differences)) if differences else np.empty(0, np.int64)
+    if every.size < FEWEST:
+        return None
+    meet = np.searchsorted(every, every + WINDOW_NS, "right") - np.arange(every.size)
+    good: list[tuple[int, int]] = []
+    for _ in range(MOST_TRIED):
+        best = int(meet.argmax())
+        if meet[best] < FEWEST:
+            break
+        offset = int(np.median(every[best : best + int(meet[best])]))
+        found = share(first, second, offset)
+        if found.proves(FEWEST):
+            good.append((found.timed, offset))
+        meet[np.abs(every - every[best]) <= 2 * WINDOW_NS] = 0
+    good.sort(reverse=True)
+    if not good or (len(good) > 1 and good[0][0] < 2 * good[1][0]):
+        return None
+    return good[0][1]
+
+
+def _keys(first: Ranges, second: Ranges) -> tuple[I64, I64]:
+    """Return one number for each thread and name, the same in both files."""
+    threads = np.unique(np.concatenate((first.threads, second.threads)), return_inverse=True)[1]
+    names = np.concatenate((first.names, second.names))
+    keys = threads * (int(names.max(initial=0)) + 1) + names
+    return keys[: len(first.starts)], keys[len(first.starts) :]
+
+
+def _mutual(keys: I64, starts: I64, other_keys: I64, other_starts: I64) -> tuple[I64, I64]:
+    """Return the places of items that are each other's nearest of their key, by start."""
+    n, m = len(keys), len(other_keys)
+    key = np.concatenate((keys, other_keys))
+    start = np.concatenate((starts, other_starts))
+    order = np.lexsort((start, key))
+    key, start, ours = key[order], start[order], order < n
+    place = np.arange(n + m)
+
+    def nearest(wanted: Mask) -> I64:
+        before = np.maximum.accumulate(np.where(wanted, place, -1))
+        after = np.minimum.accumulate(np.where(wanted, place, n + m)[::-1])[::-1]
+        no_before = (before < 0) | (key[before] != key)
+        after_in = np.minimum(after, n + m - 1)
+        no_after = (after >= n + m) | (key[after_in] != key)
+        back, ahead = start - start[before], start[after_in] - start
+        found = np.where(no_before | (~no_after & (ahead < back)), after_in, before)
+        return np.where(no_before & no_after, -1, found)
+
+    of_theirs, of_ours = nearest(~ours), nearest(ours)
+    mine = np.flatnonzero(ours & (of_theirs >= 0))
+    partner = of_theirs[mine]
+    mutual = of_ours[partner] == mine
+    return order[mine[mutual]], order[partner[mutual]] - n
+
+
+def _usually_near(keys: I64, apart: I64) -> Mask:
+    """Return for each pair whether the pairs of its key are usually near each other."""
+    order = np.lexsort((apart, keys))
+    _, first, key, counts = np.unique(keys[order], return_index=True, return_inverse=True, return_counts=True)
+    median = apart[order][first + (counts - 1) // 2]
+    near = np.empty(keys.size, np.bool_)
+    near[order] = (median <= USUALLY_APART_NS)[key]
+    return near
+
+
+def _bounds(keys: I64, starts: I64, stops: I64) -> tuple[int, int]:
+    """Return the least and the largest offset of the first file. starts, stops: second less first.
+
+    A name is at one place of the program, so all its pairs are nested the same way.
+    """
+    if not keys.size:
+        return 0, 0
+    _, key = np.unique(keys, return_inverse=True)
+    # Length of the second less that of the first: above 0 where the second is around the first.
+    around = np.bincount(key, np.sign(stops - starts))[key] >= 0
+    low, high = np.where(around, starts, stops), np.where(around, stops, starts)
+    trimmed = int(keys.size * OUTLIERS)
+    return int(np.sort(low)[keys.size - 1 - trimmed]), int(np.sort(high)[trimmed])

@@ -1,0 +1,1 @@
+"""The headline of a trace: the figures of the first screen."""

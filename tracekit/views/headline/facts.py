@@ -1,0 +1,42 @@
+"""Facts of a run that every report begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tracekit.index.clocks import by_clock
+from tracekit.index.trace_index import index_of
+from tracekit.trace import Trace
+from tracekit.units import format_span
+
+
+def _some(values: Sequence[str], most: int) -> str:
+    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def facts_of(trace: Trace, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return what one wants to know first: formats (by their titles), tool, command, devices, span, size."""
+    sources = trace.run.sources
+    formats = sorted({s.format for s in sources})
+    facts = [("format", _some([titles.get(f, f) for f in formats], 3))]
+    for key in ("tool", "command"):
+        facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
+    facts.append(("device", _some(sorted(set(trace.run.devices.values())), 4)))
+    facts.append(_span(trace))
+    for name, table in (("events", trace.events), ("totals", trace.totals)):
+        facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
+    return tuple((key, text) for key, text in facts if text)
+
+
+def _span(trace: Trace) -> tuple[str, str]:
+    """Return the span of the events, or why there is none; words "" where there are no events."""
+    sources, span = trace.run.sources, trace.span()
+    if span is None:
+        return "span", ""
+    if sources and all(facts.synthetic_time for facts in sources):
+        return "span", "not known: durations without starts"
+    runs = len(sources) + sum(len(s.facts.get("runs", ())) > 1 for s in sources)
+    several = trace.run.origin_ns is None and runs > 1
+    if several and (not {"source", "pid"} <= set(trace.events.schema.names) or by_clock(index_of(trace)).count > 1):
+        return "clocks", "several, which cannot be held against each other: no span is given over all"
+    return "span", format_span(span[1] - span[0])
