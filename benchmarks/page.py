@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tracekit import arrow, pipeline
+from tracekit import pipeline
+from tracekit.columns import arrow
 from tracekit.inputs import USUAL
 from tracekit.render.base import RenderOptions
 from tracekit.trace import Trace

@@ -10,77 +10,64 @@ from support import ROOT
 
 PACKAGE = ROOT / "tracekit"
 
-SHARED = ("arrays", "arrow", "args")
-"""Array types, narrow calls of pyarrow and members of `args`, for every part above the first floor."""
-
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
     "errors": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
-    "arrays": set(), "late_pandas": set(),
+    "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
     "options": {"errors"},
-    "arrow": {"arrays"},
-    "analysis": {"arrays", "arrow"},
-    "display": {"errors", "units"},
-    "names": {"display"},
-    "headline": {"display", "units"},
-    "schema": {*SHARED, "errors", "units"},
-    "timeline": {"arrays", "arrow"},
-    "report": {*SHARED, "display", "headline", "errors", "timeline", "units"},
-    "tables": {"arrays", "arrow"},
-    "trace": {*SHARED, "display", "schema", "tables", "units", "errors"},
-    "args": {"arrays", "arrow"},
-    "selection": {*SHARED, "trace", "schema", "units", "options", "errors"},
-    "index": {*SHARED, "trace", "schema", "report", "analysis", "units", "errors"},
+    "analysis": {"columns.arrays", "columns.arrow"},
+    "text": {"errors", "units"},
+    "schema": {"columns", "errors", "units"},
+    "report": {"columns", "text.display", "errors", "units"},
+    "trace": {"columns", "text.display", "schema", "units", "errors"},
+    "selection": {"columns", "trace", "schema", "units", "options", "errors"},
+    "index": {"columns", "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
-        *SHARED, "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
+        "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
     },
-    "writers": {*SHARED, "plugins", "trace", "tables", "schema", "analysis", "units", "options", "errors", "messages"},
-    "run": {*SHARED, "display", "trace", "schema", "analysis", "units", "errors"},
-    "steps": {*SHARED, "trace", "schema", "analysis", "errors"},
-    "inventory": {*SHARED, "trace", "schema", "errors"},
+    "writers": {"columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages"},
+    "run": {"columns", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
-        *SHARED, "plugins", "names", "index", "trace", "schema", "report", "timeline", "analysis", "units", "options",
+        "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units", "options",
         "errors",
     },
-    "render": {*SHARED, "display", "names", "report", "timeline", "units", "errors"},
+    "render": {"columns", "text", "report", "units", "errors"},
     "compat": {
-        *SHARED, "display", "views", "index", "trace", "schema", "report", "render.base", "render.cells", "analysis",
-        "plugins", "units", "options", "errors",
+        "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
+        "analysis", "plugins", "units", "options", "errors",
     },
-    "paths": {"readers", "options", "errors"},
     "inputs": {
-        *SHARED, "paths", "readers", "writers.base", "run", "steps", "selection", "trace", "schema", "options",
-        "errors",
+        "columns", "analysis", "readers", "writers.base", "run", "selection", "trace", "schema", "options", "errors",
     },
     "pipeline": {
-        *SHARED, "readers", "writers", "views", "compat", "index", "render", "inputs", "inventory", "run", "steps",
-        "selection", "trace", "tables", "schema", "report", "units", "options", "errors", "_version",
+        "columns", "readers", "writers", "views", "compat", "index", "render", "inputs", "run", "selection", "trace",
+        "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
-        *SHARED, "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base", "units",
-        "options", "errors",
+        "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
+        "units", "options", "errors",
     },
-    "explain": {*SHARED, "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
-    "archive": {*SHARED, "pipeline", "inputs", "selection", "trace", "errors"},
+    "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
+    "archive": {"columns", "pipeline", "inputs", "selection", "trace", "errors"},
     "query": {
-        *SHARED, "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
+        "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
         "errors", "_version",
     },
     "batch": {
-        *SHARED, "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
+        "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
         "trace", "units", "errors", "_version",
     },
     "compare": {
-        *SHARED, "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
+        "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
         "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
-        "plugins", "inventory", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
-        "_version", "late_pandas",
+        "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
+        "_version",
     },
     "api": {
-        *SHARED, "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
+        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
         "views.base", "writers.base", "errors",
     },
     "__init__": {"api", "archive", "inputs", "selection", "trace", "report", "views.base", "errors", "_version"},
@@ -149,7 +136,7 @@ def test_no_circle_among_parts() -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    [folder for folder in FOLDERS if folder.name != "recorder"],
+    FOLDERS,
     ids=lambda p: str(p.relative_to(PACKAGE.parent)),
 )
 def test_no_circle_inside_a_folder(folder: Path) -> None:
@@ -247,5 +234,5 @@ def test_no_folder_outgrows_its_shelf() -> None:
         assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
 
 
-MOST_FILES = {"tracekit": 27, "analysis": 17, "recorder": 20, "profiler": 17, "index": 18, "findings": 17}
+MOST_FILES = {"analysis": 17, "findings": 17}
 """Folders with more files than 16."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit import args
+from tracekit.columns import args
 
 CONTAINERS = {
     "array": lambda texts: pa.array(texts, pa.string()),

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tracekit import arrow
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import pc
 
 
 def test_the_examples_run() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support import corpus
 
 import tracekit
-from tracekit.display import cell_width
-from tracekit.names import LEAST_WIDTH, short_names
+from tracekit.text.display import cell_width
+from tracekit.text.names import LEAST_WIDTH, short_names
 
 WORDS = st.sampled_from(["gemm", "at", "native", "AddFunctor", "MulFunctor", "float", "128", "false", "char*", "T2"])
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from render.reports import HOSTILE, reports, sample
 from timelines import a_timeline
 
-from tracekit import display
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import (
@@ -28,6 +27,7 @@ from tracekit.report import (
     Section,
     Series,
 )
+from tracekit.text import display
 from tracekit.units import Unit
 
 LINES = 2 * LINES_SHOWN + 2

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support import corpus, sample
 
 import tracekit
-from tracekit import schema, steps
+from tracekit import schema
+from tracekit.inputs import steps
 from tracekit.readers.builder import event_batch
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.selection import Selection

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracekit.arrays import F64, I64
-from tracekit.timeline import Lane, LaneEvents, Timeline
+from tracekit.columns.arrays import F64, I64
+from tracekit.report.timeline import Lane, LaneEvents, Timeline
 
 NONE = np.zeros(0, np.int64)
 

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracekit import arrow, schema, steps
 from tracekit import compat as upstreams
+from tracekit import schema
 from tracekit._version import __version__
+from tracekit.columns import arrow
+from tracekit.columns.tables import sorted_by_start
 from tracekit.compat.base import Compat
 from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
-from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs
-from tracekit.inventory import StockJson, incomplete_stock, take_stock
+from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
+from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render import first_screen as screen
 from tracekit.render.base import RenderOptions, first_lines
 from tracekit.report import Headline, Report, Section
-from tracekit.tables import sorted_by_start
 from tracekit.trace import JOINED_INTO, Ledger, Run, Trace, concat
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import View, ViewOptions, computed

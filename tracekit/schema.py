@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from tracekit import arrow
+from tracekit.columns import arrow
 from tracekit.errors import SchemaError
 
 VERSION = 1

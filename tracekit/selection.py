@@ -10,9 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import Mask
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.errors import UsageError
 from tracekit.options import no_such
 from tracekit.trace import Ledger

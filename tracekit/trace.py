@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeAlias, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64
-from tracekit.arrow import Chunked
-from tracekit.display import escaped, html_facts, plural, shortened, visible
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.columns.tables import in_one_chunk, start_order, with_own_dictionaries
 from tracekit.errors import Failure, SchemaError, TracekitError
-from tracekit.tables import in_one_chunk, start_order, with_own_dictionaries
+from tracekit.text.display import escaped, html_facts, plural, shortened, visible
 from tracekit.units import format_span
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ def concat(tables: Sequence[pa.Table] | Sequence[pa.RecordBatch], empty: pa.Sche
     return pa.concat_tables(parts).unify_dictionaries()
 
 
-def text_codes(column: Chunked) -> tuple[I64, list[str]]:
+def text_codes(column: arrow.Chunked) -> tuple[I64, list[str]]:
     """Return codes (int64, -1 for null) and the list of texts of a dictionary column that has one dictionary."""
     chunks = [arrow.encoded(chunk) for chunk in column.chunks]
     codes = [arrow.ints(chunk.indices, -1) for chunk in chunks]

@@ -13,7 +13,7 @@ from support import sample
 
 import tracekit
 from tracekit import archive, pipeline
-from tracekit.arrow import pc
+from tracekit.columns.arrow import pc
 from tracekit.compare import FASTER, MET, SAME, SLOWER, UNKNOWN, VIOLATED, Change, Comparison, compare, report_of
 from tracekit.compare._inputs import RunInput, unique_runs
 from tracekit.errors import AllInputsError, InputError, UsageError

@@ -12,12 +12,12 @@ from render.reports import HOSTILE
 from support import SAMPLES, read_sample
 
 import tracekit
-from tracekit.display import cell_width, visible
 from tracekit.render import first_screen
 from tracekit.render.base import RenderOptions
 from tracekit.render.first_screen import LINES, text
 from tracekit.render.screen import screen
 from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TimePart, TopName, TopNames
+from tracekit.text.display import cell_width, visible
 
 EVERY = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("*/*.*"))
 _STYLES = re.compile("\x1b\\[[0-9]+m")

@@ -25,7 +25,6 @@ from support import ROOT
 from timelines import a_timeline, read_page
 from viewers import PageResult, chromium_page, one_browser
 
-from tracekit.display import UNKNOWN, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
 from tracekit.render._palette import TONES, color_of, tones
@@ -33,6 +32,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
 from tracekit.render.page._sheet import MOST_ROWS, sheet
 from tracekit.report import Bar, Column, Report, ReportTable, Section
+from tracekit.text.display import UNKNOWN, visible
 from tracekit.units import TIME_EXPONENT, Unit, percent, rounded, short_span
 from tracekit.views import VIEWS
 

@@ -20,12 +20,12 @@ from markdown_it import MarkdownIt
 from render.reports import HOSTILE, reports, sample
 from support import ROOT
 
-from tracekit.display import UNKNOWN, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.markdown import code, plain
 from tracekit.report import Column, Report, ReportTable, Section
+from tracekit.text.display import UNKNOWN, visible
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio
 
 FORMS = ("text", "json", "csv", "markdown")

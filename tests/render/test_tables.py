@@ -14,11 +14,11 @@ import pytest
 from render.reports import HOSTILE, sample
 from viewers import PageResult, chromium_page, one_browser
 
-from tracekit.display import UNKNOWN, visible
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.report import Cell, Column, Evidence, Report, ReportTable, Section
+from tracekit.text.display import UNKNOWN, visible
 from tracekit.units import Unit, format_bytes, format_ns, format_rate, format_ratio
 
 ATTACKS = (

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render.reports import HOSTILE, ledger, reports, sample
 
-from tracekit.display import cell_width, cut_middle, visible
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import wrapped
 from tracekit.report import Bar, Column, Report, ReportTable, Section
+from tracekit.text.display import cell_width, cut_middle, visible
 from tracekit.units import Unit
 
 TEXT = RENDERERS["text"].render

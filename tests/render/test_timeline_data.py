@@ -15,14 +15,14 @@ from timelines import Drawn, PageTimeline, a_timeline, drawn, read_page
 from views.tables import Row, event_rows, trace
 
 import tracekit
-from tracekit.display import visible
 from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import report
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import pack
 from tracekit.report import Finding, Report, ReportTable, Section
-from tracekit.timeline import Timeline
+from tracekit.report.timeline import Timeline
+from tracekit.text.display import visible
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions

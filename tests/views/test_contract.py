@@ -18,7 +18,6 @@ from views.tables import dicts, event_rows, on_trace, trace
 
 from tracekit import compat, pipeline
 from tracekit.api import read
-from tracekit.display import cell_width
 from tracekit.errors import TracekitError, UsageError
 from tracekit.index.trace_index import index_of
 from tracekit.pipeline import render, report_of, summary
@@ -26,6 +25,7 @@ from tracekit.readers import READERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Section
 from tracekit.schema import KINDS
+from tracekit.text.display import cell_width
 from tracekit.trace import Trace
 from tracekit.views import VIEWS, specs
 from tracekit.views.base import View, ViewOptions

@@ -16,11 +16,11 @@ from views.tables import Row, dicts, on_trace, trace
 from views.test_ranks import collective
 
 from tracekit.api import read
-from tracekit.display import cell_width
 from tracekit.errors import TracekitError, UsageError
 from tracekit.pipeline import render, report_of, summary, view
 from tracekit.render.base import RenderOptions
 from tracekit.report import Finding, Section
+from tracekit.text.display import cell_width
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions

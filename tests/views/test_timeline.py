@@ -16,7 +16,7 @@ from views.tables import Row, dicts, event_rows, on_trace, trace, union
 from tracekit.errors import UsageError
 from tracekit.pipeline import render, report
 from tracekit.report import Bar, Section
-from tracekit.timeline import Timeline
+from tracekit.report.timeline import Timeline
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions

@@ -6,7 +6,7 @@ import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Waits, Works, pieces_of, search
 from tracekit.analysis._path_waits import between_threads, cut_copies, for_devices, streams_for_streams, told_to_wait
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 
 PAUSE = 20_000
 """ns: work that begins later than this after the work before it on its stream was held up by something else."""

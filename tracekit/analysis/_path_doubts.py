@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis._path_nodes import Nodes, in_order
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 
 LEAST_LAG = 10_000
 """ns: work that began no later than this after all that it is known to wait for was held up by nothing else."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis._path_doubts import Doubts
-from tracekit.arrays import I64, Mask, Numbers
+from tracekit.columns.arrays import I64, Mask, Numbers
 
 _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
-from tracekit.arrays import I64, Mask, Numbers
+from tracekit.columns.arrays import I64, Mask, Numbers
 
 LOWEST = -(1 << 63)
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from tracekit.analysis._path_nodes import Device, Host, Waits, Works
 from tracekit.analysis.intervals import Ranges, merge
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 
 TOLERANCE = 2_000
 LEAST_FREE = 20_000

@@ -22,7 +22,7 @@ import numpy as np
 
 from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
-from tracekit.arrays import F64, I64, Mask, Numbers
+from tracekit.columns.arrays import F64, I64, Mask, Numbers
 
 __all__ = ["LEAST_MEETINGS", "Clocks", "align"]
 

@@ -33,7 +33,7 @@ from tracekit.analysis._path_build import build_nodes
 from tracekit.analysis._path_doubts import Doubts
 from tracekit.analysis._path_gains import SHORT_PAUSE, Contracted, gains
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits, in_order
-from tracekit.arrays import I64, Mask, Numbers
+from tracekit.columns.arrays import I64, Mask, Numbers
 
 __all__ = [
     "SHORT_PAUSE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
-from tracekit.arrays import I64, Numbers
+from tracekit.columns.arrays import I64, Numbers
 
 __all__ = ["innermost"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.segments import Index, as_int64, check_same_length, order_by_lane, previous_greater, run_starts
-from tracekit.arrays import I64, Numbers
+from tracekit.columns.arrays import I64, Numbers
 
 __all__ = ["Tree", "nest"]
 

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from tracekit.arrays import F64, Numbers
+from tracekit.columns.arrays import F64, Numbers
 
 __all__ = [
     "LEAST_VALUES",

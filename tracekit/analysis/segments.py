@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.arrays import I32, I64, Numbers
+from tracekit.columns.arrays import I32, I64, Numbers
 
 Index: TypeAlias = npt.NDArray[np.intp]
 

@@ -166,7 +166,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(*args: object, **words: object) -> None:
         try:
-            from tracekit.late_pandas import postpone_pandas
+            from tracekit.cli.late_pandas import postpone_pandas
 
             postpone_pandas()
             command(*args, **words)

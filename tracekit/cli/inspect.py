@@ -12,7 +12,7 @@ from tracekit.errors import UsageError
 from tracekit.units import format_span
 
 if TYPE_CHECKING:
-    from tracekit.inventory import StockJson
+    from tracekit.inputs.inventory import StockJson
 
 
 _SUMS: tuple[Literal["kept", "merged", "facts", "filtered"], ...] = ("kept", "merged", "facts", "filtered")
@@ -27,7 +27,7 @@ def inspect(
 ) -> None:
     """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
     from tracekit import pipeline
-    from tracekit.inventory import incomplete_stock
+    from tracekit.inputs.inventory import incomplete_stock
 
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")

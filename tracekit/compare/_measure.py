@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from tracekit.analysis.resample import bootstrap_difference, relative_difference_of_few, statistic
-from tracekit.arrays import F64
+from tracekit.columns.arrays import F64
 from tracekit.compare._match import NameGroup
 from tracekit.compare._profile import Amount, Key, Profile
 from tracekit.errors import UsageError

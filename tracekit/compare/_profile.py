@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit import pipeline
-from tracekit.arrays import F64, I64, Mask
-from tracekit.arrow import take
+from tracekit.columns.arrays import F64, I64, Mask
+from tracekit.columns.arrow import take
 from tracekit.compare._signature import Signature, signatures
 from tracekit.compare._work import NO_NAME, DeviceWork, find_work
 from tracekit.index.host.paths import call_paths

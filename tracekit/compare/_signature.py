@@ -10,8 +10,8 @@ import numpy as np
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.kernel_class import KernelClass, classify
-from tracekit.arrays import I64
-from tracekit.arrow import ints, take, valid
+from tracekit.columns.arrays import I64
+from tracekit.columns.arrow import ints, take, valid
 from tracekit.compare._work import NO_NAME, DeviceWork, codes_of, host_kinds, kind_mask
 from tracekit.trace import Trace, text_codes
 

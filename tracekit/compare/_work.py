@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.links import link
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Chunked, Column, codes, encoded, ints, nulls, take, valid
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Chunked, Column, codes, encoded, ints, nulls, take, valid
 from tracekit.errors import TracekitError
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Trace, text_codes

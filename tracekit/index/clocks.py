@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.index.grouping import Groups, Key, group_by, zeros
 from tracekit.index.sources import facts_by_source, several_clocks, spans
 from tracekit.index.trace_index import TraceIndex, join

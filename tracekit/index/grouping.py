@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
 from tracekit.analysis.statistics import Grouped, grouped
-from tracekit.arrays import I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.errors import TracekitError
 from tracekit.report import Cell
 from tracekit.trace import text_codes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.arrays import I64, Mask, Rows
+from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import F64, I32, I64, Mask, Rows
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I32, I64, Mask, Rows
 from tracekit.index.grouping import Key, kind_mask, plural
 from tracekit.report import Cell
 from tracekit.trace import Ledger, Run, Trace

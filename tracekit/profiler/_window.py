@@ -136,7 +136,7 @@ def _joined(trace: Trace) -> Trace:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit import arrow
+    from tracekit.columns import arrow
 
     names = defaultdict(str, {ledger.source: Path(ledger.path).name for ledger in trace.ledgers})
     source = trace.events.column("source").to_numpy().copy()
@@ -163,7 +163,7 @@ def _steps_of_calls(events: pa.Table) -> pa.Int32Array:
     import numpy as np
     import pyarrow as pa
 
-    from tracekit import arrow
+    from tracekit.columns import arrow
 
     step = arrow.ints(events.column("step"), -1)
     start = events.column("ts_ns").to_numpy()

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from tracekit import pipeline
 from tracekit._version import __version__
-from tracekit.arrow import Column as ArrowColumn
-from tracekit.arrow import pc
+from tracekit.columns.arrow import Column as ArrowColumn
+from tracekit.columns.arrow import pc
 from tracekit.errors import TracekitError, UsageError
 from tracekit.query._tables import ArrowField
 from tracekit.render.base import RenderOptions

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSystem
 
 from tracekit import archive, pipeline, schema
 from tracekit.archive import Entry
-from tracekit.arrow import array
+from tracekit.columns.arrow import array
 from tracekit.errors import AllInputsError, Failure, InputError, ParseError
 from tracekit.inputs import InputOptions, PathLike
 from tracekit.trace import Ledger

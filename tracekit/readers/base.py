@@ -124,7 +124,7 @@ class Reader:
     gives: str = "events"
     """ "events", "totals" or "both": for the listing."""
     steps: bool = False
-    """The format marks steps as ranges and leaves `step` of the other rows open: `tracekit.steps` sets it."""
+    """The format marks steps as ranges and leaves `step` of the other rows open: `tracekit.inputs.steps` sets it."""
     options: tuple[OptionSpec[object], ...] = ()
     """Each `--option KEY=VALUE` of the format; `read` asks `ReadOptions.value` for them. Others are refused."""
     marks: Marks = Marks()

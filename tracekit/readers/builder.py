@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrow import Chunked, Column, DictColumn
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Chunked, Column, DictColumn
 from tracekit.trace import Run
 
 Values: TypeAlias = (

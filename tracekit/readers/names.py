@@ -24,8 +24,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers._demangle_child import LONGEST
 from tracekit.readers.builder import map_texts
 from tracekit.trace import Ledger

@@ -15,8 +15,8 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import DictColumn
+from tracekit.columns import arrow
+from tracekit.columns.arrow import DictColumn
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 

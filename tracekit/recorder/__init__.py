@@ -49,10 +49,10 @@ from tracekit.recorder._api import (
     step,
     traced,
 )
-from tracekit.recorder._loader import on_batch, watch_loader
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._ranges import Range, end_range
 from tracekit.recorder._ranges import get_range as range
+from tracekit.recorder.hooks.loader import on_batch, watch_loader
 
 __all__ = [
     "CrossedRangeError",

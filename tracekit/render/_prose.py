@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from tracekit.display import plural, visible
 from tracekit.render._series import series_lines
 from tracekit.report import Bar, Cell, Evidence, Figure, Finding, Flame, ReportTable, Section, Series
+from tracekit.text.display import plural, visible
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
 
 LEDGERS_SHOWN = 4

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracekit.display import visible
 from tracekit.render._palette import color_of
 from tracekit.report import Series
+from tracekit.text.display import visible
 from tracekit.units import Unit, format_bytes, format_ratio, format_span
 
 MOST_BARS = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracekit.display import visible
 from tracekit.report import Report
+from tracekit.text.display import visible
 
 
 @dataclass(frozen=True, slots=True)

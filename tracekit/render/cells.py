@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tracekit.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
 from tracekit.report import Cell, Column
+from tracekit.text.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
 from tracekit.units import Unit
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.display import cell_width, head, visible
-from tracekit.names import short_names
 from tracekit.render import _prose
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import padded, wrapped
 from tracekit.render.screen import Screen, Share, ShareBar, noun, screen, span_text
 from tracekit.report import Headline, Report, Section, TopNames
+from tracekit.text.display import cell_width, head, visible
+from tracekit.text.names import short_names
 from tracekit.units import percent
 
 LINES = 40

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tracekit.display import UNKNOWN, visible
 from tracekit.render import _prose
 from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import Shown
 from tracekit.report import Report, ReportTable, Section
+from tracekit.text.display import UNKNOWN, visible
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|&~#$]")
 _LIST_MARK = re.compile(r"^([+-](?=[\s-]|$)|\d+[.)](?=\s|$))")

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.display import plural, visible
-from tracekit.names import short_names
 from tracekit.render._palette import color_of
 from tracekit.report import DeviceTime, Finding, Headline, Report, StepTime, TopNames
+from tracekit.text.display import plural, visible
+from tracekit.text.names import short_names
 from tracekit.units import format_ns, percent, short_span
 
 BARS = 4

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracekit.display import UNKNOWN, cell_width, cut_middle, plural, visible
-from tracekit.names import short_names
 from tracekit.render import _prose
 from tracekit.render import cells as _cells
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.render.cells import Shown, padded, wrapped
 from tracekit.report import Report, ReportTable, Section
+from tracekit.text.display import UNKNOWN, cell_width, cut_middle, plural, visible
+from tracekit.text.names import short_names
 
 LEAST_WIDTH = 40
 _FIRST_TO_GO = 1_000

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.run.same_process import Verdict
 from tracekit.run.shared_ranges import NO_THREAD
 from tracekit.run.survey import KINDS, MOST_RANGES, Process, is_step

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracekit.display import plural
 from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, find_offset, share
 from tracekit.run.survey import Process
+from tracekit.text.display import plural
 from tracekit.units import format_span
 
 FIRST_ORDINARY_PID = 300

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
 from tracekit.errors import OutOfOrderError
 from tracekit.trace import Run, SourceFacts, concat
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Chunked, Column
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Chunked, Column
 from tracekit.run.shared_ranges import NO_THREAD, Ranges
 from tracekit.schema import Kind
 from tracekit.trace import Run

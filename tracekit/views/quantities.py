@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock, by_input
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources

@@ -8,9 +8,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import Rows
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Rows
+from tracekit.columns.arrow import Column, pc
 
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null)'
 _KEY = r'"[A-Za-z_][A-Za-z0-9_]*"'

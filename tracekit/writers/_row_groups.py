@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column
-from tracekit.tables import compact_texts
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column
+from tracekit.columns.tables import compact_texts
 
 
 def compact(table: pa.Table) -> pa.Table:

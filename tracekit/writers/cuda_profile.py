@@ -32,9 +32,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.errors import OutputError
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Run

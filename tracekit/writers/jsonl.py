@@ -24,8 +24,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.writers._compressed import compressed
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.json_text import facts_json

@@ -32,7 +32,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal import isal_zlib
 
-from tracekit import arrow, schema
+from tracekit import schema
+from tracekit.columns import arrow
 from tracekit.trace import concat
 from tracekit.writers._row_groups import compact, row_groups
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
 from tracekit.analysis.nesting import nest
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import pc
 from tracekit.compat.fluid._names import BLOCK
 from tracekit.index.grouping import INT64_MAX, group_by, key_of, kind_mask, plural, too_long
 from tracekit.index.launches import launches_of

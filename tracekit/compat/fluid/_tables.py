@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from tracekit import arrow
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import pc
 from tracekit.compat.fluid._items import RANKS, STATES, Block, Overhead, Shown, block_of, overhead_of, shown, width_of
 from tracekit.compat.fluid._names import SPECIAL, numbered, threaded
 from tracekit.compat.fluid._ranges import TOOL, Ranges, ranges_of

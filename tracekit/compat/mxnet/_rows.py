@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow
 from tracekit.analysis.intervals import I64
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import pc
 from tracekit.index.grouping import Groups, Key, group_by, key_of, kind_mask, plural
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex

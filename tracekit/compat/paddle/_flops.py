@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import orjson
 
-from tracekit import arrow
 from tracekit.analysis.intervals import I64
+from tracekit.columns import arrow
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, matching
 from tracekit.compat.paddle._items import Group
 from tracekit.compat.paddle._tree import Forest

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column as Texts
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column as Texts
+from tracekit.columns.arrow import pc
 from tracekit.compat.paddle._columns import PADDLE_FORMATS, TREE_COLUMNS
 from tracekit.compat.paddle._items import group
 from tracekit.compat.paddle._tree import Forest, forest

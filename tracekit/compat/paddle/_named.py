@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.compat.paddle import _order
 from tracekit.compat.paddle._columns import TREE_COLUMNS, TYPES
 from tracekit.compat.paddle._flops import flops

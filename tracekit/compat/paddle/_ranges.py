@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.intervals import Ranges, intersection, length, merge, union, union_length, union_length_by
-from tracekit.arrays import Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Mask
 from tracekit.compat.paddle import _order
 from tracekit.compat.paddle._columns import CALL, TREE_COLUMNS, TYPES
 from tracekit.compat.paddle._items import group

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64, union_length
 from tracekit.analysis.links import link
 from tracekit.analysis.nesting import nest
-from tracekit.arrays import Mask
+from tracekit.columns.arrays import Mask
 from tracekit.compat.paddle import _order
 from tracekit.compat.paddle._columns import CALL, HOST_TYPES, JSON, Columns, code_of
 from tracekit.index.grouping import kind_mask, plural

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from tracekit.display import visible
 from tracekit.errors import UsageError
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable, Section
+from tracekit.text.display import visible
 
 Row = dict[str, Any]
 _DIVISOR: Mapping[str, float] = MappingProxyType({"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0})

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
+from tracekit.columns import arrow
 from tracekit.index.grouping import group_by
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.schema import DEVICE_WORK, Kind

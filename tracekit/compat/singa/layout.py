@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracekit.display import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
+from tracekit.text.display import visible
 
 
 def render(report: Report, options: RenderOptions) -> str:  # noqa: ARG001 - SINGA prints seconds, and no others

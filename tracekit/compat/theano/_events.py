@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import Grouped
+from tracekit.columns import arrow
 from tracekit.compat.theano._rows import APPLY, CLASS, OPS, WHAT, Block, Row, row
 from tracekit.index import grouping
 from tracekit.index.grouping import Key, group_by, plural, statistics, too_long

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracekit.display import visible
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, ReportTable
+from tracekit.text.display import visible
 
 Row = dict[str, Any]
 

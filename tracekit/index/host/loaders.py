@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import Kind
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.index.host.tree import host
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.schema import Kind

@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import merge
 from tracekit.analysis.segments import distinct
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
 from tracekit.index import owners as _owners

@@ -29,6 +29,6 @@ def report_text(trace: Trace, *, state: str, sorted_key: str, tracer_option: str
 
 def unfinished(trace: Trace) -> int:
     """Return how many ranges have no end."""
-    from tracekit import args
+    from tracekit.columns import args
 
     return int(args.flags(trace.events.column("args"), "unfinished").sum())

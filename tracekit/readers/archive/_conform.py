@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import event_batch, map_texts, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
 

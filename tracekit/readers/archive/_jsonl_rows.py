@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrow import Column
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column
 from tracekit.trace import Ledger
 
 NON_FINITE: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

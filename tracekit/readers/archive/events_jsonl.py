@@ -27,8 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from tracekit import arrow, schema
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.archive._jsonl_rows import OddRows

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from isal import isal_zlib
 
 from tracekit import schema
-from tracekit.arrow import pc
+from tracekit.columns.arrow import pc
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.archive._conform import conform, known_versions, renumbered, run_from_json, upgraded, with_ledgers
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
+from tracekit.columns import arrow
 from tracekit.readers import rocm
 from tracekit.readers.names import Demangler
 from tracekit.readers.trace_event import events

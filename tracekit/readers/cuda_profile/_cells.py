@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, U64, Bytes, Mask
-from tracekit.arrow import Column, DictColumn
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, U64, Bytes, Mask
+from tracekit.columns.arrow import Column, DictColumn
 
 PAD = 16
 _ALL = (1 << 64) - 1

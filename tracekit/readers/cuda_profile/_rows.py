@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.readers.cuda_profile._cells import Cells, Text
 
 MOST_FIELDS = 200

@@ -29,8 +29,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.builder import Values, event_batch, map_texts

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import orjson
 import pyarrow as pa
 
-from tracekit.arrow import Values
+from tracekit.columns.arrow import Values
 from tracekit.errors import ParseError
 from tracekit.messages import PLACES, Message, messages
 from tracekit.options import OptionSpec

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.readers.builder import FIRST_TEXT_ID
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.plan import MOVABLE

@@ -26,7 +26,7 @@ and `stream`, and the pid of the host process, since one file is of one process;
 of the work on their stream.
 "[memory]" instants are rows of kind memory (bytes signed, device when it is a GPU) and bring two counters, Total
 Allocated and Total Reserved. "shared memory" of kernels is static and dynamic together: it stays in args.
-`tracekit.steps` sets the step of the rows inside one.
+`tracekit.inputs.steps` sets the step of the rows inside one.
 
 Rank, world size, process groups and device properties are facts of the run. Device events at time 0 with duration 0
 have no true time (kineto issue 109): dropped. Facts were read off the files named in tests/readers/test_kineto.py and
@@ -43,9 +43,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.kineto._hosts import Hosts

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.options import OptionSpec
 from tracekit.readers.nsys._codes import BITS
 from tracekit.readers.nsys._strings import process_number, string

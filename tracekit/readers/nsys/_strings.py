@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tracekit import arrow
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.nsys._codes import BITS
 from tracekit.readers.sqlite.cupti import Context, texts_by_number
 

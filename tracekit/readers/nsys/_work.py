@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.nsys._codes import COPY_KINDS, MEMORY, UNIFIED, copy_name
 from tracekit.readers.nsys._facts import machine_numbers
 from tracekit.readers.nsys._strings import pid_of, strings

@@ -41,8 +41,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nsys import _work as work

@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from tracekit import arrow
-from tracekit.arrays import F64, I64, Mask
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64, Mask
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.builder import Values, event_batch, map_texts
 from tracekit.readers.nvprof._lines import NARROW
 from tracekit.readers.nvprof._names import UNIFIED, api_kind, device_kind, suffixes, trimmed

@@ -17,8 +17,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import F64, I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64, Mask
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.sqlite.cupti import Context, integers
 from tracekit.readers.sqlite.database import Block, CellType

@@ -18,8 +18,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.readers.builder import RowBuilder
 from tracekit.readers.sqlite.cupti import Context, integers
 from tracekit.readers.sqlite.database import Block, CellType

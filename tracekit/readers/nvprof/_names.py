@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.schema import Kind
 
 SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)

@@ -40,7 +40,7 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof import _counters as counters

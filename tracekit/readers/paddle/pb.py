@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import orjson
 import pyarrow as pa
 
-from tracekit.arrow import Values
+from tracekit.columns.arrow import Values
 from tracekit.errors import ParseError
 from tracekit.messages import STAND_IN, TREE_TYPES, Message, messages
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions

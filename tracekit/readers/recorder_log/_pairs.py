@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 
 _NONE = np.empty(0, np.int64)
 

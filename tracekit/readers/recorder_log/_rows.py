@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64
-from tracekit.arrow import Column
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.columns.arrow import Column
 from tracekit.readers.recorder_log._lines import Name
 from tracekit.recorder import log_format as log
 

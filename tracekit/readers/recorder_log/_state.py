@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import F64, I64, Mask
-from tracekit.arrow import Column
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64, Mask
+from tracekit.columns.arrow import Column
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.recorder_log import _lines as lines
 from tracekit.readers.recorder_log._ending import Ending

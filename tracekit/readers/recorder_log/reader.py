@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError, UnsupportedVersionError
 from tracekit.readers.base import Confidence, Head, Mark, Marks, Opened, Reader, ReadOptions, Strength
 from tracekit.readers.recorder_log._lines import BadLineError, Header, Items, Line, Steps, parse

@@ -16,9 +16,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import Values, event_batch
 from tracekit.readers.names import Demangler

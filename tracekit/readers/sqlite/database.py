@@ -23,9 +23,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.errors import ParseError
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import SQLITE_MAGIC, Source

@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
 from tracekit.trace import concat
 
 CHUNK_ROWS = 1 << 16

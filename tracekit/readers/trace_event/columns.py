@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column, Value, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, Value, pc
 from tracekit.readers.trace_event.plan import DROPPED, FACT, IGNORED, KEPT, MOST_SEGMENTS, NO_EVENT, Build, Event
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.readers.trace_event.scan import Scan, slices

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import Mask
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Mask
+from tracekit.columns.arrow import Column, pc
 from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.source import Source

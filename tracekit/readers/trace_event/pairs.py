@@ -18,9 +18,10 @@ from collections.abc import Generator, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column
 from tracekit.readers.builder import event_batch
 from tracekit.readers.trace_event import _spill as spill
 from tracekit.readers.trace_event.rows import Rows

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Column
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column
 from tracekit.readers.trace_event.plan import Build
 
 

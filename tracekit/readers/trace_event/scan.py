@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I32, I64, Bytes, Mask
-from tracekit.arrow import Column
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I32, I64, Bytes, Mask
+from tracekit.columns.arrow import Column
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
 from tracekit.readers.trace_event._repair import is_json, objects, repaired

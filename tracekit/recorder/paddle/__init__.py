@@ -46,8 +46,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from tracekit.recorder import _clock
-from tracekit.recorder._loader_steps import Loaders, Steps
-from tracekit.recorder._watch import Watch
+from tracekit.recorder.hooks.loader_steps import Loaders, Steps
+from tracekit.recorder.hooks.watch import Watch
 from tracekit.recorder.paddle._calls import CALLS, Watched, aside
 
 __all__ = ["Watch", "watch"]

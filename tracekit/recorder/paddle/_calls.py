@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracekit.recorder import _ranges
-from tracekit.recorder._attributes import Attributes, Function
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.hooks.attributes import Attributes, Function
 
 FAILED: Final = "watch_failed"
 _SKIP_FILES: Final = "jit.sot.opcode_translator.skip_files"

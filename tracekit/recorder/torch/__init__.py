@@ -53,8 +53,8 @@ from types import FrameType
 from typing import Any, Protocol
 
 from tracekit.recorder import _clock, _ranges
-from tracekit.recorder._loader_steps import Loaders, Steps
-from tracekit.recorder._watch import Watch
+from tracekit.recorder.hooks.loader_steps import Loaders, Steps
+from tracekit.recorder.hooks.watch import Watch
 from tracekit.recorder.torch._module_calls import CALLS, Handle, Module, Watched
 from tracekit.recorder.torch._phases import OPTIMIZER
 

@@ -25,8 +25,8 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from tracekit.recorder import _ranges
-from tracekit.recorder._attributes import Attributes, ignore_warning
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.hooks.attributes import Attributes, ignore_warning
 from tracekit.recorder.torch._graph import nodes_of, part_since
 from tracekit.recorder.torch._phases import BACKWARD, FORWARD, MODULE_BACKWARD, Call, OpenPhase, Stack
 

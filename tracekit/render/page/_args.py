@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64
-from tracekit.display import visible
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
 from tracekit.render.page import pack
-from tracekit.timeline import Argument, Timeline
+from tracekit.report.timeline import Argument, Timeline
+from tracekit.text.display import visible
 
 MOST_TEXT = 200_000
 """Characters of the words of a column of texts; one with more is left out."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracekit.arrays import I64
-from tracekit.timeline import LaneEvents, Timeline
+from tracekit.columns.arrays import I64
+from tracekit.report.timeline import LaneEvents, Timeline
 
 STRETCHES = 4_000
 """About how many stretches a page has, unless the rows are more."""

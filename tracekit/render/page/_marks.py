@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracekit.arrays import I64
-from tracekit.display import visible
+from tracekit.columns.arrays import I64
 from tracekit.report import Finding
-from tracekit.timeline import Timeline
+from tracekit.report.timeline import Timeline
+from tracekit.text.display import visible
 
 
 def marks(

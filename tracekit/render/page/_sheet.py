@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tracekit.display import UNKNOWN, is_words, time_unit_of, visible
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, ReportTable
+from tracekit.text.display import UNKNOWN, is_words, time_unit_of, visible
 from tracekit.units import (
     TIME_EXPONENT,
     Unit,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tracekit.display import visible
 from tracekit.render._series import Chart, chart
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
 from tracekit.render.page._sheet import MOST_ROWS, Sheet, sheet
 from tracekit.report import ReportTable, Series
+from tracekit.text.display import visible
 from tracekit.units import Unit, short_span
 
 

@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 
-from tracekit.display import visible
 from tracekit.errors import ParseError
-from tracekit.names import short_names
 from tracekit.report import Cell, Column, Report, ReportTable, Section
-from tracekit.timeline import Timeline
+from tracekit.report.timeline import Timeline
+from tracekit.text.display import visible
+from tracekit.text.names import short_names
 from tracekit.units import Unit
 
 FORMAT = 1

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracekit.display import visible
 from tracekit.render import _prose
 from tracekit.render._palette import color_of
 from tracekit.render._series import Chart, chart
@@ -24,7 +23,8 @@ from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
 from tracekit.report import Bar, Column, Finding, Flame, Report, ReportTable, Section, Series
-from tracekit.timeline import Timeline
+from tracekit.report.timeline import Timeline
+from tracekit.text.display import visible
 from tracekit.units import Unit, format_bytes, format_span, percent, short_span
 
 LEAST_CONTENTS = 4

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.arrays import F64, I64, Numbers
+from tracekit.columns.arrays import F64, I64, Numbers
 
 CHUNK = 1 << 16
 """Events of one element: a script decodes one after the other, and lets the page breathe between them."""

@@ -10,9 +10,9 @@ import html
 import math
 from collections.abc import Sequence
 
-from tracekit.display import cell_texts, is_words, plural, time_unit_of, visible
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, Evidence, Report, ReportTable
+from tracekit.text.display import cell_texts, is_words, plural, time_unit_of, visible
 from tracekit.units import TIME_EXPONENT, Unit
 
 FIRST_ROWS = 20

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tracekit.arrays import I64
-from tracekit.display import visible
+from tracekit.columns.arrays import I64
 from tracekit.render._palette import color_of, dark_of
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import _budget, pack
 from tracekit.render.page._args import add_args
 from tracekit.render.page._marks import marks
 from tracekit.report import Finding
-from tracekit.timeline import Counter, LaneEvents, Timeline
+from tracekit.report.timeline import Counter, LaneEvents, Timeline
+from tracekit.text.display import visible
 
 NAME_SHOWN = 2000
 """Characters of a name, whose length is given where it is longer. Tables have whole names."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, coverage, difference, gaps, intersection, length, merge, union
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import grouping, launches, step_windows
 from tracekit.index.clocks import by_clock

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.segments import distinct
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.schema import API_CALLS
 from tracekit.views.findings._facts import OPERATORS, Facts

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from tracekit import args, arrow
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Chunked, pc
+from tracekit.columns import args, arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Chunked, pc
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind
 from tracekit.views.findings import _around

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
-from tracekit.arrays import I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Evidence, Finding
 from tracekit.schema import Kind

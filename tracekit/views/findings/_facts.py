@@ -18,7 +18,7 @@ from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.segments import distinct
 from tracekit.analysis.series import judge
-from tracekit.arrays import I32, I64, Mask
+from tracekit.columns.arrays import I32, I64, Mask
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
 from tracekit.index import launches

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tracekit.arrays import F64, I64
+from tracekit.columns.arrays import F64, I64
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label
 from tracekit.report import Finding

@@ -10,7 +10,7 @@ from tracekit.analysis.critical_path import Part
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge
 from tracekit.analysis.series import judge
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.devices import Device
 from tracekit.report import Finding

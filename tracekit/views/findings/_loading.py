@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
-from tracekit.arrays import I64
+from tracekit.columns.arrays import I64
 from tracekit.index import gaps as _gaps
 from tracekit.report import Evidence, Finding
 from tracekit.schema import API_CALLS, Kind

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracekit.analysis.intervals import merge
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
 from tracekit.index.grouping import group_by
 from tracekit.index.host.waits import named as named_like

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, clip, intersection, length, merge, union
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import collectives, meetings
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_label

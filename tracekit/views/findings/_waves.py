@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.intervals import Ranges
-from tracekit.arrays import F64, I64
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64
 from tracekit.index.kernel_classes import communicates
 from tracekit.report import Finding
 from tracekit.schema import Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.names import short_names
+from tracekit.text.names import short_names
 
 
 def named(text: str, most: int = 60) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tracekit import arrow
+from tracekit.columns import arrow
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit import arrow
+from tracekit.columns import arrow
 from tracekit.index import grouping
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section

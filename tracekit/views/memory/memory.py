@@ -18,10 +18,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.intervals import I64
-from tracekit.arrow import Chunked, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Chunked, pc
 from tracekit.index import grouping
 from tracekit.index.host import tree as _host
 from tracekit.index.lanes import device_label, owner_labels

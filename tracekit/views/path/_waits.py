@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import args, arrow
 from tracekit.analysis.critical_path import Device, Host, Part, Waits
 from tracekit.analysis.links import link
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import Chunked
+from tracekit.columns import args, arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Chunked
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
 

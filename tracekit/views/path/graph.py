@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import arrow
 from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, upper_bound, walk
-from tracekit.arrays import I64, Mask
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps

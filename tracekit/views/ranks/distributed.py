@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import collectives, grouping
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners

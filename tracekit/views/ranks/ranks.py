@@ -20,7 +20,7 @@ import numpy as np
 from tracekit.analysis.clocks import Clocks
 from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.statistics import grouped
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps

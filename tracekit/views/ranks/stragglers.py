@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tracekit.analysis.clocks import Clocks, align
 from tracekit.analysis.statistics import grouped
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import owners as _owners
 from tracekit.index.meetings import Meetings
 

@@ -10,7 +10,7 @@ from typing import TypedDict
 import msgspec
 import numpy as np
 
-from tracekit import args, arrow
+from tracekit.columns import args, arrow
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section

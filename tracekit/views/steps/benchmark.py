@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit import args, arrow
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.statistics import nearest_rank
-from tracekit.arrays import I64, Mask
+from tracekit.columns import args, arrow
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps

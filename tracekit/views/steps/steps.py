@@ -19,7 +19,7 @@ import numpy as np
 
 from tracekit.analysis.series import RULE, Judged, judge
 from tracekit.analysis.statistics import grouped
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps

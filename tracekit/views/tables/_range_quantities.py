@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from tracekit.arrays import I64, Mask
+from tracekit.columns.arrays import I64, Mask
 from tracekit.index.clocks import by_clock
 from tracekit.index.host import tree as _host
 from tracekit.index.trace_index import TraceIndex

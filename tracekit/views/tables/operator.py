@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.host import tree as _host
 from tracekit.index.sources import facts_by_source

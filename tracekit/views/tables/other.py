@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrow import Chunked, pc
+from tracekit.columns.arrow import Chunked, pc
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section

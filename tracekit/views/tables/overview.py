@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tracekit import arrow
 from tracekit.analysis.intervals import I64, union_length_by
+from tracekit.columns import arrow
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources

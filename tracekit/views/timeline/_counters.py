@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.arrays import F64, I64
+from tracekit.columns.arrays import F64, I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.trace_index import TraceIndex
+from tracekit.report.timeline import Counter
 from tracekit.schema import Kind
-from tracekit.timeline import Counter
 
 
 def tracks(index: TraceIndex, shift: I64) -> tuple[Counter, ...]:

@@ -14,12 +14,12 @@ import numpy as np
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.nesting import nest
 from tracekit.analysis.segments import order_by_lane
-from tracekit.arrays import I64, Rows
+from tracekit.columns.arrays import I64, Rows
 from tracekit.index import lanes as _lanes
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
+from tracekit.report.timeline import LAYERS, Lane
 from tracekit.schema import API_CALLS, Kind
-from tracekit.timeline import LAYERS, Lane
 
 _RANGES = frozenset(
     {

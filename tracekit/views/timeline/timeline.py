@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.arrays import I64, Rows
+from tracekit.columns.arrays import I64, Rows
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.clocks import by_clock, origins
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
+from tracekit.report.timeline import Argument, LaneEvents, Timeline
 from tracekit.schema import DEVICE_WORK, Kind, describe
-from tracekit.timeline import Argument, LaneEvents, Timeline
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.timeline import _counters

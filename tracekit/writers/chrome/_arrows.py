@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tracekit.analysis.links import link
-from tracekit.arrays import I64, Rows
+from tracekit.columns.arrays import I64, Rows
 
 FlowKey: TypeAlias = tuple[int, int | str, str | None, str | None]
 """Source, id, name and category of an arrow of the input."""

@@ -14,10 +14,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
 from tracekit.analysis.lanes import LaneAssigner
-from tracekit.arrays import F64, I64, Bytes, Mask, Rows
-from tracekit.arrow import Column, DictColumn, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64, Bytes, Mask, Rows
+from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Written

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask, Rows
-from tracekit.arrow import Column
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask, Rows
+from tracekit.columns.arrow import Column
 
 _NARROW = 1 << 17
 

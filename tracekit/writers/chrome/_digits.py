@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import Bytes, Numbers, Rows
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import Bytes, Numbers, Rows
+from tracekit.columns.arrow import Column, pc
 
 Words: TypeAlias = npt.NDArray[np.uint32]
 Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger]

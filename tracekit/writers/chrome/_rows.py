@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask, Rows
-from tracekit.arrow import Column, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask, Rows
+from tracekit.columns.arrow import Column, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.trace import Run
 from tracekit.writers.base import Written

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Mask, Rows
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask, Rows
 
 Row: TypeAlias = dict[str, Any]
 """A row of EVENTS, as `to_pylist` returns it."""

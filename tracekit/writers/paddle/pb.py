@@ -31,8 +31,9 @@ from typing import BinaryIO, TypeAlias
 import orjson
 import pyarrow as pa
 
-from tracekit import arrow, schema
-from tracekit.arrow import Column, pc
+from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
 from tracekit.errors import OutputError
 from tracekit.messages import STAND_IN, Message, delimited, messages, varint
 from tracekit.schema import DEVICE_WORK, Kind

@@ -22,17 +22,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracekit import display
-from tracekit.display import html_facts, plural, shortened, visible
-from tracekit.headline import DeviceTime as DeviceTime
-from tracekit.headline import Evidence as Evidence
-from tracekit.headline import Finding as Finding
-from tracekit.headline import Headline as Headline
-from tracekit.headline import StepTime as StepTime
-from tracekit.headline import TimePart as TimePart
-from tracekit.headline import TopName as TopName
-from tracekit.headline import TopNames as TopNames
-from tracekit.timeline import Timeline
+from tracekit.report.headline import DeviceTime as DeviceTime
+from tracekit.report.headline import Evidence as Evidence
+from tracekit.report.headline import Finding as Finding
+from tracekit.report.headline import Headline as Headline
+from tracekit.report.headline import StepTime as StepTime
+from tracekit.report.headline import TimePart as TimePart
+from tracekit.report.headline import TopName as TopName
+from tracekit.report.headline import TopNames as TopNames
+from tracekit.report.timeline import Timeline
+from tracekit.text import display
+from tracekit.text.display import html_facts, plural, shortened, visible
 from tracekit.units import Unit
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import Self
 
 import pyarrow as pa
 
-from tracekit import arrow, schema, steps
 from tracekit import options as declared
+from tracekit import schema
+from tracekit.columns import arrow
 from tracekit.errors import (
     AllInputsError,
     Failure,
@@ -20,12 +21,13 @@ from tracekit.errors import (
     ParseError,
     TracekitError,
 )
-from tracekit.paths import Input as Input
-from tracekit.paths import PathLike as PathLike
-from tracekit.paths import expand as expand
-from tracekit.paths import reader_for as reader_for
-from tracekit.paths import refuse_inputs as refuse_inputs
-from tracekit.paths import refuse_unknown_options
+from tracekit.inputs import steps
+from tracekit.inputs.paths import Input as Input
+from tracekit.inputs.paths import PathLike as PathLike
+from tracekit.inputs.paths import expand as expand
+from tracekit.inputs.paths import reader_for as reader_for
+from tracekit.inputs.paths import refuse_inputs as refuse_inputs
+from tracekit.inputs.paths import refuse_unknown_options
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
 from tracekit.run import joining, one_process, survey

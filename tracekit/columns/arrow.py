@@ -1,8 +1,8 @@
 """Names for pyarrow's types, and the calls whose published types are wrong or too wide.
 
 `pc` is `pyarrow.compute` with narrow types: a function of columns returns a column of the same container. Take it from
-here (`from tracekit.arrow import pc`). Take `array` and `nulls` from here as well: pyarrow-stubs calls every column
-made of a numpy array a column of bool. A column of a batch is a `Column`, a column of a table is `Chunked`.
+here (`from tracekit.columns.arrow import pc`). Take `array` and `nulls` from here as well: pyarrow-stubs calls every
+column made of a numpy array a column of bool. A column of a batch is a `Column`, a column of a table is `Chunked`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from tracekit.arrays import F64, I32, I64, Bytes, Mask, Rows
+from tracekit.columns.arrays import F64, I32, I64, Bytes, Mask, Rows
 
 Column: TypeAlias = "pa.Array[Any]"
 DictColumn: TypeAlias = "pa.DictionaryArray[Any, Any]"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.arrays import F64, I32, I64, Rows
-from tracekit.arrow import Chunked
+from tracekit.columns.arrays import F64, I32, I64, Rows
+from tracekit.columns.arrow import Chunked
 
 LAYERS = ("ranges", "python", "operators", "calls")
 """The layers of a host thread, from the top: steps and ranges of the user, Python, operators, calls of the runtime."""

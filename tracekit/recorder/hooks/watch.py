@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tracekit.recorder._loader_steps import Batches, Loaders, Steps
 from tracekit.recorder._process import print_note
+from tracekit.recorder.hooks.loader_steps import Batches, Loaders, Steps
 
 Aside = Callable[[Callable[[], None]], object]
 """Calls a function whose faults must not reach the program."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from tracekit.display import cell_width, cut_middle, head
+from tracekit.text.display import cell_width, cut_middle, head
 
 LEAST_WIDTH = 8
 """Cells below which names are cut without regard to what they say."""

@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import F64, I64, Mask, Rows
-from tracekit.arrow import Column, Values, pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import F64, I64, Mask, Rows
+from tracekit.columns.arrow import Column, Values, pc
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _LIMIT = 1 << 63

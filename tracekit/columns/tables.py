@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow
-from tracekit.arrays import I64, Rows
-from tracekit.arrow import Chunked, Column, DictColumn
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Rows
+from tracekit.columns.arrow import Chunked, Column, DictColumn
 
 
 def start_order(events: pa.Table) -> Rows | None:

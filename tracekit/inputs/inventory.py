@@ -8,7 +8,8 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
+from tracekit import schema
+from tracekit.columns import arrow
 from tracekit.trace import Ledger, LedgerJson, Run, SourceFacts, incomplete
 
 

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracekit import arrow, schema
+from tracekit import schema
 from tracekit.analysis.enclosing import innermost
 from tracekit.analysis.links import link
-from tracekit.arrays import I64, Mask
-from tracekit.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import pc
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Ledger
 

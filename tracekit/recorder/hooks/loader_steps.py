@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tracekit.recorder import _clock, _ranges
-from tracekit.recorder._attributes import Attributes
 from tracekit.recorder._jsonl import StepItem
-from tracekit.recorder._loader import WatchedIterator, WatchedLoader, Wrapper
 from tracekit.recorder._overlap import OpenRange
 from tracekit.recorder._session import SESSION
+from tracekit.recorder.hooks.attributes import Attributes
+from tracekit.recorder.hooks.loader import WatchedIterator, WatchedLoader, Wrapper
 from tracekit.recorder.log_format import NO_STEP
 
 NAME: Final = "dataloader"

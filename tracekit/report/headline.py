@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracekit import display
-from tracekit.display import Value, html_facts, shortened, visible
+from tracekit.text import display
+from tracekit.text.display import Value, html_facts, shortened, visible
 from tracekit.units import Unit, format_ratio, format_span
 
 

@@ -1,0 +1,1 @@
+"""Columns as Arrow and numpy have them: narrow types for both, the members of `args`, the tables of a trace."""

@@ -1,0 +1,1 @@
+"""Parts that the watches of torch and Paddle share: replaced attributes, data loaders, steps."""
