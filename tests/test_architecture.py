@@ -34,7 +34,7 @@ MAY: dict[str, set[str]] = {
     "render": {"columns", "text", "report", "units", "errors"},
     "compat": {
         "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
-        "analysis", "plugins", "units", "options", "errors",
+        "messages", "analysis", "plugins", "units", "options", "errors",
     },
     "inputs": {
         "columns", "analysis", "readers", "writers.base", "run", "selection", "trace", "schema", "options", "errors",

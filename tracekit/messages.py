@@ -9,6 +9,7 @@ UTF-8, and enumerations as integers, because a newer Paddle may have more of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
@@ -19,6 +20,25 @@ _TREE_TYPES = """
 """
 TREE_TYPES = tuple(_TREE_TYPES.split())
 """TracerEventType, by number, of Paddle 3. 15 was MluRuntime in some 2.x, which no host node of a file ever had."""
+
+HOST_TYPES_BY_KIND: Mapping[str, str] = MappingProxyType(
+    {
+        "operator": "Operator",
+        "dataloader": "Dataloader",
+        "step": "ProfileStep",
+        "user_range_native": "UserDefined",
+        "operator_inner": "OperatorInner",
+        "forward": "Forward",
+        "backward": "Backward",
+        "optimizer": "Optimization",
+        "communication": "Communication",
+        "python_op": "PythonOp",
+        "user_range": "PythonUserDefined",
+    }
+)
+"""The type of a range on the host by `schema.Kind`, which a training program does not load."""
+
+DEVICE_TYPES_BY_KIND: Mapping[str, str] = MappingProxyType({"kernel": "Kernel", "memcpy": "Memcpy", "memset": "Memset"})
 
 MEMORY_TYPES = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
 """TracerMemEventType, by number."""

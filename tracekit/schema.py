@@ -53,6 +53,22 @@ DEVICE_WORK = frozenset({Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET})
 
 API_CALLS = frozenset({Kind.RUNTIME, Kind.DRIVER})
 
+USER_RANGES = frozenset(
+    {
+        Kind.USER_RANGE,
+        Kind.USER_RANGE_NATIVE,
+        Kind.STEP,
+        Kind.DATALOADER,
+        Kind.FORWARD,
+        Kind.BACKWARD,
+        Kind.OPTIMIZER,
+    }
+)
+"""Kinds of ranges that a program, or the framework for it, puts around its phases."""
+
+HOST_RANGES = USER_RANGES | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION}
+"""Kinds of ranges on the threads of the host, without calls of the runtime and driver."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:

@@ -63,6 +63,23 @@ def time_unit_of(values: Iterable[Value], wanted: str = "") -> str:
     return best_time_unit(max((abs(int(v)) for v in values if v is not None), default=0))
 
 
+def typical_time_unit(values: Iterable[Value], wanted: str = "") -> str:
+    """Return the wanted unit, else the one in which the first digits of most times of a column differ.
+
+    Raises: UsageError where the wanted one is not a unit of time.
+    """
+    if wanted:
+        return time_unit_of(values, wanted)
+    sizes = sorted(abs(int(v)) for v in values if v)
+    if not sizes:
+        return "us"
+    unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
+    # One long time must not make all others 0.000...: the middle one has two digits among its first decimals.
+    while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
+        unit = "us" if unit == "ms" else "ms"
+    return unit
+
+
 def is_words(values: Iterable[Value], unit: Unit) -> bool:
     """Return whether a column holds text, which may be cut and is aligned left."""
     return unit is Unit.TEXT or (unit is Unit.ID and any(isinstance(value, str) for value in values))

@@ -16,10 +16,12 @@ from tracekit.columns import arrow
 from tracekit.index.grouping import INT64_MAX, kind_mask, plural, too_long
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column
+from tracekit.report import Cell, Column, Section
+from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit
 from tracekit.views import specs
-from tracekit.views.tabulate import ratios
+from tracekit.views.base import ViewOptions
+from tracekit.views.tabulate import nothing, option_notes, ratios
 
 TOTALS_NOTE = "from totals that the profiler had summed itself: there are no percentiles"
 
@@ -126,6 +128,16 @@ def both_note(index: TraceIndex, kinds: Collection[str], what: str) -> list[str]
     """Return a note where a trace with events of these kinds has totals of them too, which are not added."""
     count = count_totals(index, kinds)
     return [f"counted from events, not from the {plural('row', count)} of {what} totals beside them"] * bool(count)
+
+
+def no_device_work(
+    index: TraceIndex, view: str, title: str, options: ViewOptions, notes: Sequence[str] = ()
+) -> Section:
+    """Return the section of a view of devices where no event ran on one. notes: why such events do not count."""
+    if count_totals(index, DEVICE_WORK):
+        why = "needs events; this trace has totals alone, which say how long work took and not when"
+        return Section(view, title, notes=(why, *option_notes(options)))
+    return nothing(view, title, "kernel, memcpy or memset", options, notes)
 
 
 def summed(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Summed:

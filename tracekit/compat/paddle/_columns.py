@@ -14,37 +14,16 @@ from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND
 from tracekit.schema import Kind
 from tracekit.trace import text_codes
 
-_HOST: Mapping[Kind, str] = MappingProxyType(
-    {
-        Kind.OPERATOR: "Operator",
-        Kind.DATALOADER: "Dataloader",
-        Kind.STEP: "ProfileStep",
-        Kind.USER_RANGE_NATIVE: "UserDefined",
-        Kind.OPERATOR_INNER: "OperatorInner",
-        Kind.FORWARD: "Forward",
-        Kind.BACKWARD: "Backward",
-        Kind.OPTIMIZER: "Optimization",
-        Kind.COMMUNICATION: "Communication",
-        Kind.PYTHON_OP: "PythonOp",
-        Kind.USER_RANGE: "PythonUserDefined",
-        Kind.OTHER: "Other",
-    }
-)
-_DEVICE: Mapping[Kind, str] = MappingProxyType(
-    {
-        Kind.KERNEL: "Kernel",
-        Kind.MEMCPY: "Memcpy",
-        Kind.MEMSET: "Memset",
-    }
-)
+_HOST: Final = {**HOST_TYPES_BY_KIND, Kind.OTHER: "Other"}
 _LAUNCHES: Mapping[str, int] = MappingProxyType({"DygraphKernelLaunch": 15, "StaticKernelLaunch": 16})
 """Types that our readers take for OperatorInner, and keep in `args` by name or by number."""
 _CALL: Final = "CudaRuntime"
 
-TYPES: Final = (*_HOST.values(), *_LAUNCHES, _CALL, *_DEVICE.values())
+TYPES: Final = (*_HOST.values(), *_LAUNCHES, _CALL, *DEVICE_TYPES_BY_KIND.values())
 """Paddle's types of events that are in its trees; the codes of kinds count into it."""
 HOST_TYPES: Final = len(_HOST) + len(_LAUNCHES)
 CALL: Final = TYPES.index(_CALL)
@@ -144,7 +123,7 @@ class Columns:
 
         launches: tell launches of kernels from OperatorInner, which needs the column `args`.
         """
-        number = {str(kind): TYPES.index(name) for kind, name in (*_HOST.items(), *_DEVICE.items())}
+        number = {str(kind): TYPES.index(name) for kind, name in (*_HOST.items(), *DEVICE_TYPES_BY_KIND.items())}
         number |= {str(Kind.RUNTIME): CALL, str(Kind.DRIVER): CALL}
         codes, texts = text_codes(self.index.events.column("kind"))
         kind: I64 = np.array([number.get(text, -1) for text in texts] + [-1], np.int64)[codes]

@@ -25,7 +25,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.host import loaders
 from tracekit.index.launches import launches_of
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.schema import API_CALLS, Kind
+from tracekit.schema import API_CALLS, USER_RANGES, Kind
 
 LEAST_NS = 1_000_000
 """A shorter stretch is what launching from Python takes, not a pause."""
@@ -40,17 +40,7 @@ WAITS = re.compile(
 )
 """Names of ranges in which a program waits for work from outside."""
 _ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | API_CALLS
-_RANGES = frozenset(
-    {
-        Kind.STEP,
-        Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE,
-        Kind.PYTHON_OP,
-        Kind.FORWARD,
-        Kind.BACKWARD,
-        Kind.OPTIMIZER,
-    }
-)
+_RANGES = (USER_RANGES | {Kind.PYTHON_OP}) - {Kind.DATALOADER}
 _THREAD = ("source", "pid", "tid")
 _LONGEST_NAME = 300
 

@@ -24,25 +24,10 @@ from tracekit.index import grouping
 from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 
-RANGES = frozenset(
-    {
-        Kind.OPERATOR,
-        Kind.OPERATOR_INNER,
-        Kind.PYTHON_OP,
-        Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE,
-        Kind.STEP,
-        Kind.DATALOADER,
-        Kind.FORWARD,
-        Kind.BACKWARD,
-        Kind.OPTIMIZER,
-        Kind.COMMUNICATION,
-    }
-)
 CALLS = API_CALLS | {Kind.SYNC}
-KINDS = RANGES | CALLS | DEVICE_WORK
+KINDS = HOST_RANGES | CALLS | DEVICE_WORK
 COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "pid", "tid", "correlation"})
 UNATTRIBUTED = "(unattributed)"
 STACKS = frozenset({"kineto"})
@@ -148,7 +133,7 @@ def ends_of(starts: I64, durations: I64) -> I64:
 @join
 def host(index: TraceIndex) -> Host:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
-    ranges = index.kind_mask(RANGES) & ~_frames(index)
+    ranges = index.kind_mask(HOST_RANGES) & ~_frames(index)
     calls = index.kind_mask(CALLS)
     timed = index.has("dur_ns")
     on_thread = timed & index.has("tid")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from tracekit.recorder._process import print_note
 from tracekit.recorder.hooks.loader_steps import Batches, Loaders, Steps
 
+Optimizer = TypeVar("Optimizer")
 Aside = Callable[[Callable[[], None]], object]
 """Calls a function whose faults must not reach the program."""
 
@@ -61,3 +62,22 @@ class Watch:
             )
         else:
             self.at_end(end)
+
+
+def check_verbosity(verbosity: int) -> None:
+    """Raise ValueError for a verbosity that no watch has."""
+    if verbosity not in (1, 2):
+        raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
+
+
+def optimizers_of(
+    given: Optimizer | Iterable[Optimizer] | None, class_name: str, methods: tuple[str, ...]
+) -> list[Optimizer]:
+    """Return none, one or several optimizers as a list. Raises: TypeError where one lacks one of the methods."""
+    if given is None:
+        return []
+    several = list(given) if isinstance(given, Iterable) else [given]
+    for optimizer in several:
+        if not all(hasattr(optimizer, method) for method in methods):
+            raise TypeError(f"optimizer is a {class_name}, not {type(optimizer).__name__}")
+    return several

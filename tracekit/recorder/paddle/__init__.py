@@ -47,7 +47,7 @@ from typing import Any, Protocol
 
 from tracekit.recorder import _clock
 from tracekit.recorder.hooks.loader_steps import Loaders, Steps
-from tracekit.recorder.hooks.watch import Watch
+from tracekit.recorder.hooks.watch import Watch, check_verbosity, optimizers_of
 from tracekit.recorder.paddle._calls import CALLS, Watched, aside
 
 __all__ = ["Watch", "watch"]
@@ -91,9 +91,8 @@ def watch(
 
     if not isinstance(model, paddle.nn.Layer):
         raise TypeError(f"model is a paddle.nn.Layer, not {type(model).__name__}")
-    if verbosity not in (1, 2):
-        raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
-    optimizers = _optimizers(optimizer)
+    check_verbosity(verbosity)
+    optimizers = optimizers_of(optimizer, "paddle.optimizer.Optimizer", ("step", "minimize"))
     aside(CALLS.keep_out_of_compiled_code)
     watching = Watch(aside)
     loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
@@ -135,13 +134,3 @@ def _layer(path: str, layer: object, is_model: bool, before: Callable[[], None])
 
 def _nothing() -> None:
     return None
-
-
-def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer]:
-    if given is None:
-        return []
-    several = list(given) if isinstance(given, Iterable) else [given]
-    for optimizer in several:
-        if not hasattr(optimizer, "step") or not hasattr(optimizer, "minimize"):
-            raise TypeError(f"optimizer is a paddle.optimizer.Optimizer, not {type(optimizer).__name__}")
-    return several

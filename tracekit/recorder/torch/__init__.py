@@ -54,7 +54,7 @@ from typing import Any, Protocol
 
 from tracekit.recorder import _clock, _ranges
 from tracekit.recorder.hooks.loader_steps import Loaders, Steps
-from tracekit.recorder.hooks.watch import Watch
+from tracekit.recorder.hooks.watch import Watch, check_verbosity, optimizers_of
 from tracekit.recorder.torch._module_calls import CALLS, Handle, Module, Watched
 from tracekit.recorder.torch._phases import OPTIMIZER
 
@@ -99,9 +99,9 @@ def watch(
 
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model is a torch.nn.Module, not {type(model).__name__}")
-    if verbosity not in (1, 2):
-        raise ValueError(f"verbosity is 1 or 2, not {verbosity!r}")
-    optimizers = _optimizers(optimizer)
+    check_verbosity(verbosity)
+    hooks = ("register_step_pre_hook", "register_step_post_hook")
+    optimizers = optimizers_of(optimizer, "torch.optim.Optimizer", hooks)
     watching = Watch(CALLS.aside)
     loop_steps = Steps(wanted=steps and (dataloader is not None or bool(optimizers)))
     try:
@@ -116,16 +116,6 @@ def watch(
         watching.remove()
         raise
     return watching
-
-
-def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer]:
-    if given is None:
-        return []
-    several = list(given) if isinstance(given, Iterable) else [given]
-    for optimizer in several:
-        if not hasattr(optimizer, "register_step_pre_hook") or not hasattr(optimizer, "register_step_post_hook"):
-            raise TypeError(f"optimizer is a torch.optim.Optimizer, not {type(optimizer).__name__}")
-    return several
 
 
 def _watch_model(watching: Watch, model: Model, torch: Any, steps: Steps | None, verbosity: int) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, ReportTable
-from tracekit.text.display import UNKNOWN, is_words, time_unit_of, visible
+from tracekit.text.display import UNKNOWN, is_words, typical_time_unit, visible
 from tracekit.units import (
-    TIME_EXPONENT,
     Unit,
     format_bytes,
     format_ns,
@@ -82,27 +81,13 @@ def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
     title = visible(column.title)
     words = is_words(values, column.unit)
     if column.unit is Unit.NS:
-        unit = _time_unit(values, wanted)
+        unit = typical_time_unit(values, wanted)
         return Head(title, unit, is_number=True), [_time(value, unit) for value in values]
     if column.unit is Unit.RATIO:
         return Head(title, "%", is_number=True), [_ratio(value) for value in values]
     if words:
         return Head(title, "", is_number=False), [_text(value) for value in values]
     return Head(title, "", is_number=True), [_number(value, column.unit) for value in values]
-
-
-def _time_unit(values: list[Cell], wanted: str) -> str:
-    """Return the unit in which the first digits of most times of a column differ."""
-    if wanted:
-        return time_unit_of(values, wanted)
-    sizes = sorted(abs(int(v)) for v in values if v)
-    if not sizes:
-        return "us"
-    unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
-    # One long time must not make all others 0.000...: the middle one has two digits among its first decimals.
-    while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
-        unit = "us" if unit == "ms" else "ms"
-    return unit
 
 
 def _time(value: Cell, unit: str) -> SheetCell:

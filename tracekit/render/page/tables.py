@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from tracekit.render._prose import levels
 from tracekit.report import Cell, Column, Evidence, Report, ReportTable
-from tracekit.text.display import cell_texts, is_words, plural, time_unit_of, visible
-from tracekit.units import TIME_EXPONENT, Unit
+from tracekit.text.display import cell_texts, is_words, plural, typical_time_unit, visible
+from tracekit.units import Unit
 
 FIRST_ROWS = 20
 """Rows of a table that are in the page as HTML."""
@@ -79,16 +79,7 @@ def _unit(column: Column, wanted: str) -> str:
         return "%"
     if column.unit is not Unit.NS:
         return ""
-    if wanted:
-        return time_unit_of(column.values, wanted)
-    sizes = sorted(abs(int(v)) for v in column.values if v)
-    if not sizes:
-        return "us"
-    unit = "us" if sizes[-1] < 10**7 else "ms" if sizes[-1] < 10**11 else "s"
-    # One long time must not make all others 0.000...: the middle one has two digits among its first decimals.
-    while unit != "us" and 10 * sizes[len(sizes) // 2] < 10 ** TIME_EXPONENT[unit]:
-        unit = "us" if unit == "ms" else "ms"
-    return unit
+    return typical_time_unit(column.values, wanted)
 
 
 def _head(column: Column, unit: str) -> str:

@@ -32,10 +32,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     picked = index.pick(DEVICE_WORK)
     if not picked.rows.size:
-        if totals.count_totals(index, DEVICE_WORK):
-            why = "needs events; this trace has totals alone, which say how long work took and not when"
-            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
-        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, picked.notes("row"))
+        return totals.no_device_work(index, VIEW.name, _TITLE, options, picked.notes("row"))
     inputs = by_input(index)
     place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
     groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)

@@ -36,26 +36,13 @@ from tracekit.index.devices import Devices
 from tracekit.index.gaps import CAUSES, THREAD, Gaps, find_gaps, keys_of, times_of
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Bar, Cell, Column, ReportTable, Section
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, USER_RANGES, Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 
 MOST_GAPS = 200
 """Number of rows in the table of the largest gaps, unless --top asks for more."""
-
-_USER = frozenset(
-    {
-        Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE,
-        Kind.STEP,
-        Kind.DATALOADER,
-        Kind.FORWARD,
-        Kind.BACKWARD,
-        Kind.OPTIMIZER,
-    }
-)
-_HOST = _USER | {Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, Kind.COMMUNICATION}
 
 _TITLE = "Idle time of devices"
 _COLUMNS = _devices.COLUMNS | launches.COLUMNS | {"tid", "name", "context", "stream", "event_id"}
@@ -66,10 +53,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     devices = _devices.find(index)
     if not devices.devices:
-        if totals.count_totals(index, DEVICE_WORK):
-            why = "needs events; this trace has totals alone, which say how long work took and not when"
-            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
-        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+        return totals.no_device_work(index, VIEW.name, _TITLE, options, devices.notes)
     launched = launches.launches_of(index, devices.rows)
     found = find_gaps(index, by_stream=options.thread_sep)
     more = [
@@ -80,7 +64,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     ]
     if not found.starts.size:
         return Section(VIEW.name, _TITLE, notes=("no device was idle: there is no gap", *more))
-    host = _running(index, found, _HOST)
+    host = _running(index, found, HOST_RANGES)
     largest, cut = _gap_table(devices, found, host, options)
     tables = (_cause_table(devices, found, options), _range_table(index, found, host, options), largest)
     notes = [
@@ -151,7 +135,7 @@ def _gap_table(devices: Devices, found: Gaps, host: I64, options: ViewOptions) -
     work = np.append(devices.rows, -1)
     after, before, launch = work[found.after[chosen]], work[found.before[chosen]], found.launch[chosen]
     first_row = np.array([devices.rows[found.owners[lane][0].positions[0]] for lane in lanes], np.int64)
-    user = _running(index, found, _USER)[chosen]
+    user = _running(index, found, USER_RANGES)[chosen]
     columns = [
         _SHOWN["gap"].column(length[chosen].tolist()),
         _SHOWN["at"].column(since_origin(index, first_row, found.starts[chosen]).tolist(), 1),
@@ -209,5 +193,10 @@ _SHOWS = (
 _SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
-    name="idle", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK | API_CALLS | _HOST, compute=compute, shows=_SHOWS
+    name="idle",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=DEVICE_WORK | API_CALLS | HOST_RANGES,
+    compute=compute,
+    shows=_SHOWS,
 )

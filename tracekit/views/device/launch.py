@@ -85,10 +85,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     devices = _devices.find(index)
     if not devices.devices:
-        if totals.count_totals(index, DEVICE_WORK):
-            why = "needs events; this trace has totals alone, which say how long work took and not when"
-            return Section(VIEW.name, _TITLE, notes=(why, *tabulate.option_notes(options)))
-        return tabulate.nothing(VIEW.name, _TITLE, "kernel, memcpy or memset", options, devices.notes)
+        return totals.no_device_work(index, VIEW.name, _TITLE, options, devices.notes)
     launched = _launches.launches_of(index, devices.rows)
     times = launch_times(devices, launched)
     rest = [*devices.notes, *launched.notes()]

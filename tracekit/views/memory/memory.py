@@ -27,7 +27,7 @@ from tracekit.index.host import tree as _host
 from tracekit.index.lanes import device_label, owner_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
-from tracekit.schema import Kind
+from tracekit.schema import HOST_RANGES, Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
@@ -314,7 +314,7 @@ VIEW = View(
     name="memory",
     title=_TITLE,
     columns=_COLUMNS,
-    kinds=_host.RANGES | {Kind.MEMORY, Kind.COUNTER},
+    kinds=HOST_RANGES | {Kind.MEMORY, Kind.COUNTER},
     args_of=frozenset({Kind.MEMORY}),
     compute=compute,
     shows=_SHOWS,

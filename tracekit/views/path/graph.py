@@ -28,24 +28,13 @@ from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
 from tracekit.views.path import _waits
 from tracekit.views.path._waits import IN_STEP, UNNAMED, Rows
 
 COLUMNS = _steps.COLUMNS | {"name", "device", "context", "stream", "correlation", "args"}
 ARGS_OF = frozenset({Kind.SYNC})
-RANGES = frozenset(
-    {
-        Kind.STEP,
-        Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE,
-        Kind.PYTHON_OP,
-        Kind.DATALOADER,
-        Kind.FORWARD,
-        Kind.BACKWARD,
-        Kind.OPTIMIZER,
-    }
-)
+RANGES = USER_RANGES | {Kind.PYTHON_OP}
 ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | API_CALLS
 
 

@@ -19,19 +19,8 @@ from tracekit.index import lanes as _lanes
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.report.timeline import LAYERS, Lane
-from tracekit.schema import API_CALLS, Kind
+from tracekit.schema import API_CALLS, USER_RANGES, Kind
 
-_RANGES = frozenset(
-    {
-        Kind.STEP,
-        Kind.USER_RANGE,
-        Kind.USER_RANGE_NATIVE,
-        Kind.DATALOADER,
-        Kind.FORWARD,
-        Kind.BACKWARD,
-        Kind.OPTIMIZER,
-    }
-)
 _CALLS = API_CALLS | {Kind.SYNC, Kind.MEMORY, Kind.OVERHEAD}
 
 
@@ -96,7 +85,7 @@ def _id(cell: Cell) -> int | str:
 
 
 def _layer(kind: str) -> int:
-    if kind in _RANGES:
+    if kind in USER_RANGES:
         return 0
     if kind == Kind.PYTHON_OP:
         return 1

@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tracekit.messages import MEMORY_TYPES, TREE_TYPES, Message, messages
+from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND, MEMORY_TYPES, TREE_TYPES, Message, messages
 from tracekit.schema import Kind
 from tracekit.writers.paddle._devices import Row
 
 Args: TypeAlias = Mapping[str, object]
 """The object in the args of a row."""
 
-HOST_TYPES: dict[str, str] = {
-    Kind.OPERATOR: "Operator",
-    Kind.DATALOADER: "Dataloader",
-    Kind.STEP: "ProfileStep",
-    Kind.USER_RANGE_NATIVE: "UserDefined",
-    Kind.OPERATOR_INNER: "OperatorInner",
-    Kind.FORWARD: "Forward",
-    Kind.BACKWARD: "Backward",
-    Kind.OPTIMIZER: "Optimization",
-    Kind.COMMUNICATION: "Communication",
-    Kind.PYTHON_OP: "PythonOp",
-    Kind.USER_RANGE: "PythonUserDefined",
-    Kind.OVERHEAD: "UserDefined",
-    Kind.OTHER: "UserDefined",
-}
-DEVICE_TYPES: dict[str, str] = {Kind.KERNEL: "Kernel", Kind.MEMCPY: "Memcpy", Kind.MEMSET: "Memset"}
+HOST_TYPES = {**HOST_TYPES_BY_KIND, Kind.OVERHEAD: "UserDefined", Kind.OTHER: "UserDefined"}
 CALLS = (Kind.RUNTIME, Kind.DRIVER, Kind.SYNC)
 _KERNEL_COLUMNS = {
     **{name: name for name in ("block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z")},
@@ -108,7 +93,7 @@ def add_device(node: Message, row: Row, start: int, args: Args) -> None:
     device = node.device_nodes.add()
     event = device.device_event
     event.name = (row["name"] or "").encode()
-    event.type = TREE_TYPES.index(DEVICE_TYPES[row["kind"]])
+    event.type = TREE_TYPES.index(DEVICE_TYPES_BY_KIND[row["kind"]])
     event.start_ns, event.end_ns = start, start + row["dur_ns"]
     for name, column in (("device_id", "device"), ("context_id", "context"), ("stream_id", "stream")):
         setattr(event, name, unsigned(row[column]) or 0)
