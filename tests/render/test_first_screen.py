@@ -68,6 +68,30 @@ def test_its_numbers_are_those_of_the_headline() -> None:
     assert ["60", "ns", "60.0", "%", "2", "void", "a::gemm<4>(int)"] in [line.split() for line in lines]
 
 
+@pytest.mark.parametrize(
+    ("windows", "title", "gains"),
+    [
+        ((0, 0), "2 findings (savings", ("(47.1 %)", "(47.1 %)")),
+        ((1000, 1050), "2 findings (savings", ("(47.1 %)", "(47.1 %)")),
+        ((300, 300), "2 findings (% of 300 ns; savings", ("(47.1 %)", "(47.1 %)")),
+        ((1000, 300), "2 findings (savings", ("(47.1 %)", "(47.1 % of 300 ns)")),
+    ],
+)
+def test_a_percentage_names_its_window_where_the_bar_has_another(
+    windows: tuple[int, int], title: str, gains: tuple[str, str]
+) -> None:
+    findings = tuple(replace(FINDING, window_ns=window) for window in windows)
+    lines = shown(replace(FULL, findings=findings, findings_count=2))
+    assert any(line.startswith(title) for line in lines)
+    for number, gain in enumerate(gains, 1):
+        assert f"  {number} launch-bound: up to 1.500 ms {gain}" in lines
+
+
+def test_low_confidence_is_said() -> None:
+    lines = shown(replace(FULL, findings=(replace(FINDING, confidence="low"),)))
+    assert "  1 launch-bound: up to 1.500 ms (47.1 %, low confidence)" in lines
+
+
 def test_a_group_of_devices_says_how_they_differ() -> None:
     group = DeviceTime("4 devices A100", 4, "steps", 1000, PARTS)
     line = next(line for line in shown(replace(FULL, devices=(group,))) if "compute" in line)

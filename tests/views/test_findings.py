@@ -22,6 +22,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.report import Finding, Section
 from tracekit.text.display import cell_width
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
+from tracekit.units import format_span
 from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import ViewOptions
 from tracekit.views.findings.findings import THRESHOLDS
@@ -520,6 +521,7 @@ def test_every_form_says_all_of_a_finding(tmp_path: Path) -> None:
     (section,) = json.loads(render(report, "json", RenderOptions()))["sections"]
     (told,) = section["findings"]
     assert told["saving_ns"] == finding.saving_ns
+    assert told["window_ns"] * told["share"] == pytest.approx(told["saving_ns"])
     assert told["events"] == list(finding.events)
     assert {each["cell"]: each["value"] for each in told["evidence"]}["model.Dataloader.total"] == 144_088_000
     assert set(told) == set(Finding.__slots__)
@@ -531,7 +533,7 @@ def test_every_form_says_all_of_a_finding(tmp_path: Path) -> None:
         finding.because,
         finding.advice,
         finding.check,
-        "could save up to 144.088 ms (49.11 %)",
+        f"could save up to 144.088 ms (49.11 % of {format_span(finding.window_ns)})",
     ):
         assert words in flat
     html = render(report, "html", RenderOptions())

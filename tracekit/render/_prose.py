@@ -142,10 +142,11 @@ def finding_title(finding: Finding) -> str:
 def finding_lines(finding: Finding) -> list[tuple[str, str]]:
     """Return the lines below a finding's title: (word, text)."""
     share = format_ratio(finding.share) if math.isfinite(finding.share) else "-"
+    of = f" of {format_span(finding.window_ns)}" if finding.window_ns else ""
     lines = [
         (
             "could save",
-            f"up to {format_span(finding.saving_ns)} ({share} %)" if finding.saving_ns else "no time of its own",
+            f"up to {format_span(finding.saving_ns)} ({share} %{of})" if finding.saving_ns else "no time of its own",
         ),
         ("confidence", f"{finding.confidence}: {visible(finding.because)}"),
     ]

@@ -29,6 +29,8 @@ _WINDOWS = {"steps": "of the steps", "run": "of the run"}
 _NAME_WIDTH = 46
 _CHECKED = "nothing found"
 _GREY = ("idle", "others")
+_LIKE = 0.1
+"""Windows that differ by less than this are taken as the same in a percentage with one decimal."""
 _KEYS = {"compute": "kernel", "exposed_comm": "communication", "exposed_copies": "memcpy"}
 
 
@@ -70,7 +72,8 @@ class ShareBar:
 class Card:
     """A finding, or a name that takes much time. view: that has it. number: of the finding there, from 0; -1: a name.
 
-    saving: "up to 1.5 ms"; percent: of the window. rest: the advice of a finding, the whole of a name.
+    saving: "up to 1.5 ms"; percent: of the window, and a low confidence. rest: the advice of a finding, the whole of a
+    name.
     """
 
     view: str
@@ -133,8 +136,13 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     bar_note = (
         "" if headline.devices_note in ("", headline.run_note) else f"device time not known: {headline.devices_note}"
     )
-    cards = [_finding(number, each, time_unit) for number, each in enumerate(headline.findings)]
-    title = _findings_title(headline)
+    windows = _windows(headline, time_unit)
+    common = windows[0] if windows and len(set(windows)) == 1 else ""
+    cards = [
+        _finding(number, each, time_unit, "" if common else window)
+        for number, (each, window) in enumerate(zip(headline.findings, windows, strict=True))
+    ]
+    title = _findings_title(headline, common)
     if not cards and top is not None:
         title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
     return Screen(
@@ -248,27 +256,40 @@ def noun(top: TopNames) -> str:
     return visible(f"{top.title} (self time)" if top.column == "self" else top.title)
 
 
-def _findings_title(headline: Headline) -> str:
+def _windows(headline: Headline, unit: str) -> list[str]:
+    """Return the window of each finding, "" where it is about that of a bar and needs no words."""
+    of_bars = [each.window_ns / each.devices for each in headline.devices]
+    return [
+        ""
+        if not each.window_ns or any(math.isclose(each.window_ns, bar, rel_tol=_LIKE) for bar in of_bars)
+        else span_text(each.window_ns, unit)
+        for each in headline.findings
+    ]
+
+
+def _findings_title(headline: Headline, window: str) -> str:
     shown, count = len(headline.findings), headline.findings_count
-    if count <= 1:
-        return plural(count, "finding").capitalize() if count else "Findings"
-    best = f", the best {shown}" if shown < count else ""
-    return f"{plural(count, 'finding')}{best} (savings overlap: they do not add up)"
+    title = "Findings" if not count else plural(count, "finding") + (f", the best {shown}" if shown < count else "")
+    said = [f"% of {window}"] * bool(window) + ["savings overlap: they do not add up"] * (count > 1)
+    return f"{title} ({'; '.join(said)})" if said else title
 
 
 def _no_findings(note: str) -> str:
     return f"{note[:1].upper()}{note[1:]}" if note.startswith(_CHECKED) else f"Findings not known: {note}"
 
 
-def _finding(number: int, each: Finding, unit: str) -> Card:
+def _finding(number: int, each: Finding, unit: str, window: str) -> Card:
     owner = f" ({visible(each.owner)})" if each.owner else ""
     known = each.saving_ns and math.isfinite(each.share)
+    of = f" of {window}" if window else ""
+    percents = [f"{_percent(each.share)} %{of}"] if known else []
+    doubts = ["low confidence"] if each.saving_ns and each.confidence == "low" else []
     return Card(
         view="findings",
         number=number,
         title=f"{visible(each.rule)}{owner}",
         saving=f"up to {span_text(each.saving_ns, unit)}" if each.saving_ns else "no time of its own",
-        percent=f"{_percent(each.share)} %" if known else "",
+        percent=", ".join(percents + doubts),
         claim=visible(each.claim),
         rest=f"fix: {visible(each.advice)}",
         exact=f"{each.saving_ns:,} ns; confidence {each.confidence}: {visible(each.because)}",

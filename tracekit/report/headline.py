@@ -23,9 +23,10 @@ class Finding:
     """A problem, its evidence, and the most that a fix can save.
 
     claim: one sentence with numbers. events: ids of the first events that it is about. saving_ns: upper bound of the
-    time that a fix saves; share: the same as a part of the window, 0..1. confidence: "high", "medium" or "low", for
-    the reason `because`. advice: the fix. check: what to look at after the change. owner: the rank or input, "" for
-    the only one. part_of: the rule of another finding of the same report that is the cause of this one, "" for none.
+    time that a fix saves; share: the same as a part of the window, 0..1; window_ns: the length of that window, 0 where
+    a rule has one of its own. confidence: "high", "medium" or "low", for the reason `because`. advice: the fix. check:
+    what to look at after the change. owner: the rank or input, "" for the only one. part_of: the rule of another
+    finding of the same report that is the cause of this one, "" for none.
     """
 
     rule: str
@@ -40,6 +41,7 @@ class Finding:
     advice: str
     check: str
     part_of: str = ""
+    window_ns: int = 0
 
     def __repr__(self) -> str:
         title, *facts = self._facts()
@@ -50,13 +52,16 @@ class Finding:
         title, *facts = self._facts()
         return f"<p><b>{display.escaped(title[0])}</b>: {display.escaped(title[1])}</p>{html_facts(facts)}"
 
+    def _of(self) -> str:
+        return f" of {format_span(self.window_ns)}" if self.window_ns else ""
+
     def _facts(self) -> list[tuple[str, str]]:
         owner = f" ({self.owner})" if self.owner else ""
         facts = [
             (f"{self.rule}{owner}", self.claim),
             (
                 "could save",
-                f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %)"
+                f"up to {format_span(self.saving_ns)} ({format_ratio(self.share)} %{self._of()})"
                 if self.saving_ns
                 else "no time of its own",
             ),

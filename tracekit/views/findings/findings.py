@@ -16,6 +16,7 @@ what was checked, and what could not be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -152,7 +153,9 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
         over_ranks.__dict__["owners"] = joined  # fills the cache: collectives are matched by rank, whatever the inputs
     results: dict[str, RuleResult] = {}
     for name, rule in RULES.items():
-        results[name] = rule(over_ranks if name == "straggler" else facts)
+        seen = over_ranks if name == "straggler" else facts
+        found = rule(seen)
+        results[name] = replace(found, findings=tuple(_with_window(seen, each) for each in found.findings))
         arrow.release_memory()
     if next(facts.looked_at(), None) is None:
         # Without a graph and with little work no rule checks anything: that is not the same as nothing found.
@@ -163,6 +166,16 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     if len(facts.owners) > _facts.OWNERS and not len(facts.graphs) < _facts.OWNERS:
         notes.append(f"only the first {_facts.OWNERS} of {len(facts.owners):,} ranks or inputs were checked")
     return findings, notes
+
+
+def _with_window(facts: Facts, finding: Finding) -> Finding:
+    """Return the finding with the length of its window, if its share is of the window of its owner."""
+    labels = facts.owners.labels
+    if finding.owner and finding.owner not in labels:
+        return finding
+    low, high = facts.window(labels.index(finding.owner) if finding.owner else 0)
+    of_owner = high > low and math.isclose(finding.saving_ns / (high - low), finding.share, abs_tol=1e-9)
+    return replace(finding, window_ns=high - low) if of_owner else finding
 
 
 def _worst(found: RuleResult) -> list[Finding]:
