@@ -74,10 +74,10 @@ MAY: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 
-ENGINES = {"sqlite", "trace_event", "printed"}
-"""Folders of `readers/` that several producers share; every other folder is one producer's."""
+ENGINES: dict[str, set[str]] = {"readers": {"sqlite", "trace_event", "printed"}, "writers": {"tracks"}}
+"""Folders that several producers, or several targets, share; every other folder belongs to one of them."""
 
-SHELVES: dict[str, set[str]] = {"readers": ENGINES, "views": set(), "compat": set(), "writers": set()}
+SHELVES: dict[str, set[str]] = {"views": set(), "compat": set(), **ENGINES}
 """Parts whose folders are rooms with walls, and which of these every room may use."""
 
 NEIGHBOURS: dict[tuple[str, str], set[str]] = {
@@ -173,12 +173,12 @@ def test_what_rooms_share_does_not_know_the_rooms() -> None:
                 owner, *rest = name.split(".")
                 inside = owner == part and rest and (PACKAGE / part / rest[0]).is_dir()
                 assert not inside or rest[0] in SHELVES[part], f"{part}/{path.name}:{line} imports {name}"
-    for engine in ENGINES:
-        for path in sorted((PACKAGE / "readers" / engine).glob("*.py")):
+    for part, engine in [(part, engine) for part, engines in ENGINES.items() for engine in sorted(engines)]:
+        for path in sorted((PACKAGE / part / engine).glob("*.py")):
             for line, name in imports_of(path):
                 owner, *rest = name.split(".")
-                inside = owner == "readers" and rest and (PACKAGE / "readers" / rest[0]).is_dir()
-                assert not inside or rest[0] in ENGINES, f"{engine}/{path.name}:{line} imports {name}"
+                inside = owner == part and rest and (PACKAGE / part / rest[0]).is_dir()
+                assert not inside or rest[0] in ENGINES[part], f"{engine}/{path.name}:{line} imports {name}"
 
 
 def test_a_private_file_is_imported_by_its_folder_only() -> None:

@@ -28,7 +28,8 @@ from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.chrome import trace
-from tracekit.writers.chrome._text import OWN_KEYS, quoted
+from tracekit.writers.chrome._text import quoted
+from tracekit.writers.json_text import OWN_KEYS
 
 ARROW = ("launch", "launch")
 

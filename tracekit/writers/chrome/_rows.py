@@ -16,31 +16,50 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column, pc
-from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._arrows import BOUND_HEAD, HEAD, Launches, inside_points
-from tracekit.writers.chrome._batch import (
+from tracekit.writers.chrome._digits import Micros, Piece, fixed_rows
+from tracekit.writers.chrome._headings import Headings
+from tracekit.writers.chrome._members import Members, gathered
+from tracekit.writers.chrome._text import quoted
+from tracekit.writers.tracks.arrows import BOUND, Launches, inside_points
+from tracekit.writers.tracks.batch import (
     ASYNC,
     BOUND_END,
     COUNTER,
+    END,
+    INSTANT,
     LONE_INSTANT,
     NOT_WRITTEN,
     NUMBERS,
-    OPENING,
     SHAPES,
     SLICE,
     START,
-    WITH_ID,
+    STEP,
+    UNDRAWN,
     Batch,
     Loader,
-    is_any_of,
+    launch_columns,
 )
-from tracekit.writers.chrome._codes import Codes, classes, value_codes
-from tracekit.writers.chrome._digits import Micros, Piece, fixed_rows
-from tracekit.writers.chrome._lanes import Lane
-from tracekit.writers.chrome._text import quoted
+from tracekit.writers.tracks.codes import Codes, classes, value_codes
+from tracekit.writers.tracks.lanes import Lane
 
+OPENING = {
+    SLICE: '"ph":"X"',
+    INSTANT: '"ph":"i","s":"t"',
+    LONE_INSTANT: '"ph":"i","s":"p"',
+    COUNTER: '"ph":"C"',
+    NOT_WRITTEN: "",
+    ASYNC: '"ph":"b"',
+    START: '"ph":"s"',
+    STEP: '"ph":"t"',
+    END: '"ph":"f"',
+    BOUND_END: '"ph":"f","bp":"e"',
+    UNDRAWN: '"ph":"c"',
+}
+WITH_ID = frozenset({ASYNC, START, STEP, END, BOUND_END})
+HEAD = '"cat":"launch","name":"launch"'
+BOUND_HEAD = f'"cat":"{BOUND}","name":"{BOUND}"'
 CHUNK_BYTES = 1 << 25
 """Most bytes of lines that are built at once: a batch of long names is written in several chunks."""
 EMPTY = '""'
@@ -76,6 +95,7 @@ class LineMaker:
 
     def __init__(self, run: Run, written: Written, *, slices_only: bool) -> None:
         self.loader = Loader(run, written)
+        self.headings = Headings(self.loader.lanes)
         self.launches = Launches()
         self.lines = 0
         self._written = written
@@ -87,8 +107,9 @@ class LineMaker:
         batch = self.loader.load(table)
         if batch is None:
             return
+        members = gathered(batch)
         prefixes: list[str] = []
-        groups = self._row_groups(batch, prefixes)
+        groups = self._row_groups(batch, members, prefixes)
         self._written.events += sum(len(g.rows) for g in groups)
         self._add_async_ends(batch, groups, prefixes)
         self._add_arrows(batch, groups, prefixes)
@@ -98,7 +119,7 @@ class LineMaker:
             self.lines += len(new)
             yield "".join(new).encode()
         self.lines += sum(len(g.rows) for g in groups)
-        yield from _assembled(groups, prefixes, batch.members, batch.count)
+        yield from _assembled(groups, prefixes, members.texts, batch.count)
 
     def _introductions(self, batch: Batch) -> list[str]:
         """Return the M events of new tracks. speedscope fails on a lane that has a name but no slice."""
@@ -119,17 +140,17 @@ class LineMaker:
         here[tracks] = True
         new = np.flatnonzero(here & ~self._introduced)
         self._introduced[new] |= thread
-        return [text for track in new.tolist() for text in self.loader.lanes.introduce(track, thread=thread)]
+        return [text for track in new.tolist() for text in self.headings.introduce(track, thread=thread)]
 
-    def _row_groups(self, batch: Batch, prefixes: list[str]) -> list[_Group]:
+    def _row_groups(self, batch: Batch, members: Members, prefixes: list[str]) -> list[_Group]:
         """Return the lines of the rows, without ends and arrows, in groups that have the same columns."""
         present = _present(batch)
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
-        if batch.has_members is not None:
-            parts.append(_two(batch.has_members))
+        if members.present is not None:
+            parts.append(_two(members.present))
         parts += [_two(mask) for _, mask in present if mask is not None]
         kinds = _Kinds(*classes(parts, batch.count))
-        prefix_codes = self._prefix_codes(batch, kinds, present, prefixes)
+        prefix_codes = self._prefix_codes(batch, members, kinds, present, prefixes)
         groups = []
         for kind, row in enumerate(kinds.first.tolist()):
             phase = int(batch.phase[row])
@@ -148,7 +169,9 @@ class LineMaker:
             groups.append(_Group(rows, 0, prefix_codes[rows], pieces))
         return groups
 
-    def _prefix_codes(self, batch: Batch, kinds: _Kinds, present: Present, prefixes: list[str]) -> Rows:
+    def _prefix_codes(
+        self, batch: Batch, members: Members, kinds: _Kinds, present: Present, prefixes: list[str]
+    ) -> Rows:
         """Return the prefix of each row; each distinct prefix is built once."""
         columns, tracks = batch.columns, self.loader.lanes.tracks
         numbers = [any(mask is None or mask[row] for _, mask in present) for row in kinds.first.tolist()]
@@ -156,14 +179,14 @@ class LineMaker:
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1), (batch.track, len(tracks))]
         if len(kinds.first) > 1:
             parts.append(_two(has_numbers))
-        has_members = batch.has_members
+        has_members = members.present
         if has_members is not None:
             parts.append(_two(has_members))
         parts += [value_codes(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
         codes, rows = classes(parts, batch.count)
         phases, row_tracks = batch.phase[rows].tolist(), batch.track[rows].tolist()
         followed = (has_numbers[rows] if has_members is None else has_numbers[rows] | has_members[rows]).tolist()
-        middles = {n: f'{self.loader.lanes.place(n)},"args":{{' for n in set(row_tracks)}
+        middles = {n: f'{self.headings.place(n)},"args":{{' for n in set(row_tracks)}
         lane_args = {n: _lane_args(tracks[n].lane) for n in set(row_tracks)}
         kind, name, raw, copy = (_json_texts(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
         for i, (phase, track) in enumerate(zip(phases, row_tracks, strict=True)):
@@ -178,11 +201,11 @@ class LineMaker:
                     args += '"name":null,'
                 line += args if followed[i] else args[:-1]
             prefixes.append(line)
-        if batch.members is not None and has_members is not None:
+        if members.texts is not None and has_members is not None:
             last = has_members & ~has_numbers  # a member of args is followed by a comma, unless it is the last
             if last.any():
-                trimmed = pc.utf8_rtrim(batch.members, ",")
-                batch.members = pc.if_else(arrow.array(last), trimmed, batch.members)
+                trimmed = pc.utf8_rtrim(members.texts, ",")
+                members.texts = pc.if_else(arrow.array(last), trimmed, members.texts)
         return codes
 
     def _add_async_ends(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
@@ -193,7 +216,7 @@ class LineMaker:
         known: dict[str, int] = {}
         codes = []
         for row in rows.tolist():
-            name, place = batch.text("name", row) or "", self.loader.lanes.place(int(batch.track[row]))
+            name, place = batch.text("name", row) or "", self.headings.place(int(batch.track[row]))
             line = f'{{"ph":"e","cat":{quoted(batch.text("kind", row) or "")},"name":{quoted(name)},{place},'
             code = known.setdefault(line, len(prefixes))
             if code == len(prefixes):
@@ -205,11 +228,7 @@ class LineMaker:
 
     def _add_arrows(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
         """Add an arrow from each launch to each device row with its correlation id, and the points of bound slices."""
-        columns, kinds = batch.columns, batch.texts["kind"]
-        rows = np.flatnonzero((batch.phase == SLICE) & columns["correlation"].mask())
-        kind = columns["kind"].values[rows]
-        calls = np.flatnonzero(is_any_of(kind, kinds, API_CALLS))
-        work = np.flatnonzero(is_any_of(kind, kinds, DEVICE_WORK))
+        rows, calls, work, keys = launch_columns(batch)
         launching = bool(len(calls) or (len(work) and self.launches.waiting()))
         if not launching:
             self.launches.without += len(work)
@@ -222,10 +241,6 @@ class LineMaker:
             self._add_bound(batch, points, groups, prefixes)
         if not launching:
             return
-        pid, source = columns["pid"], columns["source"].values
-        keys = np.column_stack(
-            [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
-        )
         tracks = batch.track[rows]
         arrows = self.launches.match(calls, work, keys, points[rows], tracks)
         if not len(arrows.row):
@@ -236,14 +251,14 @@ class LineMaker:
             used, codes = np.unique(point_tracks, return_inverse=True)
             pieces: list[Piece] = [b'"id":', arrows.identity, b',"ts":', Micros(times), b"},\n"]
             groups.append(_Group(rows[arrows.row], place, codes + len(prefixes), pieces))
-            prefixes += [f"{{{opening},{HEAD},{self.loader.lanes.place(n)}," for n in used.tolist()]
+            prefixes += [f"{{{opening},{HEAD},{self.headings.place(n)}," for n in used.tolist()]
 
     def _add_bound(self, batch: Batch, points: I64, groups: list[_Group], prefixes: list[str]) -> None:
         """Add the points of slices with a bind_id. points: shape (n,), the time at which an arrow may touch a slice."""
         rows = np.array(list(batch.bound), np.int64)
         heads = [
-            f"{{{opening},{BOUND_HEAD},{self.loader.lanes.place(track)},"
-            for (opening, _), track in zip(batch.bound.values(), batch.track[rows].tolist(), strict=True)
+            f"{{{OPENING[phase]},{BOUND_HEAD},{self.headings.place(track)},"
+            for (phase, _), track in zip(batch.bound.values(), batch.track[rows].tolist(), strict=True)
         ]
         known = {head: code for code, head in enumerate(dict.fromkeys(heads), len(prefixes))}
         prefixes += known

@@ -8,22 +8,13 @@ as JSON requires. Perfetto shows all escapes but `\\"` as they are written.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
-from typing import NoReturn
 
 import orjson
 
-from tracekit.writers.json_text import facts_json
-
-_OWN_KEYS = """
-    name raw_name copy_kind device context stream tid correlation step bytes grid grid_x grid_y grid_z block block_x
-    block_y block_z registers static_smem_bytes dynamic_smem_bytes value dur_ns args args_text
-"""
-OWN_KEYS = frozenset(_OWN_KEYS.split())
-"""Keys of an event's args that hold columns. An args object of the row that uses one of them is not merged."""
+from tracekit.writers.json_text import OWN_KEYS, facts_json, parsed
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
@@ -55,22 +46,6 @@ def number(value: float) -> str:
     ('0.1', '"inf"')
     """
     return repr(value) if math.isfinite(value) else f'"{value!r}"'
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
-def parsed(text: str) -> dict[str, object] | None:
-    """Return the JSON object of an args text, None where it is not one."""
-    try:
-        value: object = orjson.loads(text)
-    except ValueError:
-        try:  # orjson refuses lone surrogates and objects nested beyond its limit
-            value = json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
 
 
 def merged(text: str) -> str:

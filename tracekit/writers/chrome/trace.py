@@ -42,9 +42,9 @@ from isal import igzip
 from tracekit import schema
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
-from tracekit.writers.chrome._arrows import PENDING_LAUNCHES
 from tracekit.writers.chrome._rows import LineMaker
 from tracekit.writers.chrome._text import facts_text
+from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 
 BATCH_ROWS = 32 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,
@@ -128,7 +128,7 @@ def _write(stream: Stream, file: BinaryIO, options: WriteOptions, written: Writt
     for table in _tables(stream.batches, written):
         for chunk in line_maker.chunks(table):
             lines.write(chunk)
-    renamed = line_maker.loader.lanes.renamed()
+    renamed = line_maker.headings.renamed()
     if renamed:
         lines.write("".join(renamed).encode())
     _add_notes(line_maker, written)

@@ -1,4 +1,4 @@
-"""A batch of EVENTS as the viewers see it: each row gets its phase (the `ph` of its line) and its track.
+"""A batch of EVENTS as the viewers see it: each row gets its phase (the kind of its mark) and its track.
 
 A row with a duration is a slice. A row without one is an instant, a sample of a counter or a point of an arrow. Work
 that overlaps on its thread (no tid, an "id" in its args) is asynchronous. Slices of a lane that overlap in part are
@@ -21,26 +21,12 @@ from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._arrows import BOUND, Flows
-from tracekit.writers.chrome._codes import Codes, Integers, classes, integers, value_codes
-from tracekit.writers.chrome._lanes import LaneKey, Lanes
-from tracekit.writers.chrome._text import merged, number, parsed, quoted
+from tracekit.writers.json_text import parsed
+from tracekit.writers.tracks.arrows import BOUND, Flows
+from tracekit.writers.tracks.codes import Codes, Integers, classes, integers, value_codes
+from tracekit.writers.tracks.lanes import LaneKey, Lanes
 
 SLICE, INSTANT, LONE_INSTANT, COUNTER, ASYNC, START, STEP, END, BOUND_END, UNDRAWN, NOT_WRITTEN = range(11)
-OPENING = {
-    SLICE: '"ph":"X"',
-    INSTANT: '"ph":"i","s":"t"',
-    LONE_INSTANT: '"ph":"i","s":"p"',
-    COUNTER: '"ph":"C"',
-    NOT_WRITTEN: "",
-    ASYNC: '"ph":"b"',
-    START: '"ph":"s"',
-    STEP: '"ph":"t"',
-    END: '"ph":"f"',
-    BOUND_END: '"ph":"f","bp":"e"',
-    UNDRAWN: '"ph":"c"',
-}
-WITH_ID = frozenset({ASYNC, START, STEP, END, BOUND_END})
 SHAPES = (("grid", ("grid_x", "grid_y", "grid_z")), ("block", ("block_x", "block_y", "block_z")))
 _IDS_AND_SIZES = ("device", "context", "stream", "tid", "correlation", "step", "bytes")
 _RESOURCES = ("registers", "static_smem_bytes", "dynamic_smem_bytes")
@@ -70,17 +56,15 @@ class Batch:
     args: Column
     on_device: Mask
     phase: Bytes
-    single_members: dict[int, str] = field(default_factory=dict)
-    """Row -> members of args that only a few rows have, each followed by a comma."""
-    members: Column | None = None
-    """Text of the members of args that are not columns, "" for a row without any; None where no row has any."""
-    has_members: Mask | None = None
+    distinct_args: DictColumn | None = None
+    negative: dict[int, int] = field(default_factory=dict)
+    """Rows whose duration is stated as below 0, and that duration."""
     identity: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     track: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     points: dict[int, dict[str, object]] = field(default_factory=dict)
     """Rows of kind "flow" and their args."""
-    bound: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Slices that are points of an arrow: the begin of that line, and the id of the arrow."""
+    bound: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Slices that are points of an arrow: the phase of that point, and the id of the arrow."""
 
     def code(self, name: str, row: int) -> int | None:
         """Return the dictionary code of a row's text."""
@@ -91,6 +75,12 @@ class Batch:
         code = self.code(name, row)
         return None if code is None else self.texts[name][code]
 
+    def encoded_args(self) -> DictColumn:
+        """Return the args with each distinct text once."""
+        if self.distinct_args is None:
+            self.distinct_args = arrow.encoded(self.args)
+        return self.distinct_args
+
     def slices(self) -> I64:
         """Return the rows that are slices."""
         return np.flatnonzero(self.phase == SLICE)
@@ -99,8 +89,10 @@ class Batch:
 class Loader:
     """Loads batches in order of start. Keeps the lanes, the ends of their slices, and the open arrows of the input."""
 
-    def __init__(self, run: Run, written: Written) -> None:
+    def __init__(self, run: Run, written: Written, *, asynchronous: bool = True) -> None:
+        """asynchronous: work that overlaps on its thread gets the phase ASYNC, else it is spread over tracks."""
         self.lanes = Lanes(run)
+        self._asynchronous = asynchronous
         self.ends = np.empty(0, np.int64)
         """Last end of a slice on each track."""
         self.first_ns: int | None = None
@@ -169,8 +161,7 @@ class Loader:
         negative = np.flatnonzero(has_dur & (dur < 0))
         if len(negative):
             self.clamped += len(negative)
-            for row in negative.tolist():
-                batch.single_members[row] = f'"dur_ns":{dur[row]},'
+            batch.negative = dict(zip(negative.tolist(), dur[negative].tolist(), strict=True))
             batch.dur = np.maximum(dur, 0)
         return batch
 
@@ -199,27 +190,27 @@ class Loader:
         return np.array(numbers, np.int64)[codes]
 
     def _choose_phases(self, batch: Batch) -> None:
-        """Find the rows that are neither slices nor plain instants, and collect the members of their args."""
+        """Find the rows that are neither slices nor plain instants."""
         kinds, kind = batch.texts["kind"], batch.columns["kind"].values
         counters = is_any_of(kind, kinds, {Kind.COUNTER}) & batch.has_value
         finite = np.isfinite(batch.value)
         not_finite = np.flatnonzero(counters & ~finite)
         self._written.leave_out("counter-not-finite", len(not_finite))
         batch.phase[not_finite] = NOT_WRITTEN
-        for row in np.flatnonzero(batch.has_value & ~counters).tolist():
-            batch.single_members[row] = (
-                batch.single_members.get(row, "") + f'"value":{number(float(batch.value[row]))},'
-            )
-        self._counters(batch, np.flatnonzero(counters & finite))
+        batch.phase[counters & finite] = COUNTER
         flows = is_any_of(kind, kinds, {Kind.FLOW}) & (batch.phase != SLICE)
         batch.phase[flows] = UNDRAWN
         if batch.args.null_count == batch.count:
-            _gather_members(batch, None)
             return
-        encoded = arrow.encoded(batch.args)
-        _gather_members(batch, encoded)
+        encoded = batch.encoded_args()
         self._bind(batch, encoded)
-        overlapping = batch.has_dur & ~batch.columns["tid"].mask() & ~batch.on_device & (batch.phase == SLICE)
+        overlapping = (
+            self._asynchronous
+            & batch.has_dur
+            & ~batch.columns["tid"].mask()
+            & ~batch.on_device
+            & (batch.phase == SLICE)
+        )
         batch.identity = np.zeros(batch.count, np.int64)
         with_args = arrow.valid(batch.args) & (flows | overlapping)
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
@@ -245,22 +236,7 @@ class Loader:
             key = int(batch.columns["source"].values[row]), repr(found.get("bind_id")), None, BOUND
             identity = self._flows.accept(phase, key, after_slice=True, enclosing=True)
             if identity is not None:
-                batch.bound[row] = OPENING[{"s": START, "t": STEP, "f": BOUND_END}[phase]], identity
-
-    def _counters(self, batch: Batch, rows: I64) -> None:
-        """Put the value of a counter alone into its args: each other number there would become a series."""
-        for row in rows.tolist():
-            text = f'"value":{number(float(batch.value[row]))}}},"tracekit":{{' + batch.single_members.get(row, "")
-            if batch.has_dur[row] and '"dur_ns":' not in text:
-                text += f'"dur_ns":{batch.dur[row]},'
-            if batch.text("name", row) is None:
-                text += '"name":null,'
-            for name in ("raw_name", "copy_kind"):
-                value = batch.text(name, row)
-                if value is not None:
-                    text += f'"{name}":{quoted(value)},'
-            batch.single_members[row] = text
-        batch.phase[rows] = COUNTER
+                batch.bound[row] = {"s": START, "t": STEP, "f": BOUND_END}[phase], identity
 
     def _place(self, batch: Batch, lane: I64) -> None:
         """Give each row its track. All rows but slices are on the first track of their lane."""
@@ -350,18 +326,19 @@ class Loader:
         return started
 
 
-def _gather_members(batch: Batch, args: DictColumn | None) -> None:
-    """Set the members of args that are not columns; each distinct text of `args` is converted once."""
-    texts: Column | None = None
-    if args is not None:
-        converted = arrow.array([merged(text) for text in arrow.texts(args.dictionary)], pa.string())
-        texts = pc.fill_null(converted.take(args.indices), "")
-    if batch.single_members:
-        few = arrow.array([batch.single_members.get(row, "") for row in range(batch.count)], pa.string())
-        texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")
-    if texts is not None:
-        batch.members = texts
-        batch.has_members = arrow.bools(pc.not_equal(texts, ""))
+def launch_columns(batch: Batch) -> tuple[Rows, Rows, Rows, I64]:
+    """Return the slices with a correlation id, which of them are calls, which are device work, and their keys.
+
+    The keys have shape (n, 4): source, pid, whether the pid is known, correlation.
+    """
+    columns, kinds = batch.columns, batch.texts["kind"]
+    rows = np.flatnonzero((batch.phase == SLICE) & columns["correlation"].mask())
+    kind = columns["kind"].values[rows]
+    calls = np.flatnonzero(is_any_of(kind, kinds, API_CALLS))
+    work = np.flatnonzero(is_any_of(kind, kinds, DEVICE_WORK))
+    pid, source = columns["pid"], columns["source"].values
+    keys = [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
+    return rows, calls, work, np.column_stack(keys)
 
 
 def is_any_of(codes: Rows, names: list[str], wanted: Collection[str]) -> Mask:

@@ -13,7 +13,6 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from tracekit.trace import Run
-from tracekit.writers.chrome._text import quoted
 
 LaneKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
 """(on a device, source, rank, pid, device, context, stream, tid); those of the other side are None."""
@@ -37,7 +36,6 @@ class Process:
     pid: int | None
     device: int | None
     order: int
-    place: str = ""
     introduced: Heading | None = None
     contexts: set[int] = field(default_factory=set)
 
@@ -77,7 +75,8 @@ class Lanes:
         self._seen = {False: 0, True: 0}
         self._next = 1
 
-    def _number(self) -> int:
+    def number(self) -> int:
+        """Return a number that nothing else in the file has."""
         self._next += 1
         return self._next - 1
 
@@ -90,7 +89,7 @@ class Lanes:
             process_key = (on_device, source, rank, pid, device)
             process = self._processes.get(process_key)
             if process is None:
-                process = Process(self._number(), on_device, source, rank, pid, device, self._seen[on_device])
+                process = Process(self.number(), on_device, source, rank, pid, device, self._seen[on_device])
                 self._seen[on_device] += 1
                 self._processes[process_key] = process
             if context is not None:
@@ -104,39 +103,16 @@ class Lanes:
         known = parent.tracks.get(extra)
         if known is None:
             known = parent.tracks[extra] = len(self.tracks)
-            self.tracks.append(Track(parent, extra, self._number()))
+            self.tracks.append(Track(parent, extra, self.number()))
         return known
 
-    def place(self, track: int) -> str:
-        """Return the pid and tid of a track as members of an event."""
-        found = self.tracks[track]
-        return f'"pid":{found.lane.process.number},"tid":{found.number}'
+    def process_heading(self, process: Process) -> Heading:
+        """Return the name of a process as it is known now, and its place in the order."""
+        return self.process_name(process), _order(process)
 
-    def introduce(self, number: int, *, thread: bool) -> list[str]:
-        """Return the M events that introduce the process of a track and, where asked, the track itself.
-
-        Events that are in the file already are not repeated. thread: the track holds slices or marks, not only rows
-        that belong to the process as a whole.
-        """
-        track = self.tracks[number]
-        process = track.lane.process
-        process.place = process.place or self.place(number)
-        heading = (self.process_name(process), _order(process))
-        out = _changes("process", process.place, process.introduced, heading)
-        process.introduced = heading
-        if thread:
-            heading = (self.track_name(track), _track_order(track))
-            out += _changes("thread", self.place(number), track.introduced, heading)
-            track.introduced = heading
-        return out
-
-    def renamed(self) -> list[str]:
-        """Return the M events of processes and tracks whose name has changed since they were introduced."""
-        out: list[str] = []
-        for number, track in enumerate(self.tracks):
-            if track.lane.process.introduced is not None:
-                out += self.introduce(number, thread=track.introduced is not None)
-        return out
+    def track_heading(self, track: Track) -> Heading:
+        """Return the name of a track as it is known now, and its place in the order of its process."""
+        return self.track_name(track), _track_order(track)
 
     def process_name(self, process: Process) -> str:
         """Return the name of a process: its rank, its input where there are several, its device or own name."""
@@ -161,8 +137,13 @@ class Lanes:
         return " · ".join(words)
 
     def track_name(self, track: Track) -> str:
-        """Return the name of a stream or thread; extra tracks are numbered from 2."""
-        lane, process = track.lane, track.lane.process
+        """Return the name of a track: that of its lane; extra tracks are numbered from 2."""
+        text = self.lane_name(track.lane)
+        return f"{text} ({track.extra + 1})" if track.extra else text
+
+    def lane_name(self, lane: Lane) -> str:
+        """Return the name of a stream or thread."""
+        process = lane.process
         if process.on_device:
             text = "no stream stated" if lane.stream is None else ""
             if lane.stream is not None:
@@ -176,7 +157,7 @@ class Lanes:
             number = self._id("tid", process.source, lane.tid)
             name = self._run.threads.get((process.source, process.pid, lane.tid), "")
             text = f"{name} (thread {number})" if name else f"thread {number}"
-        return f"{text} ({track.extra + 1})" if track.extra else text
+        return text
 
     def _id(self, column: str, source: int, number: int) -> str:
         return self._run.ids.get((column, source, number), str(number))
@@ -200,16 +181,6 @@ def _track_facts(track: Track, lane: Lane, process: Process) -> dict[str, object
         "thread": lane.tid,
         "extra": track.extra,
     }
-
-
-def _changes(what: str, place: str, before: Heading | None, now: Heading) -> list[str]:
-    """Return the M events of a heading, of the parts that differ from the one before."""
-    out = []
-    if before is None or before[0] != now[0]:
-        out.append(f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{quoted(now[0])}}}}},\n')
-    if before is None or before[1] != now[1]:
-        out.append(f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{now[1]}}}}},\n')
-    return out
 
 
 def _order(process: Process) -> int:

@@ -25,20 +25,20 @@ ENDED_FLOWS = 1 << 16
 """Most arrows of the input that are kept for later points: without an end so far, and with one."""
 
 BOUND = "bind_id"
-HEAD = '"cat":"launch","name":"launch"'
-BOUND_HEAD = f'"cat":"{BOUND}","name":"{BOUND}"'
+"""Category of the arrows between slices that are their own points."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
     """The arrows of a batch, in order of their device rows, as columns of shape (n,).
 
-    row: the device row. track: the track of the launch. start, end: ns after the first event. identity: unique in the
-    file.
+    row: the device row. track: the track of the launch. launch: its number among the calls of the file that have a
+    correlation id. start, end: ns after the first event. identity: unique in the file.
     """
 
     row: Rows
     track: I64
+    launch: I64
     start: I64
     end: I64
     identity: I64
@@ -48,8 +48,8 @@ class Launches:
     """Joins device work with launches before it by (source, pid, correlation), from batch to batch."""
 
     def __init__(self) -> None:
-        # One row each: source, pid, is pid known, correlation, point, track.
-        self._pending = np.empty((0, 6), np.int64)
+        # One row each: source, pid, is pid known, correlation, point, track, number.
+        self._pending = np.empty((0, 7), np.int64)
         self.made = self.without = self.forgotten = self.launches = 0
 
     def waiting(self) -> bool:
@@ -63,8 +63,9 @@ class Launches:
         arrow may touch the row. tracks: shape (n,). Work that starts before its launch gets no arrow and is counted in
         `without`.
         """
+        numbers = np.arange(self.launches, self.launches + len(launches))
         self.launches += len(launches)
-        new = np.column_stack((keys[launches], points[launches], tracks[launches]))
+        new = np.column_stack((keys[launches], points[launches], tracks[launches], numbers))
         known = np.concatenate((self._pending, new)) if len(new) else self._pending
         found = link(known[:, :4], keys[work]).launch
         begin = np.where(found >= 0, known[np.maximum(found, 0), 4], 0) if len(known) else np.zeros(len(work), np.int64)
@@ -78,10 +79,10 @@ class Launches:
         start = np.minimum(begin[good], end)
         identity = np.arange(self.made + 1, self.made + 1 + len(good))
         self.made += len(good)
-        track = known[found[good], 5]
+        track, launch = known[found[good], 5], known[found[good], 6]
         self.forgotten += max(len(known) - PENDING_LAUNCHES, 0)
         self._pending = known[-PENDING_LAUNCHES:]
-        return Arrows(work[good], track, start, end, identity)
+        return Arrows(work[good], track, launch, start, end, identity)
 
 
 class Flows:
