@@ -31,7 +31,7 @@ MAY: dict[str, set[str]] = {
         "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units", "options",
         "errors",
     },
-    "render": {"columns", "text", "report", "units", "errors"},
+    "render": {"columns", "text", "report", "analysis.intervals", "units", "errors"},  # pixels have exact shares
     "compat": {
         "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
         "messages", "analysis", "plugins", "units", "options", "errors",

@@ -129,6 +129,9 @@ def chromium_page(
     alone: bool = False,
     fragment: str = "",
     scheme: str = "light",
+    media: str = "",
+    scripts: bool = True,
+    pdf: str | Path | None = None,
 ) -> PageResult:
     """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
 
@@ -137,6 +140,9 @@ def chromium_page(
     screenshot: where to write a PNG of the whole page, after the script.
     scheme: the colours that the reader prefers, "light" or "dark".
     fragment: the end of the address from "#" on.
+    media: "print" for the layout of print on a screen as wide as the paper.
+    scripts: whether the scripts of the page run.
+    pdf: where to write the page as it is printed on A4, after the script.
     alone: in a browser of its own; else calls share one, each with a profile of its own in it.
     Raises RuntimeError when the script throws, TimeoutError when the browser does not answer.
     """
@@ -144,14 +150,15 @@ def chromium_page(
     if browser is None:
         missing("chromium", "apt-get install chromium")
     url = Path(html_path).resolve().as_uri() + fragment
+    wanted = _Wanted(url, (width, height), screenshot, script, settle, scheme, media, scripts, pdf)
     if alone:
         with _browser(browser, timeout) as devtools:
-            return _open(devtools, url, (width, height), screenshot, script, settle, scheme)
+            return _open(devtools, wanted)
     kept = _kept.get()
     devtools = kept.fresh(browser, timeout)
     context = devtools.call("Target.createBrowserContext")["browserContextId"]
     try:
-        result = _open(devtools, url, (width, height), screenshot, script, settle, scheme, browserContextId=context)
+        result = _open(devtools, wanted, browserContextId=context)
         devtools.call("Target.disposeBrowserContext", browserContextId=context)
     except BaseException:
         kept.end()  # nobody knows what state it is in
@@ -203,39 +210,51 @@ def end_viewers() -> None:
     _perfetto_engine.cache_clear()
 
 
-def _open(
-    devtools: _DevTools,
-    url: str,
-    size: tuple[int, int],
-    screenshot: str | Path | None,
-    script: str | None,
-    settle: float,
-    scheme: str,
-    **where: str,
-) -> PageResult:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What `chromium_page` is asked for."""
+
+    url: str
+    size: tuple[int, int]
+    screenshot: str | Path | None
+    script: str | None
+    settle: float
+    scheme: str
+    media: str
+    scripts: bool
+    pdf: str | Path | None
+
+
+def _open(devtools: _DevTools, wanted: _Wanted, **where: str) -> PageResult:
     target = devtools.call("Target.createTarget", url="about:blank", **where)["targetId"]
     session = devtools.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     devtools.watch(session)
     devtools.call("Page.enable", session)
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+    metrics = {"width": wanted.size[0], "height": wanted.size[1], "deviceScaleFactor": 1, "mobile": False}
     devtools.call("Emulation.setDeviceMetricsOverride", session, **metrics)
-    scheme_wanted = [{"name": "prefers-color-scheme", "value": scheme}]
-    devtools.call("Emulation.setEmulatedMedia", session, features=scheme_wanted)
-    if error := devtools.call("Page.navigate", session, url=url).get("errorText"):
-        raise RuntimeError(f"{url}: {error}")
+    scheme_wanted = [{"name": "prefers-color-scheme", "value": wanted.scheme}]
+    devtools.call("Emulation.setEmulatedMedia", session, media=wanted.media, features=scheme_wanted)
+    if not wanted.scripts:
+        devtools.call("Emulation.setScriptExecutionDisabled", session, value=True)
+    if error := devtools.call("Page.navigate", session, url=wanted.url).get("errorText"):
+        raise RuntimeError(f"{wanted.url}: {error}")
     devtools.wait_for(session, "Page.loadEventFired")
-    devtools.wait_quiet(settle)
+    devtools.wait_quiet(wanted.settle)
     html = devtools.evaluate(session, "document.documentElement.outerHTML")
     root = "document.documentElement"
     overflow = devtools.evaluate(session, f"Math.max(0, {root}.scrollWidth - {root}.clientWidth)")
     title = devtools.evaluate(session, "document.title")
     value = None
-    if script is not None:
-        value = devtools.evaluate(session, script)
-        devtools.wait_quiet(min(settle, 0.2))
-    if screenshot is not None:
+    if wanted.script is not None:
+        value = devtools.evaluate(session, wanted.script)
+        devtools.wait_quiet(min(wanted.settle, 0.2))
+    if wanted.screenshot is not None:
         shot = devtools.call("Page.captureScreenshot", session, format="png", captureBeyondViewport=True)
-        Path(screenshot).write_bytes(base64.b64decode(shot["data"]))
+        Path(wanted.screenshot).write_bytes(base64.b64decode(shot["data"]))
+    if wanted.pdf is not None:
+        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True, "preferCSSPageSize": True}
+        printed = devtools.call("Page.printToPDF", session, **paper)
+        Path(wanted.pdf).write_bytes(base64.b64decode(printed["data"]))
     return PageResult(devtools.console, devtools.page_errors, devtools.requests, html, value, overflow, title)
 
 

@@ -19,6 +19,7 @@ from tracekit.render.page import shell
 from tracekit.render.page._sheet import sheet
 from tracekit.render.page.data import packed
 from tracekit.render.page.shell import Use
+from tracekit.render.page.still import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
@@ -56,12 +57,13 @@ class BarBox:
 class Drawing:
     """A timeline: its data for the scripts, and a sentence for readers who cannot see it.
 
-    has_host: it has ranges of threads, so that a flame graph can be drawn.
+    has_host: it has ranges of threads, so that a flame graph can be drawn. still: its picture without a script.
     """
 
     data: TimelineData
     summary: str
     has_host: bool
+    still: Still | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         if isinstance(figure, Timeline) and page.data is None:  # one a page: the scripts know one
             page.data = timeline_data(figure, options, page.report.title, page.report.version, _findings(page.report))
             has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
-            drawings.append(Drawing(page.data, _summary(figure, page.data), has_host))
+            drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
