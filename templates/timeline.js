@@ -1031,13 +1031,17 @@
     emit("pick", facts);
   }
   async function showArgs(i, box) {
-    if (!head.args?.length) return;
     const found = await data.argsOf(i);
-    if (i !== selected || !found.length) return;
-    box.replaceChildren(el("dl", {}, ...found.map(([word, value, unitOf]) => el("div", {}, el("dt", {}, word), el("dd", {}, argText(value, unitOf))))));
+    const lost = [...(head.argsLeft ?? []), ...(head.members?.left ?? []).filter(([from, to]) => i >= from && i < to).map(() => "other arguments")];
+    if (i !== selected || !(found.length + lost.length)) return;
+    box.replaceChildren(
+      el("dl", {}, ...found.map(([word, value, unitOf]) => el("div", {}, el("dt", {}, seen(word)), el("dd", {}, argText(value, unitOf))))),
+      ...(lost.length ? [el("small", {}, `Not in this page: ${lost.join(", ")}. --page-args-mb makes it larger.`)] : []));
   }
+  /** Text without what would reorder or hide it, as escapes. */
+  const seen = (text) => (text.length > 20000 ? `${text.slice(0, 20000)}… (${count(text.length)} characters in all)` : text).replace(/[\p{Cc}\p{Cf}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/gu, (each) => (/[\u200c\u200d]/.test(each) ? each : `\\u{${each.codePointAt(0).toString(16)}}`));
   function argText(value, unitOf) {
-    if (typeof value !== "number") return String(value);
+    if (typeof value !== "number") return seen(String(value));
     const text = Number.isInteger(value) ? count(value) : String(value);
     return unitOf ? `${text} ${unitOf}` : text;
   }

@@ -483,6 +483,58 @@
       return piece.found;
     }
 
+    // The arguments that have no column, as JSON text: templates with a mark for each number, and the numbers
+
+    const memberParts = [...root.querySelectorAll(".tl-members")].map((part) => ({ part, at: +part.dataset.at, textOf: null }));
+
+    /** The text of the arguments of any place of a part; "" for none. */
+    async function decodeMembers(piece) {
+      if (piece.textOf) return piece.textOf;
+      const { n, t } = piece.part.dataset, bytes = await inflate(piece.part);
+      const templates = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(0, +t)).split("\x02");
+      const places = new Float64Array(+n), codes = new Int32Array(+n), rank = new Int32Array(+n);
+      const rows = new Int32Array(templates.length), slots = templates.map((text) => text.split(/[\0\x01]/).length - 1);
+      let o = planes(bytes, planes(bytes, +t, +n, places), +n, codes), of = 0, all = 0;
+      for (let i = 0, at = piece.at; i < +n; i++) {
+        places[i] = at += places[i];
+        rank[i] = rows[codes[i]]++;
+      }
+      const base = slots.map((each, c) => { const at = all; all += each * rows[c]; of += each; return at; });
+      const isStep = new Uint8Array(of), values = new Float64Array(all);
+      o = planes(bytes, o, of, isStep);
+      planes(bytes, o, all, values);
+      let g = 0;
+      slots.forEach((each, c) => {
+        for (let from = base[c], s = 0; s < each; s++, from += rows[c]) {
+          if (isStep[g++]) for (let i = from + 1; i < from + rows[c]; i++) values[i] = values[i - 1] + signed(values[i]);
+        }
+      });
+      piece.textOf = (place) => {
+        const x = lower(places, place), c = codes[x];
+        if (places[x] !== place) return "";
+        let v = base[c] + rank[x] - rows[c];
+        return templates[c].replace(/[\0\x01]/g, (mark) => String(values[v += rows[c]]).slice(+(mark > "\0")));
+      };
+      return piece.textOf;
+    }
+
+    async function membersOf(place) {
+      const piece = memberParts.findLast(({ at }) => at <= place);
+      return piece ? (await decodeMembers(piece))(place) : "";
+    }
+
+    /** Members of a JSON object: [key, text, whether it is a number], digits as they are written. Other text is one. */
+    function members(text) {
+      const raw = JSON.rawJSON, exactly = (_, value, { source } = {}) => (raw && typeof value === "number" ? raw(source) : value);
+      try {
+        const found = raw || !/\d{16}/.test(text) ? JSON.parse(text, exactly) : null;
+        if (found && typeof found === "object" && !Array.isArray(found)) {
+          return Object.entries(found).map(([key, v]) => (typeof v === "string" ? [key, v, false] : [key, JSON.stringify(v), typeof v === "number" || !!JSON.isRawJSON?.(v)]));
+        }
+      } catch { /* shown as it is */ }
+      return text ? [["args", text, false]] : [];
+    }
+
     /** All arguments of one event: [key, value, unit], in the page's order. */
     async function argsOf(place) {
       const out = [];
@@ -497,6 +549,7 @@
         const { key: word, unit = "", type } = head.args[key];
         out.push([word, type === "text" ? wordsOf(key)[values[x]] : values[x], unit]);
       }
+      for (const [word, text] of members(await membersOf(place))) out.push([word, text, ""]);
       return out;
     }
 
@@ -514,17 +567,34 @@
         const x = lower(list.places, i);
         return list.places[x] === i ? [[list, list.isText ? list.words[list.values[x]] : list.values[x]]] : [];
       });
-      if (asPairs) return (i) => found(i).map(([{ word }, value]) => [word, value]);
-      return (i) => found(i).map(([{ quoted }, value]) => `${quoted}:${JSON.stringify(value)}`).join(",").replaceAll("<", "\\u003c");
+      const near = memberParts.filter(({ at }, p) => at < high && !(memberParts[p + 1]?.at <= low));
+      const more = [];
+      for (const piece of near) more.push([piece.at, await decodeMembers(piece)]);
+      const textOf = (i) => more.findLast(([at]) => at <= i)?.[1](i) ?? "";
+      if (asPairs) return (i) => [...found(i).map(([{ word }, value]) => [word, value]), ...members(textOf(i)).map(([word, text, is]) => [word, !is ? text : /^-?\d{1,18}$/.test(text) ? BigInt(text) : +text])];
+      return (i) => ascii([...found(i).map(([{ quoted }, value]) => `${quoted}:${JSON.stringify(value)}`), ...beside(textOf(i))].join(","));
     }
 
     return Object.assign(me, {
-      load, argsBetween, rowOf, seek, begins, scan, kindAt, length, end, partners, markNames, markPlaces, nextMarked, byName, busyStretches, busyBetween, argsOf,
+      load, argsBetween, membersOf, rowOf, seek, begins, scan, kindAt, length, end, partners, markNames, markPlaces, nextMarked, byName, busyStretches, busyBetween, argsOf,
       lengthOf: (i) => length(rowOf(i), i),
       endOf: (i) => end(rowOf(i), i),
       flows: () => [flowFrom, flowTo],
     });
   }
+
+  const OWN = /^(name|raw_name|copy_kind|device|context|stream|tid|correlation|step|bytes|grid(_[xyz])?|block(_[xyz])?|registers|static_smem_bytes|dynamic_smem_bytes|value|dur_ns|args|args_text)$/;
+  /** JSON of the arguments without a column, put beside those with one as `tracekit convert` does. */
+  function beside(text) {
+    if (!text) return [];
+    try {
+      const found = JSON.parse(text), keys = Object.keys(found);
+      if (typeof found === "object" && !Array.isArray(found)) return [keys.length && !keys.some((each) => OWN.test(each)) ? text.trim().slice(1, -1) : `"args":${text}`];
+    } catch { /* kept as a text */ }
+    return [`"args_text":${JSON.stringify(text)}`];
+  }
+  /** JSON that Perfetto reads too, which takes the quote after "\\\\" as escaped. */
+  const ascii = (text) => text.replace(/\\(.)/g, (all, after) => (after === "\\" ? "\\u005c" : all)).replaceAll("\x7f", "\\u007f").replaceAll("<", "\\u003c");
 
   /** Joins stretches that touch; both arrays ascend. Events without length are no work. */
   function joined(starts, ends) {

@@ -73,16 +73,20 @@
       const lane = lanes[laneOfRow[r]], { source = 0, rank = null, process = null, device = null, context = null, stream = null, thread = null } = ids(lane);
       return { pid: groupOfLane[laneOfRow[r]] + 1, tid, source, rank, process, side: lane.host ? "host" : "device", device, context, stream, thread, extra: 0 };
     });
-    const note = absence(timeline, t0, t1);
+    const note = absence(timeline, t0, t1, spans);
     const facts = { version: head.version ?? "", clock: null, lanes: own, window_ns: [Math.floor(t0 * unit), Math.ceil(t1 * unit)], written: events, notes: note ? [note] : [] };
     pieces.push(text, `\n],"baseTimeNanoseconds":${/^-?\d+$/.test(head.begin) ? head.begin : 0},"tracekit":${json(facts)}}\n`);
     return { blob: new Blob(pieces, { type: "application/json" }), events, note };
   }
 
-  function absence({ head }, t0, t1) {
-    let n = 0;
+  function absence({ head }, t0, t1, spans) {
+    let n = 0, m = 0;
     for (const it of head.missing ?? []) if (it.end >= t0 && it.start <= t1) n += it.count;
-    return n ? `up to ${n} events of this window were not in the page` : "";
+    for (const [from, to, of] of head.members?.left ?? []) if (spans.some(([, i, j]) => i < to && j > from)) m += of;
+    const keys = head.argsLeft?.length ? ` and ${head.argsLeft.join(", ")} of all` : "";
+    const notes = [n ? `up to ${n} events of this window` : "", m || keys ? `the arguments of up to ${m} of its events${keys}` : ""];
+    const text = notes.filter(Boolean).join(", and ");
+    return text && `${text} were not in the page`;
   }
 
   // Perfetto trace: track events with interned names (protos/perfetto/trace/trace_packet.proto)
@@ -166,7 +170,8 @@
         event.number(3, kind + 1).number(10, code + 1);
         for (const [key, value] of argsOf(i)) {
           innermost.clear().text(10, key);
-          if (typeof value !== "number") innermost.text(6, String(value));
+          if (typeof value === "bigint") innermost.number(4, value);
+          else if (typeof value !== "number") innermost.text(6, String(value));
           else if (Number.isInteger(value)) innermost.number(4, BigInt(value));
           else innermost.varint(5 * 8 + 1).room(8), new DataView(innermost.bytes.buffer).setFloat64(innermost.at, value, true), innermost.at += 8;
           event.message(4, innermost);
@@ -205,7 +210,7 @@
       }
     }
     flush();
-    return { blob: new Blob(pieces, { type: "application/octet-stream" }), events, note: absence(timeline, t0, t1) };
+    return { blob: new Blob(pieces, { type: "application/octet-stream" }), events, note: absence(timeline, t0, t1, spans) };
   }
 
   // Pictures

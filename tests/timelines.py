@@ -87,6 +87,7 @@ class PageTimeline:
     flows: list[tuple[int, int]]
     counters: list[tuple[I64, I64 | F64]]
     args: dict[str, dict[int, int | str]]
+    members: dict[int, str]
 
     def events(self) -> list[Drawn]:
         """Return the events by place, in ns."""
@@ -167,7 +168,16 @@ def read_page(text: str) -> PageTimeline:
     counters = [_counter(head["counters"][i], i, parts.get("tl-counter", [])) for i in range(len(head["counters"]))]
     listed = json.loads(inflated(names[1]))
     return PageTimeline(
-        head, listed, start, length, np.concatenate(codes), launches, flows, counters, _args(head, text, parts)
+        head,
+        listed,
+        start,
+        length,
+        np.concatenate(codes),
+        launches,
+        flows,
+        counters,
+        _args(head, text, parts),
+        _members(parts.get("tl-members", [])),
     )
 
 
@@ -184,6 +194,40 @@ def _counter(head: dict[str, Any], number: int, parts: list[tuple[dict[str, int]
         )
     joined = np.concatenate(values) if values else NONE
     return np.cumsum(np.concatenate(times)), joined if head["float"] else np.cumsum(joined)
+
+
+def _members(parts: list[tuple[dict[str, int], bytes]]) -> dict[int, str]:
+    """Return the JSON text at each place: templates with their numbers."""
+    found: dict[int, str] = {}
+    for facts, raw in parts:
+        templates = raw[: facts["t"]].decode().split("\x02")
+        gaps, at = column(raw, facts["t"], facts["n"])
+        codes, at = column(raw, at, facts["n"])
+        rows = np.bincount(codes, minlength=len(templates)).tolist()
+        slots = [len(re.findall("[\0\1]", template)) for template in templates]
+        flags, at = column(raw, at, sum(slots))
+        numbers, at = column(raw, at, sum(count * of for count, of in zip(slots, rows, strict=True)))
+        assert at == len(raw)
+        columns = [
+            iter(
+                _slots(numbers, sum(map(int.__mul__, slots[:c], rows[:c])), slots[c], rows[c], flags[sum(slots[:c]) :])
+            )
+            for c in range(len(templates))
+        ]
+        for place, code in zip((facts["at"] + np.cumsum(gaps)).tolist(), codes.tolist(), strict=True):
+            own = iter(next(columns[code]))
+            found[place] = re.sub("[\0\1]", lambda mark, own=own: str(next(own))[mark[0] == "\1" :], templates[code])
+    return found
+
+
+def _slots(numbers: I64, at: int, slots: int, rows: int, flags: I64) -> list[list[int]]:
+    """Return the numbers of each row of a template."""
+    block = numbers[at : at + slots * rows].reshape(slots, rows).copy()
+    for slot in np.flatnonzero(flags[:slots]):
+        block[slot, 1:] = unzigzag(block[slot, 1:])
+        block[slot] = np.cumsum(block[slot])
+    whole: list[list[int]] = block.T.tolist()
+    return whole
 
 
 def _args(

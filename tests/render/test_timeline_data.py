@@ -35,9 +35,10 @@ def figure_of(made: Trace) -> Timeline:
     return found
 
 
-def page_of(figure: Timeline, events: int = 2_000_000, mb: float = 32) -> PageTimeline:
+def page_of(figure: Timeline, events: int = 2_000_000, mb: float = 32, args_mb: float = 8) -> PageTimeline:
     made = Report("t", "0", sections=(Section("timeline", "Timeline", figures=(figure,)),))
-    return read_page(RENDERERS["html"].render(made, RenderOptions(page_events=events, page_mb=mb)))
+    options = RenderOptions(page_events=events, page_mb=mb, page_args_mb=args_mb)
+    return read_page(RENDERERS["html"].render(made, options))
 
 
 def shown(each: Drawn) -> Drawn:
@@ -169,7 +170,41 @@ def test_arguments_of_several_chunks_follow_their_events(large: Timeline) -> Non
     known = page.args["correlation"]
     assert len(known) == 80_000
     assert all(known[work] == known[call] for work, call in page.launches.items())
-    assert page_of(large, mb=0.3).args == {}
+    without = page_of(large, args_mb=0.001)
+    assert (without.args, without.head["argsLeft"]) == ({}, ["correlation"])
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=18)
+ARGS = st.one_of(
+    st.none(),
+    st.text(max_size=20),
+    st.sampled_from(["", "{}", "[1]", "7", "0", "-0.05e3", "\0\1\2", '{"a":"\0"}', "007", "9" * 17, "1e999", "é7€"]),
+    st.builds('{{"id":{},"list":[{},{}]}}'.format, DIGITS, DIGITS, DIGITS),
+    st.builds('{{"x":{}.{}}}'.format, DIGITS, DIGITS),
+)
+
+
+@given(texts=st.lists(ARGS, min_size=1, max_size=30))
+def test_arguments_without_a_column_come_back_digit_by_digit(texts: list[str | None]) -> None:
+    rows = [{"ts_ns": i, "dur_ns": 1, "device": 0, "args": text} for i, text in enumerate(texts)]
+    page = page_of(figure_of(trace(*rows)))
+    expected = {i: text for i, text in enumerate(texts) if text is not None}
+    for mark in "\0\1\2":  # no JSON has them
+        expected = {i: text.replace(mark, f"\\u{ord(mark):04x}") for i, text in expected.items()}
+    assert page.members == expected
+    assert page.head.get("members") == ({"n": len(expected), "left": []} if expected else None)
+
+
+def test_arguments_beyond_their_budget_are_counted_where_they_are_missing() -> None:
+    count = 40_000
+    rows = [{"ts_ns": i, "dur_ns": 1, "device": 0, "args": f'{{"a":"{i * 7919 % 10**9:x}"}}'} for i in range(count)]
+    figure = figure_of(trace(*rows))
+    whole = page_of(figure)
+    assert whole.members == {i: row["args"] for i, row in enumerate(rows)}
+    part = page_of(figure, args_mb=0.12)
+    assert part.head["members"] == {"n": 1 << 14, "left": [[16384, 32768, 16384], [32768, count, count - 32768]]}
+    assert part.members == {i: whole.members[i] for i in range(1 << 14)}
+    assert page_of(figure, args_mb=0).members == {}
 
 
 def test_counters_and_utilization_are_read_back() -> None:

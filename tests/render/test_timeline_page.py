@@ -24,10 +24,10 @@ F64 = npt.NDArray[np.float64]
 
 def opened(path: Path, script: str, **options: Any) -> Any:
     """Run a script on a page that has read all its events; the page has nothing to complain about."""
-    page = quiet(
-        chromium_page(path, script=f"tracekit.timeline.ready.then(async () => {{ {HELP} {script} }})", **options)
-    )
-    return page.value
+    # scripts that a page carries packed come after its load event
+    begun = "while (!window.tracekit?.timeline) await new Promise((done) => setTimeout(done, 5));"
+    whole = f"(async () => {{ {begun} await tracekit.timeline.ready; {HELP} {script} }})()"
+    return quiet(chromium_page(path, script=whole, **options)).value
 
 
 def quiet(page: PageResult) -> PageResult:

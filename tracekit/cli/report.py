@@ -22,6 +22,9 @@ def report(
     page_mb: Annotated[
         float, typer.Option(metavar="MB", min=0.1, help="The most MB that the timeline's data take in the page.")
     ] = 32,
+    page_args_mb: Annotated[
+        float, typer.Option(metavar="MB", min=0, help="The most MB that the arguments of its events take besides.")
+    ] = 8,
 ) -> None:
     """Write one self-contained page: facts, timeline, every table, and a count of every record.
 
@@ -35,7 +38,8 @@ def report(
         raise OutputExistsError(output)
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
-    pipeline.write_report(trace, output, force=force, options=RenderOptions(page_events=page_events, page_mb=page_mb))
+    how = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
+    pipeline.write_report(trace, output, force=force, options=how)
     tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)

@@ -215,7 +215,7 @@ def text_parts(column: Column) -> tuple[I64, Bytes]:
     return offsets[column.offset : column.offset + len(column) + 1].astype(np.int64, copy=False), view(data, np.uint8)
 
 
-def text_column(offsets: I32, data: Bytes, type: pa.DataType | None = None) -> Column:
+def text_column(offsets: I32 | I64, data: Bytes, type: pa.DataType | None = None) -> Column:
     """Return the text column (binary or large, as `type` says) with these offsets (n + 1) into these bytes; no copy.
 
     >>> text_column(np.array([0, 2, 3], np.int32), np.frombuffer(b"abc", np.uint8)).to_pylist()

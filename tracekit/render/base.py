@@ -17,7 +17,7 @@ class RenderOptions:
     0 for no limit. color: ANSI styles. bars: bars are drawn in text. assets: relative URL of style and scripts that
     many HTML pages share (`render.page.shell.assets` returns the files); "" puts them into the page. page_events,
     page_mb: the most events, and MB of them, that the timeline of a page holds; the rest is counted where it is
-    missing.
+    missing. page_args_mb: the most MB of arguments of these events.
     """
 
     time_unit: str = ""
@@ -27,11 +27,17 @@ class RenderOptions:
     assets: str = ""
     page_events: int = 2_000_000
     page_mb: float = 32
+    page_args_mb: float = 8
 
     @property
     def page_bytes(self) -> int:
         """Return `page_mb` in bytes."""
         return int(self.page_mb * 1_000_000)
+
+    @property
+    def args_bytes(self) -> int:
+        """Return `page_args_mb` in bytes."""
+        return int(self.page_args_mb * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class Timeline:
     in `kinds`. launches: places of launch calls and of the work that each launched, ascending by the latter; flows: the
     same for arrows of the file. steps: (start, length, name), ns after the begin. begin_ns, end_ns: on the clock of the
     tables. utilization: (label of the device, busy share 0..1 for each of the equal bins of the span). args: what else
-    is known of events.
+    is known of events, members: as JSON text what found no column.
     """
 
     lanes: tuple[Lane, ...]
@@ -136,6 +136,7 @@ class Timeline:
     counters: tuple[Counter, ...] = ()
     utilization: tuple[tuple[str, Sequence[float]], ...] = ()
     args: tuple[Argument, ...] = ()
+    members: Chunked | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
@@ -149,6 +150,7 @@ class Timeline:
         counters = [(each.label, each.unit, each.group) for each in self.counters]
         busy = [(label, list(shares)) for label, shares in self.utilization]
         args = [(each.key, each.unit, each.column.take(self.events.order).to_pylist()) for each in self.args]
+        args += [] if self.members is None else [("", "", self.members.take(self.events.order).to_pylist())]
         names = (list(self.names), list(self.kind_of), self.kinds)
         return self.lanes, names, self.begin_ns, self.end_ns, self.steps, counters, busy, args
 

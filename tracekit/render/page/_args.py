@@ -17,27 +17,37 @@ MOST_TEXT = 200_000
 """Characters of the words of a column of texts; one with more is left out."""
 
 
-def add_args(parts: list[pack.DataPart], figure: Timeline, most_bytes: int) -> list[dict[str, object]]:
-    """Add the columns that fit into so many bytes to the parts of a page, and return the head of each."""
+def add_args(
+    parts: list[pack.DataPart], figure: Timeline, most_bytes: int
+) -> tuple[list[dict[str, object]], list[str]]:
+    """Add the columns that fit into so many bytes to the parts of a page.
+
+    Return the head of each, and the keys of those that do not fit.
+    """
     heads: list[dict[str, object]] = []
+    left: list[str] = []
     for argument in figure.args:
         made = _parts(argument, figure, len(heads))
-        size = sum(len(part.text) for part in made)
-        count = sum(number for part in made for word, number in part.facts if word == "n")
-        if not count or size > most_bytes:
+        size = sum(len(part.text) for part in made or ())
+        count = sum(number for part in made or () for word, number in part.facts if word == "n")
+        if made is None or size > most_bytes:
+            left.append(argument.key)
+            continue
+        if not count:
             continue
         most_bytes -= size
         parts += made
         kind = "text" if _is_text(argument) else "int"
         heads.append({"key": argument.key, "unit": argument.unit, "type": kind, "n": count})
-    return heads
+    return heads, left
 
 
 def _is_text(argument: Argument) -> bool:
     return pa.types.is_dictionary(argument.column.type)
 
 
-def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataPart]:
+def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataPart] | None:
+    """Return the parts of a column; None where its words are too many."""
     order = figure.events.order
     column = argument.column
     made = []
@@ -46,7 +56,7 @@ def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataP
         codes, words = _coded(argument)
         listed = json.dumps([visible(word) for word in words]).replace("<", "\\u003c").replace("&", "\\u0026")
         if len(listed) > MOST_TEXT:
-            return []
+            return None
         made.append(pack.DataPart("tl-words", listed, (("key", number),), is_json=True))
     for places in pack.chunks(order.size):
         rows = order[places]

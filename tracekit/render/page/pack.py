@@ -31,10 +31,10 @@ class DataPart:
     is_json: bool = False
 
 
-def chunks(count: int) -> Iterator[slice]:
+def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
     """Return the places of each element, in order."""
-    for begin in range(0, count, CHUNK):
-        yield slice(begin, min(begin + CHUNK, count))
+    for begin in range(0, count, size):
+        yield slice(begin, min(begin + size, count))
 
 
 def planes(values: Numbers) -> bytes:

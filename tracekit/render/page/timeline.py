@@ -18,11 +18,12 @@ from tracekit.render.base import RenderOptions
 from tracekit.render.page import _budget, pack
 from tracekit.render.page._args import add_args
 from tracekit.render.page._marks import marks
+from tracekit.render.page._members import add_members
 from tracekit.report import Finding
 from tracekit.report.timeline import Counter, LaneEvents, Timeline
 from tracekit.text.display import visible
 
-NAME_SHOWN = 2000
+NAME_SHOWN = 1 << 14
 """Characters of a name, whose length is given where it is longer. Tables have whole names."""
 _THOUSAND = 1000
 
@@ -61,7 +62,13 @@ def timeline_data(
         shown, missing = _budget.within(figure, fewer)
         data = _data(shown, missing, total)
     data.head |= {"title": visible(title), "version": version}
-    data.head["args"] = add_args(data.parts, shown, min(options.page_bytes // 3, options.page_bytes - data.size))
+    size = data.size
+    data.head["args"], left = add_args(data.parts, shown, options.args_bytes)
+    if left:
+        data.head["argsLeft"] = left
+    members = add_members(data.parts, shown, options.args_bytes - (data.size - size))
+    if members is not None:
+        data.head["members"] = members
     found = marks(shown, findings, int(str(data.head["unit"])))
     data.head["marks"] = [mark for _, mark in found]
     data.mark_of = {place: number for number, (place, _) in enumerate(found)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.columns.arrays import I64, Rows
+from tracekit.columns.arrow import Chunked
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.clocks import by_clock, origins
@@ -35,7 +36,9 @@ _ARGS = (
     "block_z", "registers", "static_smem_bytes", "dynamic_smem_bytes",
 )  # fmt: skip
 """Columns of EVENTS that are shown for a selected event."""
-_COLUMNS = frozenset({"ts_ns", "dur_ns", "name", "event_id", "value", *_ARGS}) | _lanes.COLUMNS | _launches.COLUMNS
+_COLUMNS = (
+    frozenset({"ts_ns", "dur_ns", "name", "event_id", "value", "args", *_ARGS}) | _lanes.COLUMNS | _launches.COLUMNS
+)
 _BESIDE = frozenset({Kind.COUNTER, Kind.FLOW})
 """Kinds that are not on lanes."""
 
@@ -142,6 +145,7 @@ def _figure(
         counters=_counters.tracks(index, shift + begin),
         utilization=utilization,
         args=_arguments(index),
+        members=_members(index),
     )
 
 
@@ -149,6 +153,11 @@ def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
     units = {spec.name: spec.unit for spec in describe("events")}
     columns = ((key, index.events.column(key)) for key in _ARGS)
     return tuple(Argument(key, units[key], column) for key, column in columns if column.null_count < len(column))
+
+
+def _members(index: TraceIndex) -> Chunked | None:
+    column = index.events.column("args")
+    return column if column.null_count < len(column) else None
 
 
 def _launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:

@@ -1,0 +1,119 @@
+"""What the timeline of a page knows of real traces: arguments, arrows, tracks, colours, hosts and the critical path."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from render.test_timeline_page import opened, saved
+from support import corpus, sample
+from viewers import perfetto
+
+import tracekit
+from tracekit import pipeline
+from tracekit.render.base import RenderOptions
+from tracekit.trace import Trace
+
+pytestmark = pytest.mark.viewer
+
+
+WHOLE = "T.view.t0, T.view.t1"
+
+
+def page(trace: Trace, target: Path) -> Path:
+    tracekit.write_report(trace, target)
+    return target
+
+
+def on_lanes(trace: Trace) -> list[dict[str, object]]:
+    """The rows of a trace that are on lanes."""
+    timed = trace.events.to_pylist()
+    return [r for r in timed if r["kind"] not in ("counter", "flow")]
+
+
+ARGUMENTS = """
+    const out = [], {begin, unit} = T.head;
+    for (let i = 0; i < T.head.n; i++) {
+      out.push([String(BigInt(begin) + BigInt(T.start[i]) * BigInt(unit)), await D.membersOf(i)]);
+    }
+    return out;
+    """
+
+
+@pytest.mark.parametrize(
+    "name", ["kineto/hta_alexnet.json.gz", "nsys_sqlite/h100_2gpu_1s_2026.2.sqlite", "mxnet/mxnet_1.9.1_profile.json"]
+)
+def test_the_arguments_of_each_event_of_a_real_trace_are_in_its_page(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read(corpus(name))
+    found = opened(page(trace, tmp_path / "r.html"), ARGUMENTS)
+    expected = Counter((r["ts_ns"], r["args"] or "") for r in on_lanes(trace))
+    assert Counter((int(start), text) for start, text in found) == expected
+    assert sum(text != "" for _, text in expected) > 50
+
+
+def test_a_selected_event_shows_its_arguments_with_each_digit(tmp_path: Path) -> None:
+    source = tmp_path / "t.json"
+    args = (
+        '{"id":12345678901234567890,"ratio":0.10000000000000000001,"Input Dims":[[2,03.5e2],[]],'
+        '"path":"C:\\\\x\\\\","turn":"\\u202eb<i>","__proto__":7,"list":{"a":null}}'
+    ).replace("03.5", "3.5")
+    event = f'{{"ph":"X","name":"op","pid":1,"tid":1,"ts":1,"dur":2,"args":{args}}}'
+    source.write_text(f'{{"traceEvents":[{event}]}}', encoding="utf-8")
+    trace = tracekit.read(source)
+    script = """
+    T.select(0);
+    while (!document.querySelector(".tl-args-box").children.length) await pause(5);
+    const cells = (row) => [...row.children].map((each) => each.textContent);
+    return [...document.querySelectorAll(".tl-args-box dl > div")].map(cells);
+    """
+    shown = opened(page(trace, tmp_path / "r.html"), script)
+    assert sorted(shown) == sorted(
+        [
+            ["id", "12345678901234567890"],
+            ["ratio", "0.10000000000000000001"],
+            ["Input Dims", "[[2,3.5e2],[]]"],
+            ["path", "C:\\x\\"],
+            ["turn", "\\u{202e}b<i>"],
+            ["__proto__", "7"],
+            ["list", '{"a":null}'],
+        ]
+    )
+    again = tracekit.read(saved(tmp_path / "r.html", "chromeTrace", tmp_path / "w.json"))
+    assert [json.loads(r["args"]) for r in again.events.to_pylist()] == [json.loads(args)]
+    assert perfetto(tmp_path / "w.json")["accepted"]
+    seen = perfetto(saved(tmp_path / "r.html", "perfettoTrace", tmp_path / "w.pftrace"), [
+        "select key, string_value, int_value, real_value from args order by key"
+    ])  # fmt: skip
+    assert seen["accepted"], seen["refusal"]
+    found = {row["key"]: row for row in seen["sql"][0]}
+    assert found["debug.path"]["string_value"] == "C:\\x\\"
+    assert found["debug.Input Dims"]["string_value"] == "[[2,3.5e2],[]]"
+
+
+def test_a_saved_window_of_a_real_trace_has_its_arguments(tmp_path: Path) -> None:
+    trace = tracekit.read(corpus("kineto/hta_alexnet.json.gz"))
+    again = tracekit.read(saved(page(trace, tmp_path / "r.html"), "chromeTrace", tmp_path / "w.json", WHOLE))
+    columns = ("ts_ns", "dur_ns", "name", "kind", "correlation", "stream", "bytes", "copy_kind", "grid_x", "args")
+
+    def rows(made: Trace) -> Counter[tuple[object, ...]]:
+        return Counter(tuple(r[c] for c in columns) for r in on_lanes(made))
+
+    assert rows(again) == rows(trace)
+
+
+def test_what_is_beyond_the_budget_of_arguments_is_said(tmp_path: Path) -> None:
+    trace = tracekit.read(sample("kineto/gpu.pt.trace.json"))
+    target = tmp_path / "r.html"
+    pipeline.write_report(trace, target, options=RenderOptions(page_args_mb=0))
+    script = """
+    T.select(0);
+    while (!document.querySelector(".tl-args-box").children.length) await pause(5);
+    const {note} = await tracekit.timelineSaving.chromeTrace(T, 0, T.head.span);
+    return [text(".tl-args-box"), note];
+    """
+    shown, note = opened(target, script)
+    assert shown.startswith("Not in this page: ")
+    assert "other arguments" in shown
+    assert note.endswith("were not in the page")
