@@ -105,7 +105,7 @@
         return typeof cell === "string" ? BigInt(cell) : Array.isArray(cell) ? texts[cell[0]] : cell;
       };
     const place = (row) => (data.t ? cells[row] : Array.isArray(cells[row]) ? cells[row][0] : null);
-    const unit = head.dataset.unit ?? "";
+    const unit = head.querySelector("small")?.textContent ?? "";
     const format = data.unit === "ns" ? (value) => timeText(value, unit) : FORMATS[data.unit];
     const shown = (row) => {
       const value = read(row);
@@ -337,6 +337,7 @@
     buildHead(column, place) {
       const button = element("button", { type: "button" }, ...column.head.childNodes);
       column.head.append(button);
+      column.head.scope = "col";
       column.head.setAttribute("aria-colindex", place + 1);
       button.addEventListener("click", () => {
         const before = column.head.getAttribute("aria-sort");
@@ -512,7 +513,7 @@
       if (column.unit === "ratio" && value !== null) {
         const bar = element("i");
         bar.style.width = `${Math.min(Math.max(100 * value, 0), 100).toFixed(2)}%`;
-        cell.append(bar, element("span", {}, text));
+        cell.append(bar, text);
       } else {
         cell.append(text);
         const heat = this.heatOf(column, value);

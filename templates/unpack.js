@@ -1,11 +1,14 @@
 "use strict";
-// The scripts that a page carries packed, run one after the other in their order. The policy names the hash of each.
+// The styles and scripts that a page carries packed, put in place in their order. The policy names each script's hash.
 (async () => {
-  for (const packed of document.querySelectorAll("script.packed")) {
-    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
-    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const script = document.createElement("script");
-    script.textContent = await new Response(plain).text();
-    packed.replaceWith(script);
-  }
+  const packed = document.querySelector("script.packed");
+  const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const texts = (await new Response(plain).text()).split("\0");
+  packed.dataset.names.split(" ").forEach((name, i) => {
+    const made = document.createElement(name.endsWith(".css") ? "style" : "script");
+    made.textContent = texts[i];
+    (name.endsWith(".css") ? document.head : document.body).append(made);
+  });
+  packed.remove();
 })();

@@ -110,9 +110,17 @@ class Page(HTMLParser):
 
     def run(self) -> list[str]:
         """Return the scripts that the page runs: plain and packed."""
-        packed = [text for attrs, text in self.scripts if attrs.get("class") == "packed"]
         plain = [text for attrs, text in self.scripts if "type" not in attrs]
-        return [*plain, *(zlib.decompress(base64.b64decode(text)).decode() for text in packed)]
+        return [*plain, *(text for name, text in self.packed().items() if name.endswith(".js"))]
+
+    def packed(self) -> dict[str, str]:
+        """Return the styles and scripts that the page carries packed."""
+        found = [(attrs, text) for attrs, text in self.scripts if attrs.get("class") == "packed"]
+        if not found:
+            return {}
+        ((attrs, text),) = found
+        texts = zlib.decompress(base64.b64decode(text)).decode().split("\0")
+        return dict(zip((attrs["data-names"] or "").split(), texts, strict=True))
 
 
 def ours() -> set[str]:

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +124,38 @@ UNITS = {"total": "s", "avg": "us"}
 
 def test_the_first_rows_are_html_and_the_others_are_told() -> None:
     text = table_html(kernels(MANY), "kernel", "0.0")
-    assert text.count("<tr>") == 21
-    assert "the first 20 of 4,328 rows; all with JavaScript or <code>tracekit summary --view kernel</code>" in text
-    assert "first-rows" not in table_html(kernels(20), "kernel", "0.0")
-    assert "Kernel_19_19<" in text
-    assert "Kernel_20_20<" not in text
+    assert text.count("<tr>") == 11
+    assert "the first 10 of 4,328 rows; all with JavaScript or <code>tracekit summary --view kernel</code>" in text
+    assert "first-rows" not in table_html(kernels(10), "kernel", "0.0")
+    assert "Kernel_9_9<" in text
+    assert "Kernel_10_10<" not in text
+
+
+def wide(rows: int) -> ReportTable:
+    """A table of 14 columns: two that are always shown, and others of priority 1 to 3."""
+    names = Column("name", "Name", Unit.TEXT, [f"k{i}" for i in range(rows)])
+    numbers = [Column(f"c{i}", f"C{i}", Unit.NS, [1000 * i + 7] * rows, priority=i % 4) for i in range(13)]
+    return ReportTable("kernels", "K", (names, *numbers))
+
+
+def test_of_many_columns_those_of_the_highest_priority_number_need_javascript() -> None:
+    text = table_html(wide(3), "kernel", "0.0")
+    assert "10 of 14 columns; all with JavaScript or <code>tracekit summary --view kernel --format csv</code>" in text
+    assert re.findall("<th[^>]* hidden>(C[0-9]+)", text) == ["C3", "C7", "C10", "C11"]
+    assert re.findall("<td>([^<]*)</td>", text)[:9] == [f"{i}.007" for i in (0, 1, 2, 4, 5, 6, 8, 9, 12)]
+    fixed = tuple(replace(column, priority=0) for column in wide(3).columns)
+    assert " hidden" not in table_html(ReportTable("k", "K", fixed), "kernel", "0.0")
+
+
+@pytest.mark.viewer
+def test_the_script_shows_the_hidden_columns_of_the_html(tmp_path: Path) -> None:
+    table = wide(30)
+    heads = "[...sheet().querySelectorAll('thead th')].map((head) => [head.checkVisibility(), head.textContent])"
+    found = opened(tmp_path, page_of(table), f"return [{heads}, await every()]").value
+    assert found == [
+        [[True, column.title + " us" * (column.unit is Unit.NS)] for column in table.columns],
+        grid(table, list(range(30)), {f"c{i}": "us" for i in range(13)}),
+    ]
 
 
 def test_names_of_rows_below_others_are_indented() -> None:
@@ -153,7 +182,7 @@ def test_every_cell_of_a_long_table_is_shown_as_python_writes_it_with_few_nodes(
     script = """
         const found = { nodes: document.querySelectorAll('*').length, count: sheet().querySelector('table')
             .getAttribute('aria-rowcount'),
-          columns: new Set(), heads: [...sheet().querySelectorAll('th[data-unit]')].map((head) => head.dataset.unit) };
+          heads: [...sheet().querySelectorAll('thead small')].map((unit) => unit.textContent) };
         found.cells = await every();
         found.after = document.querySelectorAll('*').length;
         return found;

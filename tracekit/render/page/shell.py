@@ -2,7 +2,7 @@
 
 A page has a content security policy that forbids every request, and every script but those whose hashes it lists. With
 `assets` styles and scripts are linked, for many pages that share them; then the policy names the page's own site. A
-page carries the styles and scripts of what it shows, nothing else; scripts that only some pages need are packed.
+page carries the styles and scripts of what it shows, nothing else; those that only some pages need are packed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
+import re
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -43,7 +45,7 @@ STYLES: tuple[tuple[str, Use | None], ...] = (
     ("timeline.css", "timeline"),
     ("flame.css", "flame"),
 )
-"""Styles in the order in which they apply, as SCRIPTS."""
+"""Styles in the order in which they apply, as SCRIPTS. Without scripts, a page is read with those of every page."""
 
 # A hash cannot name a linked file on a disk. 'self' is the site only: pages opened from a disk need file: too.
 _LINKED = (
@@ -56,17 +58,17 @@ def written(template: str, options: RenderOptions, uses: frozenset[Use], **value
     """Return a page of a template, with styles and scripts inside or linked. uses: what the page shows."""
     folder = _templates()
     page = _environment(str(folder)).get_template(template)
-    styles, scripts = _used(STYLES, uses), _used(SCRIPTS, uses)
     if options.assets:
+        styles, scripts = _used(STYLES, uses), _used(SCRIPTS, uses)
         links = [f"{options.assets}/{name}" for name in styles], [f"{options.assets}/{name}" for name in scripts]
-        return page.render(linked=True, styles=links[0], scripts=links[1], packed=(), policy=_LINKED, **values)
+        return page.render(linked=True, styles=links[0], scripts=links[1], packed=None, policy=_LINKED, **values)
     plain = [_text(folder, name) for name, use in SCRIPTS if use is None]
-    more = {name: _text(folder, name) for name in _used(SCRIPTS[len(plain) :], uses)}
+    style = "\n".join(_text(folder, name) for name, use in STYLES if use is None)
+    more = {name: _text(folder, name) for name, use in (*STYLES, *SCRIPTS) if use in uses}
     if more:
         plain.append(unpacker())
-    policy = _policy([*plain, *more.values()])
-    style = "\n".join(_text(folder, name) for name in styles)
-    packed = [(name, _packed(text)) for name, text in more.items()]
+    policy = _policy([*plain, *(text for name, text in more.items() if name.endswith(".js"))])
+    packed = _packed(tuple(more), tuple(more.values())) if more else None
     return page.render(linked=False, styles=[style], scripts=plain, packed=packed, policy=policy, **values)
 
 
@@ -100,24 +102,34 @@ def _templates() -> Traversable:
 
 def _text(folder: Traversable, name: str) -> str:
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    return _lean(text) if name.endswith((".js", ".css")) else text
+    return _lean(text)
+
+
+_COMMENT = re.compile(r"^(?://.*|/\*.*\*/)$|(?<=[;,{}(\[]) +//[^'\"`/]*$")
 
 
 @lru_cache(maxsize=32)
 def _lean(text: str) -> str:
-    """Return a script or style without indentation, empty lines, and lines that are a comment.
+    """Return a file without indentation, empty lines, and comments: those of a line, and those after the code of one.
 
-    No text in them spans lines, so that nothing else changes: a test holds the scripts to that.
+    No text in them spans lines, and a comment after code has no quotes, so that nothing else changes: a test holds the
+    scripts to that.
     """
-    lines = (line.strip() for line in text.split("\n"))
-    kept = (line for line in lines if line and not line.startswith("//"))
-    return "".join(f"{line}\n" for line in kept if not (line.startswith("/*") and line.endswith("*/")))
+    lines = (_COMMENT.sub("", line.strip()) for line in text.split("\n"))
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Styles and scripts as one text: base64 of deflate of the texts, with a NUL between two: a third of their size."""
+
+    names: tuple[str, ...]
+    text: str
 
 
 @lru_cache(maxsize=16)
-def _packed(text: str) -> str:
-    """Return a script as base64 of deflate: a third of its size."""
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> Packed:
+    return Packed(names, base64.b64encode(zlib.compress("\0".join(texts).encode(), 9)).decode())
 
 
 @lru_cache(maxsize=2)

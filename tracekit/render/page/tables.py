@@ -15,8 +15,10 @@ from tracekit.report import Cell, Column, Evidence, Report, ReportTable
 from tracekit.text.display import cell_texts, is_words, plural, typical_time_unit, visible
 from tracekit.units import Unit
 
-FIRST_ROWS = 20
+FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""
+MOST_COLUMNS = 10
+"""Columns of these rows that are in the page as HTML, where the others may be hidden."""
 _INDENT = 14
 
 
@@ -27,13 +29,15 @@ def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -
     """
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
     units = [_unit(column, time_unit) for column in table.columns]
-    heads = "".join(map(_head, table.columns, units))
+    hidden = _hidden(table.columns)
+    heads = "".join(_head(column, unit, i in hidden) for i, (column, unit) in enumerate(zip(table.columns, units)))
     columns = [
         _row_heads(column, levels(table)) if i == named else _cells(column, unit)
         for i, (column, unit) in enumerate(zip(table.columns, units, strict=True))
+        if i not in hidden
     ]
     rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
-    note = _note(table, view)
+    note = _note(table, view, len(hidden))
     return (
         f'<div class="sheet" data-table="{place}">\n'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_escaped(table.title)}"><table>\n'
@@ -59,16 +63,29 @@ def cell_link(report: Report, evidence: Evidence) -> str:
     return ""
 
 
-def _note(table: ReportTable, view: str) -> str:
-    """Return what is not shown: rows that were cut before, and rows that need JavaScript."""
+def _hidden(columns: Sequence[Column]) -> set[int]:
+    """Return the places of the columns that need JavaScript: as in text, those of the highest priority number first."""
+    able = [place for place, column in enumerate(columns) if column.priority > 0]
+    able.sort(key=lambda place: (columns[place].priority, place))
+    return set(able[max(len(able) - max(len(columns) - MOST_COLUMNS, 0), 0) :])
+
+
+def _note(table: ReportTable, view: str, hidden: int) -> str:
+    """Return what is not shown: rows that were cut before, and rows and columns that need JavaScript."""
     whole = len(table) + table.omitted
     lines = []
     if table.omitted:
         lines.append(f'<p class="note">the first {len(table):,} of {whole:,} rows; ratios are of all rows</p>\n')
+    absent = []
     if len(table) > FIRST_ROWS:
+        absent.append(f"the first {FIRST_ROWS} of {plural(len(table), 'row')}")
+    if hidden:
+        absent.append(f"{len(table.columns) - hidden} of {plural(len(table.columns), 'column')}")
+    if absent:
+        form = " --format csv" if hidden else ""
         lines.append(
-            f'<p class="note first-rows">the first {FIRST_ROWS} of {plural(len(table), "row")}; all with JavaScript or '
-            f"<code>tracekit summary --view {_escaped(view)}</code></p>\n"
+            f'<p class="note first-rows">{" and ".join(absent)}; all with JavaScript or '
+            f"<code>tracekit summary --view {_escaped(view)}{form}</code></p>\n"
         )
     return "".join(lines)
 
@@ -82,11 +99,10 @@ def _unit(column: Column, wanted: str) -> str:
     return typical_time_unit(column.values, wanted)
 
 
-def _head(column: Column, unit: str) -> str:
+def _head(column: Column, unit: str, hidden: bool) -> str:
     words = ' class="t"' if is_words(column.values, column.unit) else ""
-    shown = f' data-unit="{unit}"' if unit else ""
     small = f" <small>{unit}</small>" if unit else ""
-    return f'<th scope="col"{words}{shown}>{_escaped(column.title)}{small}</th>'
+    return f"<th{words}{' hidden' if hidden else ''}>{_escaped(column.title)}{small}</th>"
 
 
 def _cells(column: Column, unit: str) -> list[str]:
@@ -108,7 +124,7 @@ def _ratio(value: Cell, text: str) -> str:
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         return f"<td>{text}</td>"
     width = min(max(100 * float(value), 0.0), 100.0)
-    return f'<td class="r"><i style="width:{width:.2f}%"></i><span>{text}</span></td>'
+    return f'<td class="r"><i style="width:{width:.4g}%"></i>{text}</td>'
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,49 @@
+"""The size of a page: what it carries besides its data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import ROOT, sample
+
+import tracekit
+from tracekit import pipeline
+from tracekit.render.page import shell
+
+SMALL = 150_000
+"""Bytes of the page of a small trace with a timeline, a flame graph and tables."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["nvprof-csv/gpu-and-api-trace.csv", "nvprof-text/gpu-trace.txt", "recorder-log/rank0.jsonl", "theano/theano-1.0.5.txt"],
+)  # fmt: skip
+def test_the_page_of_a_small_trace_is_small(path: str) -> None:
+    page = pipeline.render(pipeline.report(tracekit.read([sample(path)])), "html")
+    assert len(page.encode()) <= SMALL
+
+
+def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
+    shared = {**shell.assets(), "unpack.js": shell.unpacker()}
+    for name, lean in shared.items():
+        source = Path(ROOT, "templates", name).read_text(encoding="utf-8")
+        left = lean.splitlines()
+        for line in map(str.strip, source.splitlines()):
+            if left and line == left[0]:
+                del left[0]
+            elif left and line.startswith(left[0]) and (comment := line[len(left[0]) :]).startswith(" //"):
+                # Nothing that could be within a text, and the code before it has no open text.
+                assert not set(comment.lstrip(" /")) & set("'\"`"), line
+                code = re.sub(r"/(?:\\.|[^/\\\n])+/[a-z]*", "", left[0])
+                assert not any(code.count(quote) % 2 for quote in "'\"`"), line
+                del left[0]
+            else:
+                assert not line or line.startswith("//") or (line.startswith("/*") and line.endswith("*/")), (
+                    name,
+                    line,
+                )
+            # No text spans lines: indentation and empty lines are not part of one.
+            assert line.replace("\\`", "").count("`") % 2 == 0, (name, line)
+        assert not left, name
