@@ -18,8 +18,13 @@ SMALL = 150_000
 
 @pytest.mark.parametrize(
     "path",
-    ["nvprof-csv/gpu-and-api-trace.csv", "nvprof-text/gpu-trace.txt", "recorder-log/rank0.jsonl", "theano/theano-1.0.5.txt"],
-)  # fmt: skip
+    [
+        "nvprof-csv/gpu-and-api-trace.csv",
+        "nvprof-text/gpu-trace.txt",
+        "recorder-log/rank0.jsonl",
+        "theano/theano-1.0.5.txt",
+    ],
+)
 def test_the_page_of_a_small_trace_is_small(path: str) -> None:
     page = pipeline.render(pipeline.report(tracekit.read([sample(path)])), "html")
     assert len(page.encode()) <= SMALL
