@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import signal
@@ -52,7 +53,14 @@ def _has_device(item: pytest.Item) -> bool:
 
 
 def _has_cupti(item: pytest.Item) -> bool:
-    return item.get_closest_marker("cupti") is None or importlib.util.find_spec("cupti") is not None
+    """Return whether a test needs no cupti-python, or one is here that takes records which no device made."""
+    if item.get_closest_marker("cupti") is None:
+        return True
+    try:
+        version = importlib.metadata.version("cupti-python")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return tuple(map(int, version.split(".")[:2])) >= (13, 2)  # older ones crash on them
 
 
 @pytest.fixture(scope="session", autouse=True)

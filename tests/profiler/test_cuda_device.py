@@ -103,10 +103,10 @@ def cupti() -> Any:
     return importlib.import_module("cupti.cupti")
 
 
-def record(cupti: Any, name: str, kind: str, **values: object) -> Any:
+def record(cupti: Any, record_class: str, kind: str, **values: object) -> Any:
     """A record of cupti-python's newest class of that name."""
-    numbered = [each for each in dir(cupti) if each.rstrip("0123456789") == name]
-    made = getattr(cupti, max(numbered, key=lambda each: int(each.removeprefix(name) or 0)))()
+    numbered = [each for each in dir(cupti) if each.rstrip("0123456789") == record_class]
+    made = getattr(cupti, max(numbered, key=lambda each: int(each.removeprefix(record_class) or 0)))()
     for field, value in {"kind": int(getattr(cupti.ActivityKind, kind)), **values}.items():
         setattr(made, field, value)
     return made
@@ -118,13 +118,15 @@ def test_records_of_the_package_itself_are_taken(cupti: Any, monkeypatch: pytest
     monkeypatch.setattr(cupti, "get_callback_name", lambda domain, cbid: f"call{int(domain)}_{cbid}_v3020")
     place = {"device_id": 2, "context_id": 3, "stream_id": 13, "correlation_id": 99}
     grid = {"grid_x": 64, "grid_y": 2, "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1}
-    shape = {"registers_per_thread": 40, "static_shared_memory": 1024, "dynamic_shared_memory": 2048}
+    launch = {**grid, "registers_per_thread": 40, "static_shared_memory": 1024, "dynamic_shared_memory": 2048}
     both = {"process_id": 7, "thread_id": 8, "correlation_id": 99}
     copy = {"bytes": 4096, "copy_kind": 1, "src_kind": 1, "dst_kind": 3, "flags_": 1}
     collector = Collector(cupti, api=True, wait=lambda: None)
     collector._buffer_completed(
         [
-            record(cupti, "ActivityKernel", "CONCURRENT_KERNEL", start=1_000, end=1_500, **place, **grid, **shape),
+            record(
+                cupti, "ActivityKernel", "CONCURRENT_KERNEL", start=1_000, end=1_500, name="gemm", **place, **launch
+            ),
             record(cupti, "ActivityMemcpy", "MEMCPY", start=2_000, end=2_600, **place, **copy),
             record(
                 cupti, "ActivityMemcpyPtoP", "MEMCPY2", start=3_000, end=3_700, **place, **(copy | {"copy_kind": 10})
@@ -144,7 +146,7 @@ def test_records_of_the_package_itself_are_taken(cupti: Any, monkeypatch: pytest
     ]  # fmt: skip
     assert {(work.device, work.context, work.stream, work.correlation) for work in found.work} == {(2, 3, 13, 99)}
     kernel, host_to_device, between, fill = found.work
-    assert (kernel.grid, kernel.block) == ((64, 2, 1), (128, 1, 1))
+    assert (kernel.name, kernel.grid, kernel.block) == ("gemm", (64, 2, 1), (128, 1, 1))
     assert (kernel.registers, kernel.static_smem, kernel.dynamic_smem) == (40, 1024, 2048)
     assert (host_to_device.copy_kind, host_to_device.size, host_to_device.is_async) == ("HtoD", 4096, True)
     assert (host_to_device.source_memory, host_to_device.target_memory) == ("pageable", "device")
