@@ -119,7 +119,8 @@ class Page(HTMLParser):
         if not found:
             return {}
         ((attrs, text),) = found
-        texts = zlib.decompress(base64.b64decode(text)).decode().split("\0")
+        deflated = base64.b85decode(text.translate(str.maketrans(",.:", "<>&")))
+        texts = zlib.decompress(deflated).decode().split("\0")
         return dict(zip((attrs["data-names"] or "").split(), texts, strict=True))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from support import ROOT, sample
+from viewers import chromium_page
 
 import tracekit
 from tracekit import pipeline
@@ -31,8 +33,8 @@ def test_the_page_of_a_small_trace_is_small(path: str) -> None:
 
 
 def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
-    shared = {**shell.assets(), "unpack.js": shell.unpacker()}
-    for name, lean in shared.items():
+    scripts = {name: text for name, text in shell.assets().items() if name.endswith(".js")}
+    for name, lean in {**scripts, "unpack.js": shell.unpacker()}.items():
         source = Path(ROOT, "templates", name).read_text(encoding="utf-8")
         left = lean.splitlines()
         for line in map(str.strip, source.splitlines()):
@@ -50,5 +52,23 @@ def test_comments_and_indentation_are_all_that_scripts_lose() -> None:
                     line,
                 )
             # No text spans lines: indentation and empty lines are not part of one.
-            assert line.replace("\\`", "").count("`") % 2 == 0, (name, line)
+            assert re.sub('"[^"]*"', "", line).replace("\\`", "").count("`") % 2 == 0, (name, line)
         assert not left, name
+
+
+@pytest.mark.viewer
+def test_lean_styles_have_the_rules_of_their_source(tmp_path: Path) -> None:
+    styles = {name: text for name, text in shell.assets().items() if name.endswith(".css")}
+    pairs = [(Path(ROOT, "templates", name).read_text(encoding="utf-8"), lean) for name, lean in styles.items()]
+    page = tmp_path / "empty.html"
+    page.write_text("<!doctype html><title>t</title>", encoding="utf-8")
+    rules = """(text) => {
+        const sheet = new CSSStyleSheet();
+        sheet.replaceSync(text);
+        return [...sheet.cssRules].map((rule) => rule.cssText);
+    }"""
+    found = chromium_page(page, script=f"{json.dumps(pairs)}.map((pair) => pair.map({rules}))").value
+    assert len(found) == len(styles) > 5
+    for source, lean in found:
+        assert len(source) > 3
+        assert lean == source

@@ -70,7 +70,7 @@ def render(page: BatchPage, options: RenderOptions) -> str:
     return shell.written(
         "batch_index.html.j2",
         options,
-        frozenset({"tables"}),
+        frozenset({"tables", "batch"}),
         title=visible(page.title),
         version=page.version,
         facts=[(visible(key), visible(text)) for key, text in page.facts],

@@ -24,7 +24,7 @@ from tracekit.render.base import RenderOptions
 if TYPE_CHECKING:
     import jinja2
 
-Use = Literal["tables", "timeline", "flame"]
+Use = Literal["tables", "timeline", "flame", "batch"]
 """What a page can show that has styles and scripts of its own."""
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
@@ -41,11 +41,16 @@ SCRIPTS: tuple[tuple[str, Use | None], ...] = (
 STYLES: tuple[tuple[str, Use | None], ...] = (
     ("report.css", None),
     ("first_screen.css", None),
+    ("batch.css", "batch"),
+    ("still.css", "timeline"),
     ("tables.css", "tables"),
     ("timeline.css", "timeline"),
     ("flame.css", "flame"),
 )
-"""Styles in the order in which they apply, as SCRIPTS. Without scripts, a page is read with those of every page."""
+"""Styles in the order in which they apply, as SCRIPTS."""
+
+SCRIPTED_STYLES = frozenset({"tables.css", "timeline.css", "flame.css"})
+"""Styles of what scripts make, packed with these: without scripts they style nothing."""
 
 # A hash cannot name a linked file on a disk. 'self' is the site only: pages opened from a disk need file: too.
 _LINKED = (
@@ -63,8 +68,9 @@ def written(template: str, options: RenderOptions, uses: frozenset[Use], **value
         links = [f"{options.assets}/{name}" for name in styles], [f"{options.assets}/{name}" for name in scripts]
         return page.render(linked=True, styles=links[0], scripts=links[1], packed=None, policy=_LINKED, **values)
     plain = [_text(folder, name) for name, use in SCRIPTS if use is None]
-    style = "\n".join(_text(folder, name) for name, use in STYLES if use is None)
-    more = {name: _text(folder, name) for name, use in (*STYLES, *SCRIPTS) if use in uses}
+    style = "".join(_text(folder, name) for name in _used(STYLES, uses) if name not in SCRIPTED_STYLES)
+    more = {name: _text(folder, name) for name in _used(STYLES, uses) if name in SCRIPTED_STYLES}
+    more |= {name: _text(folder, name) for name in _used(SCRIPTS[len(plain) :], uses)}
     if more:
         plain.append(unpacker())
     policy = _policy([*plain, *(text for name, text in more.items() if name.endswith(".js"))])
@@ -102,7 +108,7 @@ def _templates() -> Traversable:
 
 def _text(folder: Traversable, name: str) -> str:
     text = (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    return _lean(text)
+    return _lean_style(text) if name.endswith(".css") else _lean(text)
 
 
 _COMMENT = re.compile(r"^(?://.*|/\*.*\*/)$|(?<=[;,{}(\[]) +//[^'\"`/]*$")
@@ -119,17 +125,27 @@ def _lean(text: str) -> str:
     return "".join(f"{line}\n" for line in lines if line)
 
 
+def _lean_style(text: str) -> str:
+    """Return a lean style without the blanks that only people need. No text in it has one of these marks."""
+    return re.sub(r" ?([{};,]) ?|(?<=[\w-])(:) ", r"\1\2", _lean(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Styles and scripts as one text: base64 of deflate of the texts, with a NUL between two: a third of their size."""
+    """Styles and scripts as one text: base 85 of deflate of the texts with a NUL between two, a third of their size."""
 
     names: tuple[str, ...]
     text: str
 
 
+_SAFE = str.maketrans("<>&", ",.:")
+"""Letters of base 85 that HTML would read as its own, and what is written instead: no other letter of base 85."""
+
+
 @lru_cache(maxsize=16)
 def _packed(names: tuple[str, ...], texts: tuple[str, ...]) -> Packed:
-    return Packed(names, base64.b64encode(zlib.compress("\0".join(texts).encode(), 9)).decode())
+    deflated = zlib.compress("\0".join(texts).encode(), 9)
+    return Packed(names, base64.b85encode(deflated).decode().translate(_SAFE))
 
 
 @lru_cache(maxsize=2)
