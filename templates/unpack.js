@@ -3,7 +3,7 @@
 (async () => {
   // Base 85: five letters are four bytes. It is a sixteenth shorter than base64.
   function bytesOf(text) {
-    const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_`{|}~";
+    const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_\x60{|}~";
     const values = new Uint8Array(128);
     for (let i = 0; i < 85; i++) values[letters.charCodeAt(i)] = i;
     const out = new Uint8Array(Math.floor((text.length * 4) / 5));
