@@ -560,14 +560,16 @@ def test_kernels_that_cupti_collected_beside_a_log_are_in_its_process_and_steps(
     facts = {"tool": "CUPTI", "host": "node1"}
     run = {"origin_ns": 0, "sources": [{"path": "gpu.jsonl", "format": "events-jsonl", "facts": facts}]}
     head: dict[str, object] = {"tracekit": "events-jsonl", "schema": 1, "run": run}
-    end = {"tracekit": "end", "events": len(rows), "totals": 0, "run": run, "ledger": []}
+    end = {"tracekit": "end", "events": len(rows), "totals": 1, "run": run, "ledger": []}
     numbered = [{"event_id": n, **row} for n, row in enumerate(rows)]
+    numbered.append({"table": "totals", "source": 0, "run": 0, "section": "GPU activities", "order": 0, "name": "gemm"})
     path = tmp_path / "gpu.jsonl"
     lines = (json.dumps(line, separators=(",", ":")) for line in (head, *numbered, end))
     path.write_text("\n".join(lines) + "\n")
     trace = read([write_log(tmp_path / "log.jsonl", program(), steps=True), path])
     assert processes(trace) == {(1, PID)}
     assert list(trace.to_pandas().query("kind == 'kernel'")["step"]) == list(range(20))
+    assert [row["name"] for row in trace.totals.to_pylist()] == ["gemm"]  # totals state no process, and stay
 
 
 def test_a_log_of_the_cuda_command_line_profiler_states_no_process(tmp_path: Path) -> None:

@@ -321,6 +321,19 @@ def test_graphs_run_twice_and_gradients_by_autograd_grad(recorded: Finish) -> No
     assert not unfinished(log)
 
 
+def test_a_model_that_runs_again_within_a_gradient_leaves_the_backward_around_it_open(recorded: Finish) -> None:
+    """`torch.autograd.grad` has no range of its own: the backward of modules is then the outermost range."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    x = torch.randn(2, 4)
+    with watch(net, verbosity=2):
+        torch.autograd.grad(net(checkpoint(net, x, use_reentrant=False)).sum(), tuple(net.parameters()))
+    log = recorded()
+    assert log.calls()["forward"] == 3
+    assert not unfinished(log)
+    again = [seen for seen in log.ranges if seen.name == "forward"][-1]
+    assert within(again)[-1] == "Sequential.backward"
+
+
 def test_evaluation_has_no_backward_and_no_step(recorded: Finish) -> None:
     net = network()
     optimizer = sgd(net)

@@ -11,6 +11,8 @@ from support import corpus, sample
 from views.tables import Row, dicts, event_rows, on_trace, trace
 
 from tracekit.api import read
+from tracekit.index import meetings, owners
+from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import render, summary
 from tracekit.report import Section
 from tracekit.trace import Run, SourceFacts, Trace
@@ -49,6 +51,15 @@ def job(ranks: int, late: dict[int, int], *, offset: int = 0, rounds: int = 30, 
             rows.append(collective(r, starts[r] + shift, left + shift))
             rows.append({"ts_ns": begin + shift, "dur_ns": 50_000 + 10_000 * r, "rank": r, "source": r, "device": 0})
     return rows
+
+
+def test_collectives_are_numbered_by_their_first_start() -> None:
+    places = (("0", 900), ("1", 150), ("0", 1_900), ("1", 1_150))
+    index = TraceIndex(trace(*(collective(r, at + r, at + 50, group=group) for r in (0, 1) for group, at in places)))
+    met = meetings.find(index, owners.find(index))
+    assert [met.starts[met.meeting == i].tolist() for i in range(met.count)] == [
+        [150, 151], [900, 901], [1_150, 1_151], [1_900, 1_901],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("offset", [0, 7_000_000_123, -3_000])
