@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+import pytest
 from support import ROOT, sample
 
+from tracekit import batch
 from tracekit.batch._work import Outcome, work
 from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
@@ -94,3 +96,11 @@ def started(*words: str | Path, program: str = "tracekit") -> subprocess.Popen[s
 def finished(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str]:
     _, said = process.communicate(timeout=timeout)
     return process.returncode, said
+
+
+def undisturbed(root: Path, out: Path) -> dict[str, str]:
+    """Return what a batch in this process makes of a tree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "LocalEngine", Here)
+        batch.run([root], out)
+    return content(out)

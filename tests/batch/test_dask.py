@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from batch_trees import Here, content, finished, started, tree
+from batch_trees import content, finished, started, tree, undisturbed
 from support import ROOT, wait_until
 
 from tracekit import batch
@@ -38,10 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     """A tree, and what the local engine makes of it."""
     folder = tmp_path_factory.mktemp("whole")
     root = tree(folder / "tree", 12)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "LocalEngine", Here)
-        batch.run([root], folder / "out")
-    return root, content(folder / "out")
+    return root, undisturbed(root, folder / "out")
 
 
 def test_a_killed_worker_of_a_cluster_changes_nothing(whole: tuple[Path, dict[str, str]], tmp_path: Path) -> None:

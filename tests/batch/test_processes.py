@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from batch_trees import content, finished, started, tree
+from batch_trees import Here, content, finished, started, tree, undisturbed
 from support import wait_until
 
 from tracekit import batch
@@ -22,9 +22,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     """A tree, and what an undisturbed batch makes of it."""
     folder = tmp_path_factory.mktemp("whole")
     root = tree(folder / "tree", 12)
-    made = batch.run([root], folder / "out", jobs=2)
-    assert made.done == {"new": 12}
-    return root, content(folder / "out")
+    return root, undisturbed(root, folder / "out")
 
 
 def test_a_worker_that_dies_costs_its_run_alone_and_is_tried_again_by_the_next_batch(
@@ -47,11 +45,12 @@ def test_a_worker_that_dies_costs_its_run_alone_and_is_tried_again_by_the_next_b
     assert "died twice" in made.failed[0][1][0]
     assert (tmp_path / "deaths").read_bytes() == b"xx"
     monkeypatch.delenv("PYTHONPATH")
-    again = batch.run([root], out, jobs=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "LocalEngine", Here)
+        again = batch.run([root], out)
     assert again.done == {"retry": 1}
     assert again.is_whole
-    batch.run([root], tmp_path / "clean", jobs=1)
-    assert content(out) == content(tmp_path / "clean")
+    assert content(out) == undisturbed(root, tmp_path / "clean")
 
 
 def wait_for_results(out: Path, count: int, process: subprocess.Popen[str]) -> None:
@@ -81,7 +80,9 @@ def test_kills_at_random_moments_leave_nothing_and_change_nothing(
     assert not (out / ".work").exists()
 
 
-def test_ctrl_c_stops_cleanly_and_keeps_what_is_done(whole: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_ctrl_c_stops_cleanly_and_keeps_what_is_done(
+    whole: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, expected = whole
     out = tmp_path / "out"
     process = started(root, "-o", out, "--jobs", "2")
@@ -93,7 +94,8 @@ def test_ctrl_c_stops_cleanly_and_keeps_what_is_done(whole: tuple[Path, dict[str
     assert not (out / ".work").exists()
     kept = len(list(out.glob("runs/*/result.json")))
     assert kept >= 1
-    again = batch.run([root], out, jobs=1)
+    monkeypatch.setattr(batch, "LocalEngine", Here)
+    again = batch.run([root], out)
     assert again.unchanged == kept
     assert content(out) == expected
 
