@@ -15,6 +15,13 @@
     return out;
   }
 
+  /** Calls found(number, from, to) for each arrow of the input with both ends in these stretches. */
+  function eachFlow({ data }, spans, found) {
+    const [from, to] = data.flows(), of = new Map(spans.map((span) => [span[0], span]));
+    const inside = (i) => { const [, a, b] = of.get(data.rowOf(i)) ?? [0, 0, 0]; return i >= a && i < b; };
+    from.forEach((i, x) => { if (inside(i) && inside(to[x])) found(x, i, to[x]); });
+  }
+
   const ids = (lane) => lane.ids ?? {};
 
   // Chrome trace, as `tracekit convert` writes it: µs with three decimals, lanes at the end
@@ -69,6 +76,12 @@
         if (i % 256 === 0 && slice.due()) await slice.rest();
       }
     }
+    eachFlow(timeline, spans, (x, from, to) => {
+      for (const [ph, i] of [['s"', from], ['f","bp":"e"', to]]) {
+        const r = data.rowOf(i);
+        put(`{"ph":"${ph},"cat":"flow","name":"flow","id":${head.n + 1 + x},"pid":${groupOfLane[laneOfRow[r]] + 1},"tid":${track(r)},"ts":${micros(data.start[i] * unit)}}`);
+      }
+    });
     const own = [...rowsOf].map(([tid, r]) => {
       const lane = lanes[laneOfRow[r]], { source = 0, rank = null, process = null, device = null, context = null, stream = null, thread = null } = ids(lane);
       return { pid: groupOfLane[laneOfRow[r]] + 1, tid, source, rank, process, side: lane.host ? "host" : "device", device, context, stream, thread, extra: 0 };
@@ -157,6 +170,8 @@
     const described = new Set(), knownNames = new Set(), knownKinds = new Set();
     const flows = new Map();
     for (const [, i0, j0] of spans) for (let i = i0; i < j0 && data.link.length; i++) if (data.link[i] >= 0) flows.set(data.link[i], [...(flows.get(data.link[i]) ?? []), i + 1]);
+    const arrows = new Map(), arrow = (i, field, x) => arrows.set(i, [...(arrows.get(i) ?? []), [field, head.n + 1 + x]]);
+    eachFlow(timeline, spans, (x, from, to) => { arrow(from, 47, x); arrow(to, 48, x); });
     const argsOf = await data.argsBetween(spans, true);
     let events = 0;
     /** One packet; kind of point: 1 begins a slice, 2 ends it, 3 is an instant. */
@@ -178,6 +193,7 @@
         }
         for (const id of flows.get(i) ?? []) event.fixed64(47, id);
         if (data.link.length && data.link[i] >= 0) event.fixed64(48, i + 1);
+        for (const [field, id] of arrows.get(i) ?? []) event.fixed64(field, id);
         inner.clear();
         if (!knownKinds.has(kind)) { knownKinds.add(kind); inner.message(1, innermost.clear().number(1, kind + 1).text(2, kinds[kind])); }
         if (!knownNames.has(code)) { knownNames.add(code); inner.message(2, innermost.clear().number(1, code + 1).text(2, names[code])); }

@@ -117,3 +117,62 @@ def test_what_is_beyond_the_budget_of_arguments_is_said(tmp_path: Path) -> None:
     assert shown.startswith("Not in this page: ")
     assert "other arguments" in shown
     assert note.endswith("were not in the page")
+
+
+ARROWS = """
+    const [from, to] = D.flows(), name = (i) => T.parts.names[T.name[i]];
+    const out = {flows: [...from].map((i, x) => [name(i), name(to[x])]), links: 0, back: 0, dashed: null};
+    for (let i = 0; i < D.link.length; i++) {
+      if (D.link[i] < 0) continue;
+      out.links++;
+      const there = D.partners(D.link[i]).some(([j, way]) => j === i && way === "launch");
+      out.back += there && D.partners(i).some(([j, way]) => j === D.link[i] && way === "launched");
+    }
+    if (from.length) {
+      T.select(from[0]);
+      T.reveal(from[0]);
+      await pause(400);
+      T.show(0, T.head.span);
+      out.shown = [...document.querySelectorAll(".tl-links button b")].map((each) => each.textContent);
+      out.dashed = tracekit.timelineSaving.svg(T).includes('stroke-dasharray="5 3"');
+    }
+    return out;
+    """
+
+
+@pytest.mark.parametrize(
+    ("name", "flows", "links"),
+    [
+        ("kineto/hta_nccl_data.json.gz", 543, 3774),  # fwdbwd; ac2g repeats the launches
+        ("kineto/hta_alexnet.json.gz", 25, 98),  # ac2g of synchronization, which launches nothing
+        ("nsys_sqlite/h100_2gpu_1s_2026.2.sqlite", 0, 2092),
+    ],
+)
+def test_arrows_of_real_traces_lead_both_ways(name: str, flows: int, links: int, tmp_path: Path) -> None:
+    found = opened(page(tracekit.read(corpus(name)), tmp_path / "r.html"), ARROWS)
+    assert (len(found["flows"]), found["links"], found["back"]) == (flows, links, links)
+    if flows:
+        assert found["flows"][0][1] in found["shown"]
+        assert found["dashed"]
+
+
+def test_arrows_between_forward_and_backward_are_those_of_autograd(tmp_path: Path) -> None:
+    trace = tracekit.read(sample("kineto/cpu.pt.trace.json"))
+    found = opened(page(trace, tmp_path / "r.html"), ARROWS)["flows"]
+    assert len(found) == 21
+    assert all(target.endswith("Backward0") for _, target in found)
+    assert ["aten::relu", "ReluBackward0"] in found
+    again = tracekit.read(saved(tmp_path / "r.html", "chromeTrace", tmp_path / "w.json", WHOLE))
+    assert sum(r["kind"] == "flow" for r in again.events.to_pylist()) == 2 * len(found)
+    seen = perfetto(
+        saved(tmp_path / "r.html", "perfettoTrace", tmp_path / "w.pftrace", WHOLE),
+        [
+            (
+                "select a.name as source, b.name as target from flow f "
+                "join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in"
+            )
+        ],
+    )
+    assert sorted([row["source"], row["target"]] for row in seen["sql"][0]) == sorted(found)
+    seen = perfetto(tmp_path / "w.json", ["select count(*) as n from flow"])
+    assert seen["sql"][0] == [{"n": len(found)}]

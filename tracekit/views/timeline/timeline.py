@@ -13,14 +13,15 @@ from tracekit.columns.arrow import Chunked
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.clocks import by_clock, origins
+from tracekit.index.grouping import plural
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
 from tracekit.report.timeline import Argument, LaneEvents, Timeline
-from tracekit.schema import DEVICE_WORK, Kind, describe
+from tracekit.schema import Kind, describe
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
-from tracekit.views.timeline import _counters
+from tracekit.views.timeline import _arrows, _counters
 from tracekit.views.timeline._device_time import device_time
 from tracekit.views.timeline._layout import lay_out
 
@@ -70,8 +71,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if end - begin >= LONGEST:
         return Section(VIEW.name, _TITLE, notes=(far, *untimed_note, *notes))
     work = device_time(index, clock.codes, shift, begin, end)
-    figure = _figure(index, np.flatnonzero(shown), shift, begin, end, work.utilization)
-    notes = [*untimed_note, *work.notes, *_clock_notes(index, clock.count), *notes]
+    figure, more = _figure(index, np.flatnonzero(shown), shift, begin, end, work.utilization)
+    notes = [*untimed_note, *work.notes, *more, *_clock_notes(index, clock.count), *notes]
     return Section(VIEW.name, _TITLE, figures=(*work.bars, figure), notes=tuple(notes))
 
 
@@ -100,7 +101,7 @@ def _figure(
     begin: int,
     end: int,
     utilization: tuple[tuple[str, list[float]], ...],
-) -> Timeline:
+) -> tuple[Timeline, list[str]]:
     layout = lay_out(index, rows, index.starts, index.lengths)
     clocks = by_clock(index).codes
     names, name_texts = index.texts("name")
@@ -131,7 +132,11 @@ def _figure(
         shift=shift + begin,
         ids=index.ints("event_id"),
     )
-    return Timeline(
+    launches = _arrows.launch_places(index, events)
+    sources, targets, lost = _arrows.flow_places(index, events, launches)
+    points = f"{plural('point', lost)} of arrows of the input"
+    notes = [f"not drawn: {points}, without another end or without an event there"] if lost else []
+    figure = Timeline(
         lanes=layout.lanes,
         names=[name_texts[name - 1] if name else UNNAMED for name in (used // width).tolist()],
         kind_of=kind_of.tolist(),
@@ -139,14 +144,15 @@ def _figure(
         events=events,
         begin_ns=begin,
         end_ns=end,
-        launches=_launch_places(index, events),
-        flows=(np.zeros(0, np.int64), np.zeros(0, np.int64)),
+        launches=launches,
+        flows=(sources, targets),
         steps=_steps(index, events),
         counters=_counters.tracks(index, shift + begin),
         utilization=utilization,
         args=_arguments(index),
         members=_members(index),
     )
+    return figure, notes
 
 
 def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
@@ -158,17 +164,6 @@ def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
 def _members(index: TraceIndex) -> Chunked | None:
     column = index.events.column("args")
     return column if column.null_count < len(column) else None
-
-
-def _launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
-    """Return the places of launch calls and of the work of each, by the latter."""
-    work = index.pick(DEVICE_WORK).rows
-    found = _launches.launches_of(index, work)
-    linked = found.launch >= 0
-    calls, done = events.places_of(found.launch[linked]), events.places_of(work[linked])
-    known = np.flatnonzero((calls >= 0) & (done >= 0))
-    known = known[np.argsort(done[known])]
-    return calls[known], done[known]
 
 
 def _steps(index: TraceIndex, events: LaneEvents) -> tuple[tuple[int, int, str], ...]:
