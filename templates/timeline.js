@@ -15,7 +15,8 @@
   const names = await window.tracekit.namesOf(head);
   const data = window.tracekit.columns(head, names);
   const { N, ROWS, start, name, ready } = data;
-  const { first, lanes, groups, kindOf, kinds, unit } = head;
+  const { first, lanes, groups, kindOf, kinds: classes, unit } = head;
+  const kinds = classes.map((each) => head.kindsOf?.[each] ?? each); // a class is a kind, or a part of it with a colour of its own
   let SPAN = Math.max(head.span, 1); // one unit more where an event without length is at the very end
   const marks = head.marks ?? [], missing = head.missing ?? [];
   // [start, end, name]; where ranks have steps at the same time, those of the first are the bands above the lanes
@@ -110,7 +111,7 @@
     dark = darkScheme.matches;
     color = { bg: read("bg", "#ffffff"), fg: read("fg", "#1c2733"), muted: read("muted", "#5d6b79"), line: read("line", "#e2e7ec"), soft: read("soft", "#f6f8fa"), accent: read("accent", "#3b6fb6") };
     const ground = hex(color.bg);
-    const bases = kinds.map((kind) => hex((head.colors[kind] ?? ["#9fa3a8", "#7d838a"])[dark ? 1 : 0]));
+    const bases = classes.map((kind) => hex((head.colors[kind] ?? ["#9fa3a8", "#7d838a"])[dark ? 1 : 0]));
     const light = bases.map((rgb) => 1.05 / (luminance(rgb) + 0.05) < 4.5);
     inkOn = light.map((is) => (is ? "#000000" : "#ffffff"));
     // tones move away from the colour of their text, so that its contrast only grows
@@ -118,7 +119,7 @@
       const tone = rgb.map((part) => part + ((light[k] ? 255 : 0) - part) * (lift / 110));
       return Array.from({ length: FULL + 1 }, (_, s) => pack(...tone.map((part, x) => Math.round(ground[x] + (part - ground[x]) * s / FULL))));
     }));
-    legend.replaceChildren(...kinds.map((kind, k) => {
+    legend.replaceChildren(...classes.map((kind, k) => {
       const chip = el("i");
       chip.style.background = css(shades[k][0][FULL]);
       return el("li", {}, chip, kind.replaceAll("_", " "));
@@ -1006,7 +1007,7 @@
     const facts = { name: names[code], kind: kinds[kindOf[code]], place: i, start: Math.round(start[i] * unit), length: Math.round(length * unit), lane: placeName(l), from: "timeline" };
     const list = el("dl", {});
     const fact = (word, ...value) => list.append(el("div", {}, el("dt", {}, word), el("dd", {}, ...value)));
-    fact("kind", facts.kind.replaceAll("_", " "));
+    fact("kind", classes[kindOf[code]].replaceAll("_", " "));
     fact("on", facts.lane);
     fact("start", exactText(facts.start), el("small", {}, ` ${spanText(facts.start)}`));
     if (lanes[l].instants) fact("length", "no duration");
@@ -1228,7 +1229,7 @@
     let lines = null;
     if (event >= 0) {
       const r = data.rowOf(event);
-      lines = [el("b", {}, names[name[event]].slice(0, 300)), el("span", {}, `${kinds[kindOf[name[event]]].replaceAll("_", " ")} · ${lanes[laneOfRow[r]].instants ? "no duration" : time(data.length(r, event))} · at ${time(start[event])}`)];
+      lines = [el("b", {}, names[name[event]].slice(0, 300)), el("span", {}, `${classes[kindOf[name[event]]].replaceAll("_", " ")} · ${lanes[laneOfRow[r]].instants ? "no duration" : time(data.length(r, event))} · at ${time(start[event])}`)];
       if (near > 1) lines.push(el("span", {}, `${count(near)} events here; this is the longest`));
     } else if (it?.is === "counter" && x >= LEFT && it.counter.ready) {
       const i = lower(it.counter.times, T(x) + 1e-9) - 1;

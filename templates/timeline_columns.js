@@ -191,9 +191,32 @@
         if (slice.due()) await slice.rest();
       }
       for (const it of counters) {
+        if (it.queue) { queueOf(it); if (slice.due()) await slice.rest(); }
         it.extremes = extremes(it.values);
         it.ready = true;
       }
+    }
+
+    /** Work that was launched and has not begun: one more as a call begins, one less as its work does. */
+    function queueOf(it) {
+      const up = [], down = [];
+      for (const l of head.groups[it.group].lanes) {
+        for (let { row, depth } = head.lanes[l], i = first[row]; i < first[row + depth]; i++) {
+          if (link[i] >= 0 && start[link[i]] <= start[i]) { up.push(start[link[i]]); down.push(start[i]); }
+        }
+      }
+      const begun = Float64Array.from(up).sort(), done = Float64Array.from(down).sort(), n = up.length;
+      const times = new Float64Array(2 * n), values = new Float64Array(2 * n);
+      let k = 0;
+      it.max = 0;
+      for (let a = 0, b = 0; b < n; k++) {
+        const t = times[k] = a < n ? Math.min(begun[a], done[b]) : done[b];
+        while (a < n && begun[a] === t) a++;
+        while (b < n && done[b] === t) b++;
+        it.max = Math.max(it.max, values[k] = a - b);
+      }
+      it.times = times.subarray(0, k);
+      it.values = values.subarray(0, k);
     }
 
     // Places and rows

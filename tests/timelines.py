@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracekit.columns.arrays import F64, I64
-from tracekit.report.timeline import Lane, LaneEvents, Timeline
+from tracekit.report.timeline import COMMUNICATION, Lane, LaneEvents, Timeline
 
 NONE = np.zeros(0, np.int64)
 
@@ -37,7 +37,7 @@ def drawn(figure: Timeline) -> list[Drawn]:
     columns = (events.starts_at(every), events.lengths_at(every), events.codes_at(every))
     for row, start, length, code in zip(row_of, *(column.tolist() for column in columns), strict=True):
         lane, place = rows[row]
-        kind = figure.kinds[figure.kind_of[code]]
+        kind = figure.kinds[figure.kind_of[code]].replace(COMMUNICATION, "kernel")
         found.append(Drawn(lane.label, place, start, length, kind, figure.names[code]))
     return found
 
@@ -100,6 +100,7 @@ class PageTimeline:
         for row, start, length, code in zip(row_of, *(column.tolist() for column in columns), strict=True):
             lane, place = rows[row]
             kind = self.head["kinds"][self.head["kindOf"][code]]
+            kind = self.head.get("kindsOf", {}).get(kind, kind)
             found.append(Drawn(lane["label"], place, start, length, kind, self.names[code]))
         return found
 
@@ -165,7 +166,8 @@ def read_page(text: str) -> PageTimeline:
         for gap_to, step in zip(both[: facts["n"]].tolist(), steps, strict=True):
             source, target = source + gap_to, target + step
             flows.append((source, target))
-    counters = [_counter(head["counters"][i], i, parts.get("tl-counter", [])) for i in range(len(head["counters"]))]
+    written = [each for each in head["counters"] if "queue" not in each]  # a script counts the others
+    counters = [_counter(each, i, parts.get("tl-counter", [])) for i, each in enumerate(written)]
     listed = json.loads(inflated(names[1]))
     return PageTimeline(
         head,

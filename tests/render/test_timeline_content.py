@@ -6,15 +6,20 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
-from render.test_timeline_page import opened, saved
+from render.test_timeline_page import WINDOWS, differing, opened, saved, unpacked
 from support import corpus, sample
 from viewers import perfetto
 
 import tracekit
 from tracekit import pipeline
+from tracekit.index.trace_index import TraceIndex
 from tracekit.render.base import RenderOptions
+from tracekit.report.timeline import Timeline
 from tracekit.trace import Trace
+from tracekit.views import VIEWS
+from tracekit.views.base import ViewOptions
 
 pytestmark = pytest.mark.viewer
 
@@ -176,3 +181,88 @@ def test_arrows_between_forward_and_backward_are_those_of_autograd(tmp_path: Pat
     assert sorted([row["source"], row["target"]] for row in seen["sql"][0]) == sorted(found)
     seen = perfetto(tmp_path / "w.json", ["select count(*) as n from flow"])
     assert seen["sql"][0] == [{"n": len(found)}]
+
+
+def test_kernels_that_communicate_are_drawn_in_their_own_colour_column_by_column(tmp_path: Path) -> None:
+    trace = tracekit.read(corpus("kineto/hta_nccl_data.json.gz"))
+    path = page(trace, tmp_path / "r.html")
+    more = """
+    const orange = T.parts.size().css(T.picture().shades[T.head.kinds.indexOf("communication kernel")][0][16]);
+    const blue = T.parts.size().css(T.picture().shades[T.head.kinds.indexOf("kernel")][0][16]);
+    const marked = (kinds) => { tracekit.emit("mark", {names: [name], kinds, from: "tables"}); return T.marked.total; };
+    const isOne = (code) => T.head.kinds[T.parts.kindOf[code]] === "communication kernel";
+    const name = T.parts.names.find((_, code) => isOne(code));
+    T.select(T.name.findIndex((code) => T.parts.names[code] === name));
+    const colors = {orange, blue, marked: [marked(["kernel"]), marked(["operator"])], kind: text(".tl-card dd")};
+    tracekit.emit("mark", {names: [], from: "tables"});
+    """
+    more += "const R = D.rowOf(T.name.findIndex(isOne));"
+    windows = WINDOWS.replace("return { windows,", "return { colors, windows,")
+    windows = windows.replace("all[(k * 7 + 3) % all.length]", "all.find(([row]) => row === R)")
+    seen = opened(path, more + windows)
+    assert seen["colors"]["orange"] == "#d9822b"  # of "exposed communication" in the bar of the first screen
+    assert seen["colors"]["blue"] == "#3b6fb6"
+    assert seen["colors"]["marked"][0] > 10
+    assert seen["colors"]["marked"][1] == 0
+    assert seen["colors"]["kind"] == "communication kernel"
+    (figure,) = (
+        each
+        for each in VIEWS["timeline"].compute(TraceIndex(trace), ViewOptions()).figures
+        if isinstance(each, Timeline)
+    )
+    every = slice(None)
+    events = figure.events
+    columns = (events.starts_at(every), events.lengths_at(every), events.codes_at(every).astype(np.int64), events.first)
+    off = differing(columns, np.array(figure.kind_of), len(figure.kinds), seen)
+    assert off.pop("columns") > 20_000
+    assert off.pop("crowded") > 500
+    assert off == dict.fromkeys(off, 0)
+    there = {figure.kinds[k] for w in seen["windows"] for r in w["rows"] for k in set(unpacked(r["kind"], np.uint8))}
+    assert {"communication kernel", "kernel"} <= there
+
+
+def queue(calls: list[int], starts: list[int]) -> dict[int, int]:
+    """The queue after each change of it: counted one by one."""
+    found, length = {}, 0
+    for time, change in sorted([(t, 1) for t in calls] + [(t, -1) for t in starts]):
+        length += change
+        found[time] = length
+    return found
+
+
+@pytest.mark.parametrize("name", ["kineto/hta_nccl_data.json.gz", "nsys_sqlite/h100_2gpu_1s_2026.2.sqlite"])
+def test_the_queue_of_a_device_is_what_was_launched_and_has_not_begun(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read(corpus(name))
+    script = """
+    return D.counters.filter((it) => it.queue).map((it) => ({
+      group: T.groups[it.group].label, times: [...it.times], values: [...it.values], max: it.max, unit: T.head.unit,
+    }));
+    """
+    found = opened(page(trace, tmp_path / "r.html"), script)
+    rows = trace.events.to_pylist()
+    calls: dict[tuple[int, int], dict[str, object]] = {}
+    for r in rows:
+        if r["kind"] in ("runtime", "driver") and r["correlation"] is not None and r["dur_ns"] is not None:
+            calls.setdefault((r["pid"], r["correlation"]), r)
+    begin = min(r["ts_ns"] for r in rows)
+    pairs: dict[int, list[tuple[int, int]]] = {}
+    for r in rows:
+        call = calls.get((r["pid"], r["correlation"])) if r["kind"] in ("kernel", "memcpy", "memset") else None
+        if call and call["ts_ns"] <= r["ts_ns"]:
+            pairs.setdefault(r["device"], []).append((call["ts_ns"] - begin, r["ts_ns"] - begin))
+    assert {each["group"].rpartition("GPU ")[2] for each in found} == {str(device) for device in pairs}
+    for each in found:
+        expected = queue(*map(list, zip(*pairs[int(each["group"].rpartition("GPU ")[2])], strict=True)))
+        got = {int(t) * each["unit"]: v for t, v in zip(each["times"], each["values"], strict=True)}
+        assert got == expected
+        assert each["max"] == max(expected.values()) > 0
+
+
+def test_tracks_that_a_trace_cannot_show_are_absent(tmp_path: Path) -> None:
+    script = "return D.counters.map((it) => [it.label, it.unit, it.group < 0 ? '' : T.groups[it.group].label, it.max]);"
+    seen = opened(page(tracekit.read(sample("nsys-sqlite/two-processes.sqlite")), tmp_path / "a.html"), script)
+    labels = [(label, unit) for label, unit, *_ in seen]
+    assert labels.count(("memory allocated", "bytes")) == 2
+    assert ("queue", "") in labels
+    only_host = opened(page(tracekit.read(sample("kineto/cpu.pt.trace.json")), tmp_path / "b.html"), script)
+    assert only_host == []

@@ -63,9 +63,15 @@ def unpacked(text: str, kind: type) -> npt.NDArray[Any]:
 
 def differences(made: Rows, seen: dict[str, Any]) -> dict[str, int]:
     """Return how many columns differ from the trace, by what differs; `columns` and `crowded` count those compared."""
-    starts_, lengths_, codes_, first = made.columns()
     kinds = sorted({kind for _, kind in made.names})
-    kind_of = np.array([kinds.index(kind) for _, kind in made.names])
+    return differing(made.columns(), np.array([kinds.index(kind) for _, kind in made.names]), len(kinds), seen)
+
+
+def differing(
+    columns: tuple[I64, I64, I64, I64], kind_of: npt.NDArray[Any], kinds: int, seen: dict[str, Any]
+) -> dict[str, int]:
+    """columns: starts, lengths and name codes of all places, and the first place of each row with the end."""
+    starts_, lengths_, codes_, first = columns
     shades = np.array(seen["shades"], np.uint32)
     off = dict.fromkeys(("columns", "crowded", "share", "count", "kind", "empty", "height", "colour"), 0)
     for window in seen["windows"]:
@@ -84,8 +90,8 @@ def differences(made: Rows, seen: dict[str, Any]) -> dict[str, int]:
             off["columns"] += share.size
             off["share"] += int((np.abs(share - drawn) * window["per"] > 1e-2).sum())
             off["count"] += int((got != count).sum())
-            most = np.zeros((len(kinds), share.size))
-            for k in range(len(kinds)):
+            most = np.zeros((kinds, share.size))
+            for k in range(kinds):
                 most[k] = np.diff(worked(starts[kind == k], ends[kind == k], edges))
             some = has & (most.max(0) > 0)
             off["kind"] += int((most[got_kind, np.arange(share.size)][some] < most.max(0)[some] - 1e-2).sum())
@@ -622,7 +628,7 @@ def test_a_report_of_a_real_profile_has_all_its_events(tmp_path: Path) -> None:
     const out = [], {begin, unit} = T.head;
     for (let i = 0; i < T.head.n; i++) {
       const start = BigInt(begin) + BigInt(T.start[i]) * BigInt(unit);
-      out.push([String(start), T.length(i) * unit, T.head.kinds[D.kindAt(i)]]);
+      out.push([String(start), T.length(i) * unit, T.parts.kinds[D.kindAt(i)]]);
     }
     return [out, T.parts.names.length];
     """

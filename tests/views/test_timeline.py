@@ -123,6 +123,45 @@ def test_counters_become_tracks() -> None:
     assert {c.label: c.values.dtype.kind for c in found.counters} == {"load": "f", "queue": "i"}
 
 
+def test_memory_on_a_device_is_a_running_total_that_is_never_below_zero() -> None:
+    def memory(ts: int, size: int | None, name: str = "Allocate", **more: object) -> Row:
+        return {"ts_ns": ts, "kind": "memory", "name": name, "bytes": size, "device": 0, **more}
+
+    host = {"device": None, "args": '{"place":"Place(cpu)"}'}
+    found = figure(view(trace(
+        {"ts_ns": 100, "dur_ns": 9, "device": 0},
+        memory(101, 50), memory(102, -70), memory(103, 30), memory(104, None),
+        memory(105, 8, "Reserved"),
+        memory(106, 4, **host),
+    )))  # fmt: skip
+    made = {c.label: (c.unit, c.group, c.times.tolist(), c.values.tolist()) for c in found.counters}
+    assert made == {
+        "memory allocated": ("bytes", "GPU 0", [1, 2, 3], [70, 0, 30]),
+        "memory reserved": ("bytes", "GPU 0", [5], [8]),
+        "memory allocated Place(cpu)": ("bytes", "", [6], [4]),
+    }
+
+
+def test_totals_that_the_file_counts_have_one_track() -> None:
+    found = figure(view(trace(
+        {"ts_ns": 0, "dur_ns": 9, "device": 0},
+        {"ts_ns": 1, "kind": "memory", "name": "[memory]", "bytes": 5, "device": 0},
+        {"ts_ns": 1, "kind": "counter", "name": "Total Allocated", "value": 105.0, "device": 0},
+    )))  # fmt: skip
+    assert [(c.label, c.unit, c.values.tolist()) for c in found.counters] == [("Total Allocated", "bytes", [105])]
+
+
+def test_kernels_that_communicate_are_a_class_of_their_own() -> None:
+    found = figure(view(trace(
+        {"ts_ns": 0, "dur_ns": 9, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "device": 0},
+        {"ts_ns": 9, "dur_ns": 9, "name": "gemm", "device": 0},
+        {"ts_ns": 9, "dur_ns": 9, "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kind": "operator", "tid": 1},
+    )))  # fmt: skip
+    classes = [found.kinds[kind] for kind in found.kind_of]
+    assert sorted(classes) == ["communication kernel", "kernel", "operator"]
+    assert found.names[classes.index("communication kernel")].startswith("nccl")
+
+
 def test_the_picture_and_the_tables_have_the_same_time_0() -> None:
     made = trace(
         {"ts_ns": 1000, "kind": "mark", "name": "start of the profiler", "pid": 5, "tid": 9},

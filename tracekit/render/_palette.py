@@ -14,6 +14,7 @@ _COLORS = """
     user_range_native: #d39aa7, operator: #5f8fae, operator_inner: #86a9c0, python_op: #a89566, runtime: #8795a5,
     driver: #6f7d8d, sync: #c0a13a, memory: #5d9c9c, dataloader: #7f9b45, forward: #4b8fa8, backward: #b76d50,
     optimizer: #93803a, overhead: #c25244, counter: #a7a7a7, mark: #a7a7a7, flow: #a7a7a7, other: #9fa3a8,
+    communication kernel: #d9822b,
     kernels: #3b6fb6, exposed copies: #2f9e7e, exposed memsets: #8d6cab, exposed communication: #d9822b,
 """
 _WORDS = dict(each.strip().split(": ") for each in _COLORS.split(",") if each.strip())

@@ -14,6 +14,10 @@ import numpy as np
 from tracekit.columns.arrays import F64, I32, I64, Rows
 from tracekit.columns.arrow import Chunked
 
+COMMUNICATION = "communication kernel"
+"""The class of kernels that communicate: it has a colour of its own."""
+KINDS_OF = {COMMUNICATION: "kernel"}
+"""The kind of each class that is not a kind."""
 LAYERS = ("ranges", "python", "operators", "calls")
 """The layers of a host thread, from the top: steps and ranges of the user, Python, operators, calls of the runtime."""
 
@@ -116,11 +120,12 @@ class Argument:
 class Timeline:
     """Every event on its lane.
 
-    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its kind
-    in `kinds`. launches: places of launch calls and of the work that each launched, ascending by the latter; flows: the
-    same for arrows of the file. steps: (start, length, name), ns after the begin. begin_ns, end_ns: on the clock of the
-    tables. utilization: (label of the device, busy share 0..1 for each of the equal bins of the span). args: what else
-    is known of events, members: as JSON text what found no column.
+    names: the text of each number that `events.codes_at` gives, the most frequent first; kind_of: the place of its
+    kind in `kinds`, where COMMUNICATION is that of kernels that communicate. launches: places of launch calls and of
+    the work that each launched, ascending by the latter; flows: the same for arrows of the file. steps: (start,
+    length, name), ns after the begin. begin_ns, end_ns: on the clock of the tables. utilization: (label of the
+    device, busy share 0..1 for each of the equal bins of the span). args: what else is known of events, members: as
+    JSON text what found no column.
     """
 
     lanes: tuple[Lane, ...]

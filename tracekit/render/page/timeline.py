@@ -20,7 +20,7 @@ from tracekit.render.page._args import add_args
 from tracekit.render.page._marks import marks
 from tracekit.render.page._members import add_members
 from tracekit.report import Finding
-from tracekit.report.timeline import Counter, LaneEvents, Timeline
+from tracekit.report.timeline import KINDS_OF, Counter, LaneEvents, Timeline
 from tracekit.text.display import visible
 
 NAME_SHOWN = 1 << 14
@@ -89,6 +89,7 @@ def _data(figure: Timeline, missing: _budget.Missing | None, total: int) -> Time
     for number, counter in enumerate(counters):
         parts += _counter_parts(counter, number, unit)
         heads.append(_counter_head(counter, [label for label, _ in groups]))
+    heads += [] if missing is not None else _queues(figure, group_of)
     rows = np.cumsum([0, *(lane.depth for lane in figure.lanes)]).tolist()
     head: dict[str, object] = {
         "n": len(events),
@@ -120,6 +121,7 @@ def _data(figure: Timeline, missing: _budget.Missing | None, total: int) -> Time
             visible(kind): [color_of(kind, place), dark_of(color_of(kind, place))]
             for place, kind in enumerate(figure.kinds)
         },
+        "kindsOf": {kind: KINDS_OF[kind] for kind in figure.kinds if kind in KINDS_OF},
         "steps": [(start // unit, length // unit, visible(name)) for start, length, name in figure.steps],
         "links": int(figure.launches[0].size),
         "flows": int(figure.flows[0].size),
@@ -216,6 +218,15 @@ def _counter_head(counter: Counter, groups: Sequence[str]) -> dict[str, object]:
         "style": "bar" if counter.unit == "%" else "step",
         "max": float(finite.max()) if finite.size else 0,
     }
+
+
+def _queues(figure: Timeline, group_of: Sequence[int]) -> list[dict[str, object]]:
+    """Return a track for each group whose work was launched by calls: a script fills it from the launches."""
+    lane_of_row = np.repeat(np.arange(len(figure.lanes)), [lane.depth for lane in figure.lanes])
+    rows = np.searchsorted(figure.events.first, figure.launches[1], "right") - 1
+    lanes = np.unique(lane_of_row[rows]).tolist()
+    groups = sorted({group_of[lane] for lane in lanes})
+    return [{"label": "queue", "unit": "", "group": group, "n": 0, "queue": True} for group in groups]
 
 
 def _counter_parts(counter: Counter, number: int, unit: int) -> Iterator[pack.DataPart]:

@@ -14,10 +14,11 @@ from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
 from tracekit.index.clocks import by_clock, origins
 from tracekit.index.grouping import plural
+from tracekit.index.kernel_classes import communicates
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Section
-from tracekit.report.timeline import Argument, LaneEvents, Timeline
+from tracekit.report.timeline import COMMUNICATION, Argument, LaneEvents, Timeline
 from tracekit.schema import Kind, describe
 from tracekit.views import tabulate
 from tracekit.views.base import View, ViewOptions
@@ -118,7 +119,7 @@ def _figure(
     used = used[np.argsort(-counts[used], kind="stable")]
     code_of = np.full(counts.size, -1, np.int32)
     code_of[used] = np.arange(used.size, dtype=np.int32)
-    present, kind_of = np.unique(used % width, return_inverse=True)
+    present, kind_of = np.unique(_classes(index, used, width), return_inverse=True)
     events = LaneEvents(
         order=layout.order,
         first=layout.first,
@@ -140,7 +141,7 @@ def _figure(
         lanes=layout.lanes,
         names=[name_texts[name - 1] if name else UNNAMED for name in (used // width).tolist()],
         kind_of=kind_of.tolist(),
-        kinds=tuple(kind_texts[kind] for kind in present.tolist()),
+        kinds=tuple(kind_texts[kind] if kind < width else COMMUNICATION for kind in present.tolist()),
         events=events,
         begin_ns=begin,
         end_ns=end,
@@ -153,6 +154,14 @@ def _figure(
         members=_members(index),
     )
     return figure, notes
+
+
+def _classes(index: TraceIndex, pairs: I64, width: int) -> I64:
+    """Return the code of the kind of each pair of name and kind; `width` for kernels that communicate."""
+    kernels = np.flatnonzero(index.kind_mask({Kind.KERNEL}))
+    rows = kernels[communicates(index, kernels)]
+    own = np.unique((index.texts("name")[0][rows].astype(np.int64) + 1) * width + index.texts("kind")[0][rows])
+    return np.where(np.isin(pairs, own), width, pairs % width)
 
 
 def _arguments(index: TraceIndex) -> tuple[Argument, ...]:
