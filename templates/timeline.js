@@ -149,7 +149,9 @@
     let y = 0;
     const put = (h, item) => { items.push({ y, h, ...item }); y += h; };
     const counter = (it, g) => { put(COUNTER, { is: "counter", counter: it, group: g }); y += 3; };
+    let host;
     groups.forEach((group, g) => {
+      if (group.host && host !== group.host) put(GROUP, { is: "host", host: host = group.host });
       put(GROUP, { is: "group", group: g });
       if (foldedGroups.has(g)) {
         put(SUM, { is: "sum", group: g });
@@ -192,7 +194,8 @@
   /** The block that shows a row, or where it would be: its folded layer or group. */
   const itemOfRow = (r) => items[itemWithRow[r]] ?? null;
   const groupName = (g) => (g < 0 ? "counters" : groups[g].label);
-  const placeName = (l) => [groups[groupOfLane[l]].label, lanes[l].label].filter(Boolean).join(" · ");
+  const ofHost = (host) => groups.flatMap((group, g) => (group.host === host ? [g] : []));
+  const placeName = (l) => [groups[groupOfLane[l]].host, groups[groupOfLane[l]].label, lanes[l].label].filter(Boolean).join(" · ");
 
   // ------------------------------------------------------------------ view and painting
 
@@ -483,7 +486,15 @@
       c.textAlign = "right";
       c.fillStyle = color.muted;
       c.font = FONT;
-      if (it.is === "group") {
+      if (it.is === "host") {
+        c.fillStyle = color.soft;
+        c.fillRect(0, y + 1, W, GROUP - 1);
+        triangle(c, 6, y + GROUP / 2 + 1, ofHost(it.host).every((g) => foldedGroups.has(g)));
+        c.font = BOLD;
+        c.fillStyle = color.fg;
+        c.textAlign = "left";
+        c.fillText(cut(`host ${it.host}`, (W - 24) / 1.16), 17, y + GROUP / 2 + 1.5);
+      } else if (it.is === "group") {
         c.strokeStyle = color.line;
         line(c, 0, Math.round(y) + 0.5, W, Math.round(y) + 0.5);
         triangle(c, 6, y + GROUP / 2 + 1, foldedGroups.has(it.group));
@@ -1195,7 +1206,10 @@
   }
   function fold(it) {
     const toggle = (set, value) => { if (!set.delete(value)) set.add(value); };
-    if (it.is === "group" || it.is === "sum") toggle(foldedGroups, it.group);
+    if (it.is === "host") {
+      const mine = ofHost(it.host), open = mine.some((g) => !foldedGroups.has(g));
+      for (const g of mine) if (foldedGroups.has(g) !== open) toggle(foldedGroups, g);
+    } else if (it.is === "group" || it.is === "sum") toggle(foldedGroups, it.group);
     else if (it.is === "rows" && it.of > 1 && it.word !== "ranges") toggle(foldedLayers, `${it.lane}:${it.layer}`);
     layout();
     showLayers();
@@ -1292,7 +1306,7 @@
     if (was.moved && was.measure) { setMeasuring(false); if (measured) announce(`measured ${time(measured[1] - measured[0])}`); return; }
     if (was.moved || event.type !== "pointerup") return;
     const { it, event: found } = under(was.x, was.y);
-    if (it && (it.is === "group" || it.is === "sum" || was.x < LEFT)) { fold(it); return; }
+    if (it && (/group|sum|host/.test(it.is) || was.x < LEFT)) { fold(it); return; }
     if (found < 0 && measured) measure(null, null);
     select(found);
   }

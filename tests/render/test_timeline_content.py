@@ -266,3 +266,33 @@ def test_tracks_that_a_trace_cannot_show_are_absent(tmp_path: Path) -> None:
     assert ("queue", "") in labels
     only_host = opened(page(tracekit.read(sample("kineto/cpu.pt.trace.json")), tmp_path / "b.html"), script)
     assert only_host == []
+
+
+def test_machines_are_the_outermost_level_where_there_are_several(tmp_path: Path) -> None:
+    logs = [tmp_path / "rank0.jsonl", tmp_path / "rank1.jsonl"]
+    for number, log in enumerate(logs):
+        text = sample(f"recorder-log/{log.name}").read_text(encoding="utf-8")
+        assert '"node7"' in text
+        log.write_text(text.replace('"node7"', f'"node{7 + number}"'), encoding="utf-8")
+    script = """
+    const seen = () => T.items().map((it) => (it.is === "host" ? it.host : it.is));
+    const out = [seen()], host = T.items().find((it) => it.is === "host");
+    T.fold(host);
+    out.push(seen());
+    T.fold(host);
+    T.select(0);
+    out.push(seen(), text(".tl-card dl > div:nth-child(2) dd"));
+    out.push(tracekit.timelineSaving.svg(T).includes(">host node8<"));
+    return out;
+    """
+    open_, folded, again, place, drawn = opened(page(tracekit.read(logs), tmp_path / "r.html"), script)
+    first, second = open_.index("node7"), open_.index("node8")
+    assert first == 0
+    assert {"group", "rows"} <= set(open_[1:second])
+    assert folded[: folded.index("node8")] == ["node7", *["group", "sum"] * open_[:second].count("group")]
+    assert folded[folded.index("node8") :] == open_[second:]
+    assert again == open_
+    assert place.startswith("node7 · ")
+    assert drawn
+    alone = opened(page(tracekit.read(logs[:1]), tmp_path / "one.html"), "return T.items().map((it) => it.is);")
+    assert "host" not in alone

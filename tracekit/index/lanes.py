@@ -14,7 +14,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
-from tracekit.index.sources import source_label, source_labels
+from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import DEVICE_WORK
@@ -51,12 +51,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Lanes in order. codes: shape (n,), the lane of each row. labels: without the words of groups: a text a lane."""
+    """Lanes in order. codes: shape (n,), the lane of each row. labels: without the words of groups: a text a lane.
+
+    hosts: the machine of each lane, "" where the trace has no more than one.
+    """
 
     codes: I64
     places: list[Place]
     labels: list[str]
     groups: list[str]
+    hosts: list[str]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -104,11 +108,22 @@ def find(index: TraceIndex, rows: Rows) -> Lanes:
         Place(int(source or 0), rank, pid, bool(side), device, context, stream, tid, bool(overlay), bool(instants))
         for source, rank, pid, side, device, context, stream, tid, overlay, instants in cells
     ]
-    order = sorted(range(len(places)), key=lambda i: places[i].order())
+    hosts = host_labels(index, {place.source for place in places})
+    number = {host: i for i, host in enumerate(dict.fromkeys(hosts.values()))}
+    order = sorted(range(len(places)), key=lambda i: (number[hosts[places[i].source]], places[i].order()))
     rank_of = np.empty(len(places), np.int64)
     rank_of[order] = np.arange(len(places))
     places = [places[i] for i in order]
-    return Lanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places))
+    own = [hosts[place.source] for place in places]
+    return Lanes(rank_of[codes], places, _labels(index.run, places), _group_labels(index, places), own)
+
+
+def host_labels(index: TraceIndex, sources: Iterable[int]) -> dict[int, str]:
+    """Return the machine of each of these inputs, in their order; "" for all where they name no more than one."""
+    facts = facts_by_source(index)
+    stated = {source: str(facts[source].facts.get("host") or "") if source in facts else "" for source in sources}
+    several = len(set(filter(None, stated.values()))) > 1
+    return {source: (stated[source] or "no host named") if several else "" for source in sorted(stated)}
 
 
 def _number(cell: Cell) -> int:

@@ -29,7 +29,7 @@ class Lane:
     label: without the words of its group. group: the owner with its device or process. layers: (word, number of rows),
     in order. overlay: ranges that a profiler laid over a stream. instants: its events have no duration. overlaps: how
     many events overlap others of their layer in part, and so have rows of their own. ids: (word, id) of the source,
-    rank, process, device, context, stream and thread; None: not known.
+    rank, process, device, context, stream and thread; None: not known. host: the machine, "" where there is but one.
     """
 
     label: str
@@ -40,6 +40,7 @@ class Lane:
     instants: bool = False
     overlaps: int = 0
     ids: tuple[tuple[str, int | str | None], ...] = ()
+    host: str = ""
 
     @property
     def depth(self) -> int:

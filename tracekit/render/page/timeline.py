@@ -83,12 +83,12 @@ def _data(figure: Timeline, missing: _budget.Missing | None, total: int) -> Time
     parts += _launch_parts(figure.launches)
     parts += _flow_parts(figure.flows)
     groups = _groups(figure)
-    group_of = [number for number, (_, lanes) in enumerate(groups) for _ in lanes]
+    group_of = [number for number, (*_, lanes) in enumerate(groups) for _ in lanes]
     counters = [*figure.counters, *_utilization(figure)]
     heads = []
     for number, counter in enumerate(counters):
         parts += _counter_parts(counter, number, unit)
-        heads.append(_counter_head(counter, [label for label, _ in groups]))
+        heads.append(_counter_head(counter, [label for label, *_ in groups]))
     heads += [] if missing is not None else _queues(figure, group_of)
     rows = np.cumsum([0, *(lane.depth for lane in figure.lanes)]).tolist()
     head: dict[str, object] = {
@@ -114,7 +114,10 @@ def _data(figure: Timeline, missing: _budget.Missing | None, total: int) -> Time
             }
             for place, (lane, row) in enumerate(zip(figure.lanes, rows, strict=False))
         ],
-        "groups": [{"label": visible(label), "lanes": lanes} for label, lanes in groups],
+        "groups": [
+            {"label": visible(label), "lanes": lanes} | ({"host": visible(host)} if host else {})
+            for label, host, lanes in groups
+        ],
         "kindOf": list(figure.kind_of),
         "kinds": list(map(visible, figure.kinds)),
         "colors": {
@@ -144,13 +147,13 @@ def _shown_name(name: str) -> str:
     return f"{visible(name[:NAME_SHOWN])}… ({len(name):,} characters in all)"
 
 
-def _groups(figure: Timeline) -> list[tuple[str, list[int]]]:
-    """Return the groups in order: label, and the numbers of their lanes, which follow each other."""
-    found: list[tuple[str, list[int]]] = []
+def _groups(figure: Timeline) -> list[tuple[str, str, list[int]]]:
+    """Return the groups in order: label, machine, and the numbers of their lanes, which follow each other."""
+    found: list[tuple[str, str, list[int]]] = []
     for number, lane in enumerate(figure.lanes):
-        if not found or found[-1][0] != lane.group:
-            found.append((lane.group, []))
-        found[-1][1].append(number)
+        if not found or found[-1][:2] != (lane.group, lane.host):
+            found.append((lane.group, lane.host, []))
+        found[-1][2].append(number)
     return found
 
 

@@ -66,10 +66,10 @@ def lay_out(index: TraceIndex, rows: Rows, starts: I64, lengths: I64) -> Layout:
         first.append(begin + np.cumsum(count) - count)
         layers[lane].append((LAYERS[layer] if layered[lane] else "", count.size))
         overlaps[lane] += odd
-    every = zip(found.places, found.labels, found.groups, layers, overlaps, strict=True)
+    every = zip(found.places, found.labels, found.groups, layers, overlaps, found.hosts, strict=True)
     lanes = tuple(
-        Lane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place))
-        for place, label, group, own, odd in every
+        Lane(label, group, tuple(own), place.on_device, place.overlay, place.instants, odd, _ids(place), host)
+        for place, label, group, own, odd, host in every
     )
     return Layout(lanes, order, np.concatenate([*first, np.array([order.size])]))
 
