@@ -192,11 +192,11 @@ def test_a_private_file_is_imported_by_its_folder_only() -> None:
 
 PRIVATE_IN_TESTS = {
     "an exact part has an oracle of its own": {
-        "analysis/test_critical_path.py", "cli/test_archive.py", "compare/test_matching.py", "compare/test_parts.py",
+        "analysis/test_critical_path.py", "compare/test_matching.py", "compare/test_parts.py",
         "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
         "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "recorder/test_exit_summary.py",
-        "recorder/test_ranges.py", "render/test_html.py", "render/test_series.py", "views/test_compat_fluid.py",
+        "recorder/test_ranges.py", "render/test_series.py", "views/test_compat_fluid.py",
         "views/test_compat_paddle.py", "writers/test_chrome_trace.py",
     },
     "a limit is made small": {

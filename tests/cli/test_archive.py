@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from support import run_command, sample
 
+from tracekit import archive
+
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")
 
@@ -152,10 +154,14 @@ def test_prune_refuses_an_unclear_request(words: list[str], said: str, root: Pat
     ("text", "size"),
     [("10", 10), ("1.5k", 1500), ("10GiB", 10 << 30), ("2MB", 2_000_000), ("1 TiB", 1 << 40), ("3gb", 3_000_000_000)],
 )
-def test_sizes_are_powers_of_1000_or_of_1024_as_written(text: str, size: int) -> None:
-    from tracekit.cli.archive import _size
-
-    assert _size(text) == size
+def test_sizes_are_powers_of_1000_or_of_1024_as_written(
+    text: str, size: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    prune = archive.prune
+    monkeypatch.setattr(archive, "prune", lambda *a, **k: asked.append(k["max_bytes"]) or prune(*a, **k))
+    run("prune", root, "--max-size", text, "--dry-run")
+    assert asked == [size]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "json.gz"])

@@ -27,12 +27,11 @@ from viewers import PageResult, chromium_page, one_browser
 
 from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
-from tracekit.render._palette import TONES, color_of, tones
 from tracekit.render.base import RenderOptions
-from tracekit.render.page import shell
-from tracekit.render.page._sheet import MOST_ROWS, sheet
+from tracekit.render.page import batch_page, shell
+from tracekit.render.page.batch_page import BatchPage
 from tracekit.report import Bar, Column, Report, ReportTable, Section
-from tracekit.text.display import UNKNOWN, visible
+from tracekit.text.display import UNKNOWN, typical_time_unit, visible
 from tracekit.units import TIME_EXPONENT, Unit, percent, rounded, short_span
 from tracekit.views import VIEWS
 
@@ -308,8 +307,11 @@ def test_a_path_is_not_changed_to_begin_a_sentence() -> None:
 
 def test_a_ratio_that_is_not_nothing_does_not_read_so() -> None:
     values = [0.0, 1e-9, -1e-9, 0.00005, 1.0, float("nan")]
-    made = sheet(ReportTable("t", "T", (Column("r", "R", Unit.RATIO, values),)))
-    assert [row[0].text for row in made.rows] == ["0.00", "<0.01", ">-0.01", "0.01", "100.00", UNKNOWN]
+    names, ratios = Column("run", "Run", Unit.TEXT, list("abcdef")), Column("r", "R", Unit.RATIO, values)
+    runs, none = ReportTable("runs", "Runs", (names, ratios)), ReportTable("failed", "Failed", ())
+    page = BatchPage("Runs", "0.0.0", (), runs, [None] * 6, [()] * 6, none, [])
+    rows = Page(batch_page.render(page, RenderOptions(assets="assets"))).tables[0][1:]
+    assert [row[1][0] for row in rows] == ["0.00", "<0.01", ">-0.01", "0.01", "100.00", UNKNOWN]
 
 
 @pytest.mark.parametrize(
@@ -321,15 +323,14 @@ def test_a_ratio_that_is_not_nothing_does_not_read_so() -> None:
     ],
 )  # fmt: skip
 def test_a_column_of_times_has_the_unit_in_which_most_of_it_can_be_read(values: list[int | None], unit: str) -> None:
-    made = sheet(ReportTable("t", "T", (Column("total", "Total", Unit.NS, values),)))
-    assert made.heads[0].unit == unit
+    assert typical_time_unit(values) == unit
 
 
-def test_rows_beyond_the_most_are_cut_and_told() -> None:
-    values = list(range(MOST_ROWS + 7))
-    made = sheet(ReportTable("t", "T", (Column("n", "N", Unit.COUNT, values),), omitted=3))
-    assert len(made.rows) == MOST_ROWS
-    assert made.cut.startswith("the first 2,000 of 2,010 rows; tracekit summary --format csv prints them all")
+def test_inputs_beyond_the_most_are_cut_and_told() -> None:
+    inputs = tuple(ledger(f"{i}.csv", read=1, kept=1) for i in range(2_007))
+    page = Page(rendered(page_of(ledgers=inputs)))
+    assert len(page.tables[0]) == 1 + 2_000
+    assert "the first 2,000 of 2,007 rows; tracekit inspect prints them all" in page.text
 
 
 def test_a_chosen_unit_shows_every_digit_and_an_unknown_one_is_refused() -> None:
@@ -392,9 +393,9 @@ def test_a_bar_large_number_is_its_first_part() -> None:
 
 
 def test_every_kind_and_part_has_a_colour() -> None:
-    colors = [color_of(word, 1) for word in ("kernel", "memcpy", "never heard of")]
-    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors)
-    assert len(set(tones(colors[0]))) == TONES
+    bar = Bar("Time", Unit.NS, (("kernel", 1), ("never heard of", 1), ("memcpy", 1)))
+    colors = re.findall(r'background:(#[0-9a-f]{6})" title=', rendered(page_of(Section("x", "X", figures=(bar,)))))
+    assert len(colors) == len(set(colors)) == 3
 
 
 def test_templates_know_no_view_by_name() -> None:

@@ -1,13 +1,10 @@
 """Colours of the page, for each kind of event and each part of a bar: mid tones, readable on white and on dark.
 
-A kind has the same colour in every report, so that two reports can be compared. Names vary the tone a little, so that
-neighbours on a lane look different.
+A kind has the same colour in every report, so that two reports can be compared. The scripts vary its tone a little by
+name, so that neighbours on a lane look different.
 """
 
 from __future__ import annotations
-
-TONES = 3
-"""Tones of one colour; the number of the name selects one."""
 
 _COLORS = """
     kernel: #3b6fb6, memcpy: #2f9e7e, memset: #8d6cab, communication: #d9822b, step: #c2556e, user_range: #c9788a,
@@ -36,14 +33,3 @@ def dark_of(color: str) -> str:
     """Return a colour "#rrggbb" for a dark page: a sixth darker, so that large areas do not glare."""
     parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return "#" + "".join(f"{part * 5 // 6:02x}" for part in parts)
-
-
-def tones(color: str) -> list[str]:
-    """Return TONES tones of a colour "#rrggbb", itself first, then lighter ones.
-
-    >>> tones("#000000")
-    ['#000000', '#292929', '#525252']
-    """
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    steps = [i * 16 for i in range(TONES)]
-    return ["#" + "".join(f"{part + (255 - part) * step // 99:02x}" for part in parts) for step in steps]

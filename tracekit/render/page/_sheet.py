@@ -69,11 +69,9 @@ def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
 
 
 def _left_out(table: ReportTable) -> str:
-    shown = min(len(table), MOST_ROWS)
-    if (whole := len(table) + table.omitted) == shown:
+    if len(table) <= MOST_ROWS:
         return ""
-    where = "" if len(table) <= MOST_ROWS else "; tracekit summary --format csv prints them all"
-    return f"the first {shown:,} of {whole:,} rows{where}; ratios are of all rows"
+    return f"the first {MOST_ROWS:,} of {len(table):,} rows; tracekit inspect prints them all"
 
 
 def _column(column: Column, wanted: str) -> tuple[Head, list[SheetCell]]:
