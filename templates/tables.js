@@ -7,6 +7,7 @@
   const ALL = 60; // rows up to which all are in the page at once
   const EDGE = 10; // rows kept in the page above and below those in sight
   const PRINTED = 50;
+  const SLICE_MS = 24; // how long building tables may hold the page at once
   const UNKNOWN = "-";
   const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
@@ -330,7 +331,7 @@
       table.addEventListener("click", (event) => this.clicked(event));
       table.addEventListener("focusin", (event) => this.focused(event));
       table.addEventListener("focusout", () => { this.line.textContent = ""; });
-      new ResizeObserver(() => { this.range = null; this.render(); }).observe(scroller);
+      new ResizeObserver(() => this.render()).observe(scroller);
       this.show();
     }
 
@@ -721,14 +722,21 @@
   addEventListener("beforeprint", () => tables.forEach((table) => { table.range = null; table.render(true); }));
   addEventListener("afterprint", () => tables.forEach((table) => { table.range = null; table.render(); }));
 
+  const rest = () => (globalThis.scheduler?.yield ? scheduler.yield() : new Promise((done) => setTimeout(done)));
+
   async function start() {
     const block = document.getElementById("report-data");
     if (!block || typeof DecompressionStream === "undefined") return;
     const { report, ...texts } = await unpacked(block.textContent);
+    let until = performance.now() + SLICE_MS;
     for (const sheet of document.querySelectorAll(".sheet[data-table]")) {
       const [section, place] = sheet.dataset.table.split(".").map(Number);
       const { view, tables: all } = report.sections[section];
       if (!all[place].columns.length) continue;
+      if (performance.now() > until) {
+        await rest();
+        until = performance.now() + SLICE_MS;
+      }
       tables.push(new Table(sheet, view, place + 1, all[place], texts));
     }
     document.documentElement.classList.add("tables");

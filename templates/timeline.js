@@ -1398,7 +1398,14 @@
     if (event.key === "Enter") { clearTimeout(typing); if (!marked) search(find.value); walk(event.shiftKey ? -1 : 1); }
     if (event.key === "Escape") { find.value = ""; clearMarked(); scroll.focus({ preventScroll: true }); event.stopPropagation(); }
   });
-  new ResizeObserver(() => { layout(); draw(); if (data.done) makeOverview(); }).observe(mount);
+  let laidOut = mount.clientWidth; // the panels below grow and shrink: only the width matters
+  new ResizeObserver(() => {
+    if (mount.clientWidth === laidOut) return;
+    laidOut = mount.clientWidth;
+    layout();
+    draw();
+    if (data.done) makeOverview();
+  }).observe(mount);
   darkScheme.addEventListener("change", () => { readTheme(); draw(); });
 
   // ------------------------------------------------------------------ menus

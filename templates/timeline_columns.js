@@ -442,26 +442,43 @@
     async function busyStretches(key, rows) {
       if (busyOf.has(key)) return busyOf.get(key);
       const slice = slicer(12);
-      let lists = [];
-      for (const r of rows) {
-        const n = first[r + 1] - first[r];
-        const ends = new Float64Array(n);
-        for (let i = 0; i < n; i++) ends[i] = end(r, first[r] + i);
-        lists.push(joined(start.subarray(first[r], first[r + 1]), ends));
+      // The rows form a heap by the start of their next event: of all rows in order of time, without copies of them.
+      const heap = rows.filter((r) => first[r] < first[r + 1]);
+      const next = new Int32Array(ROWS);
+      for (const r of heap) next[r] = first[r];
+      const startOf = (x) => (x < heap.length ? start[next[heap[x]]] : Infinity);
+      const sink = (x) => {
+        for (let low = 2 * x + 1; low < heap.length; low = 2 * x + 1) {
+          if (startOf(low + 1) < startOf(low)) low++;
+          if (startOf(x) <= startOf(low)) return;
+          [heap[x], heap[low]] = [heap[low], heap[x]];
+          x = low;
+        }
+      };
+      for (let x = (heap.length >> 1) - 1; x >= 0; x--) sink(x);
+      const most = heap.reduce((sum, r) => sum + first[r + 1] - first[r], 0);
+      let starts = new Float64Array(most), ends = new Float64Array(most), n = 0;
+      while (heap.length) {
+        const r = heap[0], until = Math.min(startOf(1), startOf(2)), stop = Math.min(first[r + 1], next[r] + 20000);
+        let i = next[r];
+        for (; i < stop && start[i] <= until; i++) {
+          const b = end(r, i);
+          if (b <= start[i]) continue; // an event without length is no work
+          if (n && start[i] <= ends[n - 1]) ends[n - 1] = Math.max(ends[n - 1], b);
+          else { starts[n] = start[i]; ends[n++] = b; }
+        }
+        next[r] = i;
+        if (i === first[r + 1]) {
+          heap[0] = heap[heap.length - 1];
+          heap.length--;
+        }
+        sink(0);
         if (slice.due()) await slice.rest();
       }
-      while (lists.length > 1) {
-        const next = [];
-        for (let i = 0; i + 1 < lists.length; i += 2) {
-          next.push(union(lists[i], lists[i + 1]));
-          if (slice.due()) await slice.rest();
-        }
-        if (lists.length % 2) next.push(lists[lists.length - 1]);
-        lists = next;
-      }
-      const [starts, ends] = lists[0] ?? [new Float64Array(0), new Float64Array(0)];
-      const total = new Float64Array(starts.length + 1);
-      for (let i = 0; i < starts.length; i++) total[i + 1] = total[i] + ends[i] - starts[i];
+      if (n < most / 2) { starts = starts.slice(0, n); ends = ends.slice(0, n); } // else a copy needs more than it saves
+      else { starts = starts.subarray(0, n); ends = ends.subarray(0, n); }
+      const total = new Float64Array(n + 1);
+      for (let i = 0; i < n; i++) total[i + 1] = total[i] + ends[i] - starts[i];
       const found = { starts, ends, total };
       if (me.done) busyOf.set(key, found);
       return found;
@@ -618,29 +635,6 @@
   }
   /** JSON that Perfetto reads too, which takes the quote after "\\\\" as escaped. */
   const ascii = (text) => text.replace(/\\(.)/g, (all, after) => (after === "\\" ? "\\u005c" : all)).replaceAll("\x7f", "\\u007f").replaceAll("<", "\\u003c");
-
-  /** Joins stretches that touch; both arrays ascend. Events without length are no work. */
-  function joined(starts, ends) {
-    const a = new Float64Array(starts.length);
-    const b = new Float64Array(starts.length);
-    let n = 0;
-    for (let i = 0; i < starts.length; i++) {
-      if (ends[i] <= starts[i]) continue;
-      if (n && starts[i] <= b[n - 1]) b[n - 1] = Math.max(b[n - 1], ends[i]);
-      else { a[n] = starts[i]; b[n++] = ends[i]; }
-    }
-    return [a.slice(0, n), b.slice(0, n)];
-  }
-
-  function union([a0, a1], [b0, b1]) {
-    const starts = new Float64Array(a0.length + b0.length);
-    const ends = new Float64Array(a0.length + b0.length);
-    for (let i = 0, j = 0, n = 0; n < starts.length; n++) {
-      if (j >= b0.length || (i < a0.length && a0[i] <= b0[j])) { starts[n] = a0[i]; ends[n] = a1[i++]; }
-      else { starts[n] = b0[j]; ends[n] = b1[j++]; }
-    }
-    return joined(starts, ends);
-  }
 
   const EVERY = 64;
   /** Least and largest value of every 64 samples. */
