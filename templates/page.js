@@ -1,7 +1,10 @@
 "use strict";
-// What all scripts of a page share: a bus, the link in the address, texts of numbers, short messages, saved files.
+// What all scripts of a page share: a bus, the link in the address, texts of numbers, short messages, saved files; and
+// the contents, in which the section that one reads is marked.
 // It comes first. A part that is missing on a page must not break another: nobody calls another part directly.
 (() => {
+  document.documentElement.classList.add("script");
+
   // The bus
 
   const listeners = new Map();
@@ -122,6 +125,29 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
     toast(`Saved ${link.download}`);
   }
+
+  // Contents: the section that one reads is marked, and its name kept in sight
+
+  function followContents(bar) {
+    const links = new Map([...bar.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
+    const seen = new Set();
+    const watcher = new IntersectionObserver((entries) => {
+      for (const entry of entries) seen[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+      const now = [...links.keys()].find((id) => seen.has(id));
+      for (const [id, link] of links) {
+        if (id === now) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+      const current = now && links.get(now);
+      if (current && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = current.offsetLeft - bar.offsetLeft - 12;
+    }, { rootMargin: "-70px 0px -60% 0px" });
+    for (const id of links.keys()) {
+      const section = document.getElementById(id);
+      if (section) watcher.observe(section);
+    }
+  }
+
+  document.querySelectorAll(".contents").forEach(followContents);
 
   window.tracekit = { on, emit, link: { get: (key) => held.get(key) ?? null, set: setLink }, span, exact, count, toast, save, fileName };
 })();

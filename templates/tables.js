@@ -1,5 +1,6 @@
 "use strict";
-// Tables of a report: all rows from the data of the page, in the form that tables.py writes for the first ones.
+// Tables: all rows from the data of the page, in the form that tables.py writes for the first ones; or, where the page
+// has no such data (the index of a batch, the ledger), from the cells themselves, which have the exact values.
 // Numbers are exact: whole ones beyond 2^53 are BigInts. Text of a trace goes in as text nodes alone.
 (() => {
   const { on, emit, link, span, exact, count, toast, save } = window.tracekit;
@@ -96,6 +97,11 @@
     return JSON.parse(await new Response(stream).text());
   }
 
+  function headerOf(name, unit) {
+    const suffix = { ns: "_ns", bytes: "_bytes", "bytes/s": "_bytes_per_s" }[unit] ?? "";
+    return name.endsWith(suffix) || `_${name}` === suffix ? name : name + suffix;
+  }
+
   // A column: value(row) is null, Number, BigInt or text; shown(row) is its text in the cell.
   function columnOf(data, { texts, shown: visible, short }, head, isName) {
     const cells = data.t ?? data.v;
@@ -114,11 +120,28 @@
       return typeof value === "string" ? visible[place(row)] ?? value : format(value);
     };
     const inCell = (row) => short[place(row)] ?? shown(row);
-    const suffix = { ns: "_ns", bytes: "_bytes", "bytes/s": "_bytes_per_s" }[data.unit] ?? "";
-    const ends = data.name.endsWith(suffix) || `_${data.name}` === suffix;
     return {
       name: data.name, unit: data.unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell, value: read,
-      words: head.classList.contains("t"), header: ends ? data.name : data.name + suffix, hidden: false, most: undefined,
+      words: head.classList.contains("t"), header: headerOf(data.name, data.unit), hidden: false, most: undefined,
+    };
+  }
+
+  // A column of a table that is whole in the page.
+  function columnOfCells(head, cells, isName) {
+    const words = head.classList.contains("t");
+    const values = cells.map((cell) => {
+      const text = words ? cell.textContent.trim() : cell.dataset.v ?? UNKNOWN;
+      if (text === UNKNOWN || words) return text === UNKNOWN ? null : text;
+      const far = /^-?\d{16,}$/.test(text) ? BigInt(text) : 0n;
+      return far > BigInt(Number.MAX_SAFE_INTEGER) || -far > BigInt(Number.MAX_SAFE_INTEGER) ? far : Number(text);
+    });
+    const shown = (row) => cells[row].textContent.trim();
+    const { name, unit } = head.dataset;
+    return {
+      name, unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell: shown, value: (row) => values[row],
+      words, header: headerOf(name, unit), hidden: false, most: undefined,
+      nodes: (row) => (cells[row].querySelector("a") ? [...cells[row].childNodes].map((node) => node.cloneNode(true)) : null),
+      className: cells[0]?.className,
     };
   }
 
@@ -279,21 +302,18 @@
   const tables = [];
 
   class Table {
-    constructor(sheet, view, number, data, texts) {
+    // number: among the tables of its view, from 1. columns: a function of the cells of the head, and of the body's rows
+    constructor(sheet, view, number, name, columns) {
       this.sheet = sheet;
       this.view = view;
-      this.number = number; // among the tables of its view, from 1
-      this.name = data.name;
+      this.number = number;
+      this.name = name;
       this.scroller = sheet.querySelector(".scroll");
       this.element = sheet.querySelector("table");
       this.body = this.element.tBodies[0];
-      const heads = [...this.element.tHead.rows[0].cells];
-      const named = data.columns.findIndex((column) => column.unit === "text");
-      this.columns = data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named));
-      const first = data.columns[0] ?? { t: [] };
-      this.length = (first.t ?? first.v).length;
+      [this.columns, this.length] = columns([...this.element.tHead.rows[0].cells], [...this.body.rows]);
       const levels = this.columns.find((column) => column.name === "level" && column.unit === "count");
-      this.level = levels && named >= 0 ? (row) => (levels.value(row) >= 0 && levels.value(row) <= 8 ? levels.value(row) : 0) : () => 0;
+      this.level = levels && this.columns.some((column) => column.isName) ? (row) => (levels.value(row) >= 0 && levels.value(row) <= 8 ? levels.value(row) : 0) : () => 0;
       this.all = Array.from({ length: this.length }, (_, row) => row);
       this.order = this.all;
       this.words = [];
@@ -505,7 +525,7 @@
       const indent = column.isName ? this.level(row) : 0;
       const cell = element(column.isName ? "th" : "td", {
         scope: column.isName ? "row" : null,
-        class: column.words ? "t" : column.unit === "ratio" && value !== null ? "r" : null,
+        class: column.className ?? (column.words ? "t" : column.unit === "ratio" && value !== null ? "r" : null),
         title: column.words ? (column.shown(row).length > 24 ? column.shown(row) : null) : value === null || column.unit === "id" || column.unit === "count" ? null : fullText(column, row),
         tabindex: at === this.cell.at && place === this.cell.column ? "0" : "-1",
         "aria-colindex": this.columns.indexOf(column) + 1,
@@ -516,7 +536,7 @@
         bar.style.width = `${Math.min(Math.max(100 * value, 0), 100).toFixed(2)}%`;
         cell.append(bar, text);
       } else {
-        cell.append(text);
+        cell.append(...(column.nodes?.(row) ?? [text]));
         const heat = this.heatOf(column, value);
         if (heat) cell.style.background = `color-mix(in srgb, var(--heat) ${heat}%, transparent)`;
       }
@@ -576,6 +596,11 @@
 
     pressed(event) {
       if (!event.target.closest("tbody") || event.altKey || event.metaKey) return;
+      const link_ = event.key === "Enter" && event.target.closest("td, th").querySelector("a");
+      if (link_) { // as a click on it; in a cell with several, the one with the focus, else the first
+        if (event.target.tagName !== "A") link_.click();
+        return;
+      }
       const last = this.order.length - 1;
       const page = Math.max(1, Math.floor(this.scroller.clientHeight / (this.height || 27)) - 2);
       const columns = this.columns.filter((column) => !column.hidden).length;
@@ -598,7 +623,7 @@
 
     clicked(event) {
       const cell = event.target.closest("tbody td, tbody th");
-      if (!cell || cell.closest(".space, .sizer") || String(getSelection())) return;
+      if (!cell || event.target.closest("a") || cell.closest(".space, .sizer") || String(getSelection())) return;
       const { at } = this.placeOf(cell);
       const row = this.order[at];
       this.pick(this.picked.has(row) && this.chosen === row ? null : row);
@@ -724,7 +749,26 @@
 
   const rest = () => (globalThis.scheduler?.yield ? scheduler.yield() : new Promise((done) => setTimeout(done)));
 
+  // Columns and number of rows of a table: from the data of the page, or from its cells
+
+  const fromData = (data, texts) => (heads) => {
+    const named = data.columns.findIndex((column) => column.unit === "text");
+    const first = data.columns[0];
+    return [data.columns.map((column, i) => columnOf(column, texts, heads[i], i === named)), (first.t ?? first.v).length];
+  };
+
+  const fromCells = (heads, rows) => {
+    const named = rows.length ? [...rows[0].cells].findIndex((cell) => cell.tagName === "TH") : -1;
+    return [heads.map((head, i) => columnOfCells(head, rows.map((row) => row.cells[i]), i === named)), rows.length];
+  };
+
   async function start() {
+    for (const sheet of document.querySelectorAll(".sheet[data-name]")) {
+      const { name } = sheet.dataset;
+      tables.push(new Table(sheet, name, 1, name, fromCells));
+      document.documentElement.classList.add("tables");
+    }
+    if (tables.length) follow();
     const block = document.getElementById("report-data");
     if (!block || typeof DecompressionStream === "undefined") return;
     const { report, ...texts } = await unpacked(block.textContent);
@@ -737,7 +781,7 @@
         await rest();
         until = performance.now() + SLICE_MS;
       }
-      tables.push(new Table(sheet, view, place + 1, all[place], texts));
+      tables.push(new Table(sheet, view, place + 1, all[place].name, fromData(all[place], texts)));
     }
     document.documentElement.classList.add("tables");
     follow();

@@ -23,11 +23,16 @@ _LONG = 48
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Title of a column, its unit ("" for none), and whether its cells are aligned and sorted as numbers."""
+    """Title of a column, its unit ("" for none), and whether its cells are aligned and sorted as numbers.
+
+    name, kind: of the column: its name, and the unit of its exact values.
+    """
 
     title: str
     unit: str
     is_number: bool
+    name: str = ""
+    kind: Unit = Unit.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class SheetCell:
 class Sheet:
     """A table ready for the template. row_head: the column that names the row, -1 for none. cut: rows not shown."""
 
+    name: str
     title: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[SheetCell, ...], ...]
@@ -59,13 +65,16 @@ class Sheet:
 def sheet(table: ReportTable, time_unit: str = "") -> Sheet:
     """Return a table with its first MOST_ROWS rows. Raises: UsageError for an unknown unit of time."""
     columns = [_column(column, time_unit) for column in table.columns]
-    heads = tuple(head for head, _ in columns)
+    heads = tuple(
+        replace(head, name=column.name, kind=column.unit)
+        for (head, _), column in zip(columns, table.columns, strict=True)
+    )
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
     if named >= 0 and any(steps := levels(table)):
         head, cells = columns[named]
         columns[named] = head, [replace(cell, level=step) for cell, step in zip(cells, steps, strict=False)]
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
-    return Sheet(visible(table.title), heads, rows, named, _left_out(table))
+    return Sheet(table.name, visible(table.title), heads, rows, named, _left_out(table))
 
 
 def _left_out(table: ReportTable) -> str:

@@ -132,7 +132,7 @@ def render(report: Report, options: RenderOptions) -> str:
 
 
 def _uses(page: _Page) -> frozenset[Use]:
-    tables = any(part.sheets for part in page.parts)
+    tables = any(part.sheets for part in page.parts) or len(page.report.ledgers) > 1
     flames = any(part.flames or any(drawing.has_host for drawing in part.drawings) for part in page.parts)
     drawn: list[tuple[Use, bool]] = [("tables", tables), ("timeline", page.data is not None), ("flame", flames)]
     return frozenset(use for use, shown in drawn if shown)

@@ -29,7 +29,6 @@ Use = Literal["tables", "timeline", "flame", "batch"]
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
     ("page.js", None),
-    ("report.js", None),
     ("tables.js", "tables"),
     ("timeline_columns.js", "timeline"),
     ("timeline_save.js", "timeline"),
