@@ -7,8 +7,9 @@
   const LONG = 20; // rows from which a table scrolls in a box of its own
   const ALL = 60; // rows up to which all are in the page at once
   const EDGE = 10; // rows kept in the page above and below those in sight
-  const PRINTED = 50;
   const SLICE_MS = 24; // how long building tables may hold the page at once
+  const PRINTED = 10; // rows of a table on paper, where it has more than the next number
+  const PRINTED_WHOLE = 15;
   const UNKNOWN = "-";
   const EXPONENTS = { s: 9, ms: 6, us: 3, ns: 0 };
 
@@ -343,7 +344,9 @@
       scroller.removeAttribute("tabindex");
       scroller.removeAttribute("role");
       scroller.removeAttribute("aria-label");
-      this.sheet.querySelector(".first-rows")?.remove();
+      for (const note of this.sheet.querySelectorAll(".first-rows, .printed")) note.remove();
+      this.printNote = element("p", { class: "note printed" });
+      for (const column of this.columns) column.unprinted = column.head.hidden; // paper has no room for it
       this.columns.forEach((column, i) => this.buildHead(column, i));
       this.buildTools();
       scroller.addEventListener("scroll", () => this.render(), { passive: true });
@@ -389,7 +392,7 @@
       document.addEventListener("click", (event) => { if (!menu.hidden && !tools.contains(event.target)) this.open(opener, menu, false); });
       this.scroller.before(tools);
       this.panel = element("figure", { class: "durations", hidden: true });
-      this.scroller.after(this.line, this.panel);
+      this.scroller.after(this.line, this.panel, this.printNote);
     }
 
     open(opener, menu, opened) {
@@ -469,10 +472,10 @@
     }
 
     // The rows in sight, and some around them; empty rows above and below keep the place of the others.
-    render(printed = false) {
+    render() {
       const total = this.order.length;
       let [first, last] = [0, total];
-      if (printed) last = Math.min(total, PRINTED);
+      if (printed) last = total > PRINTED_WHOLE ? PRINTED : total;
       else if (total > ALL) {
         const height = this.height || 27;
         first = Math.max(0, Math.floor(this.scroller.scrollTop / height) - EDGE);
@@ -481,7 +484,17 @@
       if (this.range && this.range[0] === first && this.range[1] === last) return;
       this.range = [first, last];
       const focused = this.body.contains(document.activeElement);
-      const columns = this.columns.filter((column) => !column.hidden);
+      const columns = this.columns.filter((column) => !column.hidden && !(printed && column.unprinted));
+      for (const column of this.columns) column.head.hidden = !columns.includes(column);
+      if (printed) {
+        const missing = this.columns.filter((column) => !columns.includes(column)).map((column) => column.title || column.name);
+        const words = [
+          ...(last < total ? [`${count(total - last)} more ${total - last === 1 ? "row" : "rows"}`] : []),
+          ...(total < this.length ? [`filtered: ${count(total)} of ${count(this.length)} rows`] : []),
+          ...(missing.length ? [`not printed: ${missing.join(", ")}`] : []),
+        ];
+        this.printNote.textContent = words.join("; ");
+      }
       const rows = [];
       for (let at = first; at < last; at++) rows.push(this.row(at, columns));
       const virtual = total > ALL && !printed;
@@ -744,8 +757,13 @@
     if (button) jump(button);
   });
 
-  addEventListener("beforeprint", () => tables.forEach((table) => { table.range = null; table.render(true); }));
-  addEventListener("afterprint", () => tables.forEach((table) => { table.range = null; table.render(); }));
+  let printed = false;
+  for (const word of ["beforeprint", "afterprint"]) {
+    addEventListener(word, () => {
+      printed = word === "beforeprint";
+      for (const table of tables) { table.range = null; table.render(); }
+    });
+  }
 
   const rest = () => (globalThis.scheduler?.yield ? scheduler.yield() : new Promise((done) => setTimeout(done)));
 

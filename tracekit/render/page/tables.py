@@ -19,6 +19,10 @@ FIRST_ROWS = 10
 """Rows of a table that are in the page as HTML."""
 MOST_COLUMNS = 10
 """Columns of these rows that are in the page as HTML, where the others may be hidden."""
+PAPER = 700
+"""CSS pixels between the margins of A4. Columns that do not fit are not in the page as HTML, and not printed."""
+_LETTER, _MONO, _PADDING = 6.0, 5.0, 9
+_NAME_LETTERS, _TEXT_LETTERS = 40, 24
 _INDENT = 14
 
 
@@ -29,11 +33,15 @@ def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -
     """
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
     units = [_unit(column, time_unit) for column in table.columns]
-    hidden = _hidden(table.columns)
+    texts = [
+        cell_texts(column.values[:FIRST_ROWS], column.unit, unit)
+        for column, unit in zip(table.columns, units, strict=True)
+    ]
+    hidden = _hidden(table.columns, texts, units, named)
     heads = "".join(_head(column, unit, i in hidden) for i, (column, unit) in enumerate(zip(table.columns, units)))
     columns = [
-        _row_heads(column, levels(table)) if i == named else _cells(column, unit)
-        for i, (column, unit) in enumerate(zip(table.columns, units, strict=True))
+        _row_heads(cells, levels(table)) if i == named else _cells(column, cells)
+        for i, (column, cells) in enumerate(zip(table.columns, texts, strict=True))
         if i not in hidden
     ]
     rows = "".join(f"<tr>{''.join(row)}</tr>\n" for row in zip(*columns, strict=True))
@@ -63,11 +71,30 @@ def cell_link(report: Report, evidence: Evidence) -> str:
     return ""
 
 
-def _hidden(columns: Sequence[Column]) -> set[int]:
-    """Return the places of the columns that need JavaScript: as in text, those of the highest priority number first."""
-    able = [place for place, column in enumerate(columns) if column.priority > 0]
-    able.sort(key=lambda place: (columns[place].priority, place))
-    return set(able[max(len(able) - max(len(columns) - MOST_COLUMNS, 0), 0) :])
+def _hidden(columns: Sequence[Column], texts: Sequence[Sequence[str]], units: Sequence[str], named: int) -> set[int]:
+    """Return the places of the columns that need JavaScript: as in text, those of the highest priority number first.
+
+    named: the column that names the rows. It is there always, and one other at least.
+    """
+    widths = [_width(*each, is_name=i == named) for i, each in enumerate(zip(columns, texts, units, strict=True))]
+    able = sorted((i for i in range(len(columns)) if i != named), key=lambda i: (columns[i].priority, i))
+    room = sum(widths)
+    hidden: set[int] = set()
+    while able[1:]:
+        last = able.pop()
+        if room <= PAPER and (len(columns) - len(hidden) <= MOST_COLUMNS or not columns[last].priority):
+            break
+        hidden.add(last)
+        room -= widths[last]
+    return hidden
+
+
+def _width(column: Column, texts: Sequence[str], unit: str, *, is_name: bool) -> float:
+    """Return the least width of a column on paper; words are wrapped, and so are titles."""
+    letters = max(map(len, texts), default=1)
+    if is_words(column.values, column.unit):
+        return min(letters, _NAME_LETTERS if is_name else _TEXT_LETTERS) * _MONO + _PADDING
+    return max(letters, *map(len, column.title.split()), len(unit)) * _LETTER + _PADDING
 
 
 def _note(table: ReportTable, view: str, hidden: int) -> str:
@@ -105,17 +132,16 @@ def _head(column: Column, unit: str, hidden: bool) -> str:
     return f"<th{words}{' hidden' if hidden else ''}>{_escaped(column.title)}{small}</th>"
 
 
-def _cells(column: Column, unit: str) -> list[str]:
-    values = column.values[:FIRST_ROWS]
-    texts = map(html.escape, cell_texts(values, column.unit, unit))
+def _cells(column: Column, shown: Sequence[str]) -> list[str]:
+    texts = map(html.escape, shown)
     if column.unit is Unit.RATIO:
-        return list(map(_ratio, values, texts))
+        return list(map(_ratio, column.values[:FIRST_ROWS], texts))
     mark = ' class="t"' if is_words(column.values, column.unit) else ""
     return [f"<td{mark}>{text}</td>" for text in texts]
 
 
-def _row_heads(column: Column, steps: Sequence[int]) -> list[str]:
-    texts = map(html.escape, cell_texts(column.values[:FIRST_ROWS], column.unit, ""))
+def _row_heads(shown: Sequence[str], steps: Sequence[int]) -> list[str]:
+    texts = map(html.escape, shown)
     indents = (f' style="padding-left:{6 + _INDENT * step}px"' if step else "" for step in steps)
     return [f'<th scope="row" class="t"{indent}>{text}</th>' for text, indent in zip(texts, indents, strict=False)]
 
