@@ -171,7 +171,13 @@ def test_threads_of_two_processes_with_one_id_stay_apart(tmp_path: Path) -> None
     )
     ids = [tree.thread_id for tree in decoded(tmp_path / "x.pb").thread_trees]
     assert len(set(ids)) == 2
-    assert any("new ones" in note for note in written.notes)
+    assert written.notes == ["1 threads have the same id as a thread of another process: they got new ones"]
+
+
+def test_ranges_of_types_that_paddle_cannot_load_are_counted(tmp_path: Path) -> None:
+    rows = [{"ts_ns": n, "dur_ns": 1, "kind": kind} for n, kind in enumerate(("other", "overhead", "operator"))]
+    written = tracekit.write(trace_of(*rows), tmp_path / "x.pb")
+    assert any(note.startswith("2 ranges of types that Paddle cannot load became") for note in written.notes)
 
 
 def test_a_long_name_of_a_device_cannot_overrun_paddle_s_buffer(tmp_path: Path) -> None:
