@@ -50,6 +50,8 @@ EVERYWHERE = (
 WAVE_S = 900
 MEMORY = 6 << 30
 """A change may turn a loop into one that fills the memory: no process of the tests may have more bytes."""
+SYMMETRIC = ("max", "min", "maximum", "minimum", "union1d", "intersect1d")
+"""Calls that give the same for their first two arguments in any order."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -88,12 +90,19 @@ def changes(node: ast.AST) -> Iterator[str]:
             yield str(not value)
         case ast.Constant(value=int(value)):
             yield str(value + 1)
-        case ast.Call(args=[first, second, *rest]) if not any(isinstance(a, ast.Starred) for a in (first, second)):
+        case ast.Call(args=[first, second, *rest]) if order_counts(node, first, second):
             yield ast.unparse(ast.Call(node.func, [second, first, *rest], node.keywords))
         case ast.Expr(value=ast.Call()):
             yield "pass"
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             yield f"not ({ast.unparse(test)})"
+
+
+def order_counts(call: ast.Call, first: ast.expr, second: ast.expr) -> bool:
+    """Return whether a call may give something else when its first two arguments change places."""
+    if any(isinstance(argument, ast.Starred) for argument in (first, second)):
+        return False
+    return ast.unparse(call.func).rpartition(".")[2] not in SYMMETRIC and ast.dump(first) != ast.dump(second)
 
 
 def is_text(node: ast.AST) -> bool:
@@ -103,6 +112,8 @@ def is_text(node: ast.AST) -> bool:
 def visited(node: ast.AST) -> Iterator[ast.AST]:
     """Walk through code, past annotations, formatted texts, decorators and what only a type checker reads."""
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":  # of `zip`: true of every input
         return
     yield node
     for name, value in ast.iter_fields(node):
