@@ -91,6 +91,7 @@ def test_the_figures_are_those_of_the_report_and_the_archive_holds_every_run(
     done: Done,
 ) -> None:
     _, out, _ = done
+    assert list(index(out)) == ["form", "tracekit", "counts", "figures", "runs", "roots"]  # as people read it
     runs = {run["run"]: run for run in index(out)["runs"]}
     entries = {entry.run: entry for entry in archive.entries(out / "archive")}
     assert entries.keys() == {name for name, run in runs.items() if run["status"] == "ok"}

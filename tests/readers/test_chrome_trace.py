@@ -402,6 +402,15 @@ def test_counters_of_several_series_need_no_name(tmp_path: Path) -> None:
     assert {n: r["value"] for n, r in of(path).items()} == {"a": 1.0, "b": 2.0}
 
 
+def test_a_counter_is_named_by_its_event_and_its_series(tmp_path: Path) -> None:
+    found = (("memory", {"used": 3}), ("queue", {"value": 4}), ("gpu", {"gpu": 5}), (None, {"depth": 6}))
+    events = [{"ph": "C", "name": name, "ts": n, "pid": 1, "args": args} for n, (name, args) in enumerate(found)]
+    rows = of(write(tmp_path / "x", [{k: v for k, v in event.items() if v is not None} for event in events]))
+    assert {n: (r["value"], r["raw_name"]) for n, r in rows.items()} == {
+        "memory used": (3.0, "memory"), "queue": (4.0, None), "gpu": (5.0, None), "depth": (6.0, None),
+    }  # fmt: skip
+
+
 @st.composite
 def pair_events(draw: st.DrawFn) -> list[Event]:
     """Begins and ends of a few lanes: sorted or not, beside each other or not, with and without names."""
