@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import pytest
 from support import sample
+from timelines import read_page
 
 import tracekit
-from tracekit import api
+from tracekit import api, batch
+from tracekit.cli import batch as cli_batch
+from tracekit.cli import report as cli_report
 from tracekit.errors import TracekitError, UsageError
+from tracekit.render.base import RenderOptions
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 
@@ -113,3 +118,20 @@ def test_a_bad_input_among_others_is_named_where_partial_is_given(tmp_path: Path
     assert [failure.name for failure in done.failures] == [str(bad)]
     with pytest.raises(TracekitError):
         tracekit.read([CSV, bad])
+
+
+def test_a_page_keeps_its_budget_and_commands_and_functions_have_the_same_default(tmp_path: Path) -> None:
+    path = sample("nvprof-csv/gpu-and-api-trace.csv")
+    tracekit.write_report(path, tmp_path / "page.html", page_events=100)
+    head = read_page((tmp_path / "page.html").read_text(encoding="utf-8")).head
+    assert (0 < head["n"] <= 100, head["total"]) == (True, 137)
+    with pytest.raises(UsageError, match="page_events=0: at least 1 is needed"):
+        tracekit.write_report(path, tmp_path / "none.html", page_events=0)
+    with pytest.raises(UsageError, match="page_args_mb=nan"):
+        tracekit.write_report(path, tmp_path / "none.html", page_args_mb=float("nan"))
+    assert not (tmp_path / "none.html").exists()
+    wanted = RenderOptions()
+    for function in (tracekit.write_report, batch.run, cli_report.report, cli_batch.batch):
+        found = inspect.signature(function).parameters
+        for name in ("page_events", "page_mb", "page_args_mb"):
+            assert found[name].default == getattr(wanted, name), (function, name)

@@ -68,7 +68,7 @@ MAY: dict[str, set[str]] = {
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
-        "views.base", "writers.base", "errors",
+        "views.base", "writers.base", "render.base", "errors",
     },
     "__init__": {"api", "archive", "inputs", "selection", "trace", "report", "views.base", "errors", "_version"},
     "__main__": {"cli"},

@@ -21,6 +21,7 @@ from tracekit.errors import TracekitError
 from tracekit.explain import explain as _explain
 from tracekit.inputs import ALL, InputOptions, PathLike
 from tracekit.pipeline import Conversion, Inspection
+from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.selection import Selection
 from tracekit.trace import Trace
@@ -139,12 +140,23 @@ def report(source: TraceLike, *, options: ViewOptions | None = None) -> Report:
 
 
 @spoken
-def write_report(source: TraceLike, target: PathLike, *, form: str = "html", force: bool = False) -> None:
+def write_report(
+    source: TraceLike,
+    target: PathLike,
+    *,
+    form: str = "html",
+    force: bool = False,
+    page_events: int = 2_000_000,
+    page_mb: float = 32,
+    page_args_mb: float = 8,
+) -> None:
     """Write the report of all views into a file, complete or not at all: an HTML page, or text, json, csv, markdown.
 
-    Raises: TracekitError.
+    page_events, page_mb: the most events, and MB of them, on the page's timeline; the page shows where others are.
+    page_args_mb: the most MB of their arguments. Raises: TracekitError.
     """
-    pipeline.write_report(_trace(source), target, form=form, force=force)
+    how = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
+    pipeline.write_report(_trace(source), target, form=form, force=force, options=how)
 
 
 @spoken

@@ -14,6 +14,7 @@ import pytest
 from batch_trees import Here, Outcome, content, put, tree, work
 from compare_runs import steps, write
 from support import sample
+from timelines import read_page
 from viewers import chromium_page
 
 from tracekit import archive, batch, inputs
@@ -185,6 +186,20 @@ def test_runs_with_a_missing_output_a_torn_result_or_other_options_are_done_agai
     made = batch.run([root], out, jobs=1, to=["chrome"])
     assert made.done == {"options": 3}
     assert len(list(out.glob("runs/*/trace.json.gz"))) == 3
+
+
+def test_pages_keep_their_budget_and_another_one_makes_them_again(tmp_path: Path) -> None:
+    root, out = tmp_path / "tree", tmp_path / "out"
+    put(root / "a" / "run.csv", sample("nvprof-csv/gpu-and-api-trace.csv").read_bytes())
+    assert batch.run([root], out, jobs=1, page_events=100, page_args_mb=0).done == {"new": 1}
+    (page,) = out.glob("runs/*/report.html")
+    head = read_page(page.read_text(encoding="utf-8")).head
+    assert (0 < head["n"] <= 100, head["total"], head["args"]) == (True, 137, [])
+    assert batch.run([root], out, jobs=1, page_events=100, page_args_mb=0).unchanged == 1
+    assert batch.run([root], out, jobs=1).done == {"options": 1}
+    assert read_page(page.read_text(encoding="utf-8")).head["n"] == 137
+    with pytest.raises(UsageError, match=r"page_mb=0: at least 0\.1"):
+        batch.run([root], out, jobs=1, page_mb=0)
 
 
 def test_without_an_archive_the_reports_are_the_same(tmp_path: Path) -> None:

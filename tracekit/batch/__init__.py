@@ -37,6 +37,7 @@ from tracekit.batch.local import Engine, LocalEngine
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
 from tracekit.errors import OutputError, UsageError
 from tracekit.pipeline import writer_for
+from tracekit.render.base import RenderOptions
 
 __all__ = ["BatchResult", "Progress", "run"]
 
@@ -104,6 +105,9 @@ def run(
     strict: bool = False,
     force: bool = False,
     forget: bool = False,
+    page_events: int = 2_000_000,
+    page_mb: float = 32,
+    page_args_mb: float = 8,
     progress: ProgressCall | None = None,
 ) -> BatchResult:
     """Do every new or changed run below the roots, and write the page over all of OUT.
@@ -112,7 +116,8 @@ def run(
     relative to each root; its matches are the runs. archive: a folder or URL instead of OUT/archive; "" is none.
     to: targets of `convert` to write beside the report. budgets: limits for key figures, such as "step_p50 <= 120ms",
     of all runs of these roots until the next batch of them. force: do unchanged runs too. forget: remove results whose
-    files are gone. A bad run fails alone. Ctrl-C keeps what is done.
+    files are gone. page_events, page_mb, page_args_mb: the most that a page's timeline holds, as in `write_report`.
+    A bad run fails alone. Ctrl-C keeps what is done.
 
     Raises: TracekitError where nothing can be done.
     """
@@ -127,7 +132,8 @@ def run(
         if Path(root) == output.path:
             raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
     archive_place = _archive_place(archive, output)
-    options = RunOptions(archive_place, tuple(sorted(set(to))), strict)
+    page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
+    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page)
     engine: Engine = DaskEngine(dask) if dask else LocalEngine(jobs or _cpus())
     output.make()
     with Owner(output.work) as owner:

@@ -52,6 +52,9 @@ class OptionsJson(TypedDict):
     archive: str
     to: list[str]
     strict: bool
+    page_events: int
+    page_mb: float
+    page_args_mb: float
 
 
 class ReasonJson(TypedDict):

@@ -38,7 +38,6 @@ from tracekit.errors import (
     UsageError,
 )
 from tracekit.inputs import InputOptions
-from tracekit.render.base import RenderOptions
 from tracekit.report import Report
 from tracekit.trace import Ledger, Trace
 
@@ -219,7 +218,7 @@ def _make(task: Task, made: Path, state: _RunState) -> None:
             state.again |= _is_gone(failure.error)
     state.trace = trace
     report = replace(pipeline.report(trace), title=task.name)
-    page = pipeline.render(report, "html", RenderOptions(assets=ASSETS))
+    page = pipeline.render(report, "html", replace(task.options.page, assets=ASSETS))
     (made / "report.html").write_bytes(page.encode("utf-8", "replace"))
     for name in task.options.to:
         target = made / f"trace{_SUFFIX_OF_TARGET.get(name) or '.' + name}"

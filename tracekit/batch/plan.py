@@ -23,6 +23,7 @@ from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, S
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import reader_for
 from tracekit.readers.source import open_source
+from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
 
 MAX_NAME_BYTES = 200
@@ -34,16 +35,25 @@ class RunOptions:
     """The outputs to make of every run.
 
     archive: folder or URL, "" for none. to: names of writers. strict: the first note of a reader fails its file.
+    page: how the pages are made.
     """
 
     archive: str
     to: tuple[str, ...] = ()
     strict: bool = False
+    page: RenderOptions = RenderOptions()  # noqa: RUF009 - frozen
 
     def to_json(self, out: Path) -> OptionsJson:
         """Return the options as a result records them. An archive in OUT moves with it."""
         inside = self.archive == str(out / "archive")
-        return {"archive": "archive" if inside else self.archive, "to": list(self.to), "strict": self.strict}
+        return {
+            "archive": "archive" if inside else self.archive,
+            "to": list(self.to),
+            "strict": self.strict,
+            "page_events": self.page.page_events,
+            "page_mb": float(self.page.page_mb),
+            "page_args_mb": float(self.page.page_args_mb),
+        }
 
 
 @dataclass(frozen=True, slots=True)

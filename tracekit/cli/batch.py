@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, say
+from tracekit.cli._common import PageArgsMb, PageEvents, PageMb, example, finish, say
 
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress
@@ -44,6 +44,9 @@ def batch(
     strict: Annotated[bool, typer.Option("--strict", help="Fail a file on the first note of its reader.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Do unchanged runs again too.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove results of runs whose files are gone.")] = False,
+    page_events: PageEvents = 2_000_000,
+    page_mb: PageMb = 32,
+    page_args_mb: PageArgsMb = 8,
 ) -> None:
     """Archive and report every run below some folders, and write one page over all of them.
 
@@ -69,6 +72,9 @@ def batch(
             strict=strict,
             force=force,
             forget=forget,
+            page_events=page_events,
+            page_mb=page_mb,
+            page_args_mb=page_args_mb,
             progress=update,
         )
     _print_result(done)

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli._common import (
+    PageArgsMb,
+    PageEvents,
+    PageMb,
+    Reading,
+    example,
+    expanded,
+    finish,
+    progress,
+    say,
+    tell_incomplete,
+    tell_ledger,
+)
 
 
 @expanded
@@ -16,15 +28,9 @@ def report(
     reading: Reading,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    page_events: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The most events that the timeline of the page holds.")
-    ] = 2_000_000,
-    page_mb: Annotated[
-        float, typer.Option(metavar="MB", min=0.1, help="The most MB that the timeline's data take in the page.")
-    ] = 32,
-    page_args_mb: Annotated[
-        float, typer.Option(metavar="MB", min=0, help="The most MB that the arguments of its events take besides.")
-    ] = 8,
+    page_events: PageEvents = 2_000_000,
+    page_mb: PageMb = 32,
+    page_args_mb: PageArgsMb = 8,
 ) -> None:
     """Write one self-contained page: facts, timeline, every table, and a count of every record.
 

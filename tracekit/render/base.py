@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracekit.errors import UsageError
 from tracekit.report import Report
 from tracekit.text.display import visible
 
@@ -28,6 +29,16 @@ class RenderOptions:
     page_events: int = 2_000_000
     page_mb: float = 32
     page_args_mb: float = 8
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a budget that no page can keep."""
+        for name, value, least in (
+            ("page_events", self.page_events, 1),
+            ("page_mb", self.page_mb, 0.1),
+            ("page_args_mb", self.page_args_mb, 0),
+        ):
+            if not value >= least:
+                raise UsageError(f"{name}={value}: at least {least:g} is needed")
 
     @property
     def page_bytes(self) -> int:
