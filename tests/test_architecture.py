@@ -12,14 +12,15 @@ PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "errors": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
+    "credentials": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
+    "errors": {"credentials"},
     "options": {"errors"},
     "analysis": {"columns.arrays", "columns.arrow"},
     "text": {"errors", "units"},
     "schema": {"columns", "errors", "units"},
     "report": {"columns", "text.display", "errors", "units"},
-    "trace": {"columns", "text.display", "schema", "units", "errors"},
+    "trace": {"columns", "credentials", "text.display", "schema", "units", "errors"},
     "selection": {"columns", "trace", "schema", "units", "options", "errors"},
     "index": {"columns", "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
@@ -36,26 +37,28 @@ MAY: dict[str, set[str]] = {
         "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
         "messages", "analysis", "plugins", "units", "options", "errors",
     },
+    "privacy": {"columns", "credentials", "trace"},
     "inputs": {
         "columns", "analysis", "readers", "writers.base", "run", "selection", "trace", "schema", "options", "errors",
+        "credentials", "privacy",
     },
     "pipeline": {
         "columns", "readers", "writers", "views", "compat", "index", "render", "inputs", "run", "selection", "trace",
-        "schema", "report", "units", "options", "errors", "_version",
+        "privacy", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
         "units", "options", "errors",
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
-    "archive": {"columns", "pipeline", "inputs", "selection", "trace", "errors"},
+    "archive": {"columns", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "errors", "_version",
+        "privacy", "errors", "_version",
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
-        "trace", "units", "errors", "_version",
+        "trace", "units", "credentials", "errors", "_version",
     },
     "compare": {
         "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
@@ -64,7 +67,7 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
         "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
-        "_version",
+        "_version", "credentials",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tracekit.credentials import masked
+
 
 class TracekitError(Exception):
-    """An error that a user can meet and fix. `hint` says what to do, "" for no advice."""
+    """An error that a user can meet and fix. `hint` says what to do, "" for no advice. Credentials in it are masked."""
 
     hint: str = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__(masked(message))
         if hint:
-            self.hint = hint
+            self.hint = masked(hint)
 
 
 class UnknownFormatError(TracekitError):

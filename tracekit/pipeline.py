@@ -20,6 +20,7 @@ from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.options import no_such, unknown_option
+from tracekit.privacy.guard import masked_copy, masked_rows
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
 from tracekit.render import first_screen as screen
@@ -296,7 +297,7 @@ def write_report(
     """
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
-    refuse_inputs(target, [s.path for s in trace.run.sources])
+    refuse_inputs(target, [s.opened or s.path for s in trace.run.sources])
     text = render(report(trace), form, options)
     with new_file(Path(target), force=force) as file:
         file.write(text.encode("utf-8", "replace"))
@@ -362,11 +363,10 @@ def convert(
 
 def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
     """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
-    batches = iter([*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
-    # Ledgers of its own: what a file did not take is no fact of the trace.
-    stream = Stream(trace.run, batches, tuple(copy(ledger) for ledger in trace.ledgers))
-    options = WriteOptions(force=force, viewer=viewer, version=__version__)
-    return _write(writer_for(target, to), stream, Path(target), options)
+    batches = map(masked_rows, [*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
+    # A trace may be made by hand. Ledgers of its own: what a file did not take is no fact of the trace.
+    stream = Stream(masked_copy(trace.run), batches, tuple(map(copy, trace.ledgers)))
+    return _write(writer_for(target, to), stream, Path(target), WriteOptions(force, viewer, __version__))
 
 
 def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:

@@ -15,8 +15,9 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.tables import in_one_chunk, start_order, with_own_dictionaries
+from tracekit.credentials import masked
 from tracekit.errors import Failure, SchemaError, TracekitError
-from tracekit.text.display import escaped, html_facts, plural, shortened, visible
+from tracekit.text.display import escaped, first_few, html_facts, plural, visible
 from tracekit.units import format_span
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ PLACES_KEPT = 3
 MOST_DROPPED = 0.01
 """Part of the data records of an input that may be dropped; with more of them what is left is no result."""
 INCOMPLETE_SHOWN = 3
-LINES_SHOWN = 10
-"""Sources and notes that a trace shows of itself."""
 
 Key: TypeAlias = tuple[Any, ...]
 """Numbers, texts and nulls that together name a device, process, thread, stream or id."""
@@ -115,6 +114,7 @@ class Ledger:
     def ignore(self, what: str, count: int = 1) -> None:
         """Count records of a class that carries no event: preamble, unit rows, the program's own output."""
         if count:
+            what = masked(what)
             self.ignored[what] = self.ignored.get(what, 0) + count
 
     def drop(self, reason: str, count: int = 1, *, where: str = "", text: str = "") -> None:
@@ -132,14 +132,14 @@ class Ledger:
             raise TracekitError(
                 f"{self.path}{f': {where}' if where else ''}: {text}", hint="--strict makes the first note an error"
             )
-        note = self.notes.setdefault(code, Note(code, text))
+        note = self.notes.get(code) or self.notes.setdefault(code, Note(code, masked(text)))
         note.count += count
         if where and len(note.places) < PLACES_KEPT:
-            note.places.append(where)
+            note.places.append(masked(where))
 
     def reserve(self, text: str) -> None:
         """Say what is missing from the input, after its name: "ended by a full disk after 3 of at least 9 events"."""
-        if text and self.reservation.count("; ") < INCOMPLETE_SHOWN:
+        if (text := masked(text)) and self.reservation.count("; ") < INCOMPLETE_SHOWN:
             self.reservation = f"{self.reservation}; {text}" if self.reservation else text
 
     def accounted(self) -> int:
@@ -205,15 +205,17 @@ class Ledger:
 
     @classmethod
     def from_json(cls, data: Json) -> Self:
-        """Return the ledger that `to_json` wrote; unknown keys are skipped."""
-        path, format = str(data.get("path", "")), str(data.get("format", ""))
-        ledger = cls(path=path, format=format, reservation=str(data.get("reservation", "")))
+        """Return the ledger that `to_json` wrote; unknown keys are skipped. Credentials in it are masked."""
+        path, format = masked(str(data.get("path", ""))), str(data.get("format", ""))
+        ledger = cls(path=path, format=format, reservation=masked(str(data.get("reservation", ""))))
         for name in ("source", "read", "kept", "merged", "facts", "filtered", "events_out", "totals_out", "written"):
             setattr(ledger, name, int(data.get(name, 0)))
         for name in ("ignored", "dropped", "left_out"):
-            setattr(ledger, name, {str(k): int(v) for k, v in dict(data.get(name, {})).items()})
+            setattr(ledger, name, {masked(str(k)): int(v) for k, v in dict(data.get(name, {})).items()})
         for n in data.get("notes", []):
-            ledger.notes[n["code"]] = Note(n["code"], n["text"], int(n["count"]), [str(p) for p in n["places"]])
+            ledger.notes[n["code"]] = Note(
+                n["code"], masked(n["text"]), int(n["count"]), [masked(str(p)) for p in n["places"]]
+            )
         return ledger
 
 
@@ -229,12 +231,15 @@ class SourceFacts:
     synthetic_time: bool = False
     """The file has durations alone: the reader laid the rows end to end."""
     facts: dict[str, Any] = field(default_factory=dict)
+    opened: str = field(default="", repr=False, compare=False)
+    """The input's name in full, as this process opened it; "" for none. No output has it."""
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: getattr(self, name) for name in _STORED}
 
 
+_STORED = tuple(each.name for each in fields(SourceFacts) if each.repr)
 _NAME_TABLES = ("devices", "processes", "threads", "streams", "ids")
 
 
@@ -269,7 +274,7 @@ class Run:
         """Return the run that `to_json` wrote."""
         run = cls(origin_ns=data.get("origin_ns"))
         for s in data.get("sources", []):
-            run.sources.append(SourceFacts(**{k: s[k] for k in SourceFacts.__dataclass_fields__ if k in s}))
+            run.sources.append(SourceFacts(**{k: s[k] for k in _STORED if k in s}))
         for name in _NAME_TABLES:
             setattr(run, name, {tuple(row[:-1]): str(row[-1]) for row in data.get(name, [])})
         return run
@@ -372,10 +377,10 @@ class Trace:
         return ", ".join(f"{text} {count:,}" for text, count in ranked)
 
     def _sources(self) -> list[str]:
-        return _few([f"{source.label or source.path} ({source.format})" for source in self.run.sources], "source")
+        return first_few([f"{source.label or source.path} ({source.format})" for source in self.run.sources], "source")
 
     def _notes(self) -> list[str]:
-        return _few([str(note) for ledger in self.ledgers for note in ledger.notes.values()], "note")
+        return first_few([str(note) for ledger in self.ledgers for note in ledger.notes.values()], "note")
 
     def to_pandas(self, table: str = "events") -> pandas.DataFrame:
         """Return "events" or "totals" as a DataFrame with nullable types; `attrs["units"]` has the columns' units."""
@@ -394,12 +399,6 @@ class Trace:
         ts = arrow.ints(self.events.column("ts_ns"))
         dur = arrow.ints(self.events.column("dur_ns"))
         return int(ts[0]), int((ts + np.maximum(dur, 0)).max())
-
-
-def _few(texts: list[str], noun: str) -> list[str]:
-    shown = [shortened(visible(text), 160) for text in texts[:LINES_SHOWN]]
-    more = len(texts) - LINES_SHOWN
-    return [*shown, f"... {plural(more, f'more {noun}')}"] if more > 0 else shown
 
 
 def concat(tables: Sequence[pa.Table] | Sequence[pa.RecordBatch], empty: pa.Schema) -> pa.Table:

@@ -13,6 +13,7 @@ import tracekit
 from tracekit import archive, pipeline
 from tracekit.cli import app
 from tracekit.errors import TracekitError
+from tracekit.inputs import stored_name
 from tracekit.readers import READERS
 
 FILES = sorted(
@@ -102,7 +103,7 @@ def test_inspect_shows_the_file_and_the_ledgers_of_its_sources(tmp_path: Path) -
     path = archive.add(tmp_path, source, run="r").path
     found = tracekit.inspect(path).inputs[0]
     assert (found["path"], found["format"]) == (path, "parquet")
-    assert [ledger["path"] for ledger in found["archived_ledgers"]] == [str(source)]
+    assert [ledger["path"] for ledger in found["archived_ledgers"]] == [stored_name(str(source))]
 
 
 def test_a_file_that_another_program_wrote_anew_does_not_pass_for_its_source(tmp_path: Path) -> None:

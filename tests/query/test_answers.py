@@ -20,7 +20,7 @@ from support import sample
 import tracekit
 from tracekit import archive, schema
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.inputs import InputOptions
+from tracekit.inputs import InputOptions, stored_name
 from tracekit.query import ARCHIVE_COLUMNS, ask, query, render, write
 from tracekit.readers.builder import event_batch
 from tracekit.render.base import RenderOptions
@@ -208,7 +208,7 @@ def test_json_has_columns_units_rows_and_the_ledger() -> None:
     assert (units["t_ns"], units["size_bytes"], units["part_ratio"], units["text"]) == ("ns", "bytes", "ratio", "text")
     row = dict(zip(units, got["rows"][0], strict=True))
     assert (row["t_ns"], row["list"], row["struct"], row["nan"], row["yes"]) == (1500, [1, 2], {"a": 1}, None, True)
-    assert got["ledger"][0]["path"] == str(CSV)
+    assert got["ledger"][0]["path"] == stored_name(str(CSV))
 
 
 def test_an_answer_without_rows_has_its_columns_in_every_form() -> None:

@@ -214,7 +214,8 @@ def _usual_run(words: Sequence[PathLike], items: Sequence[Input]) -> str:
     first = Path(str(words[0]))
     if first.is_dir():
         return first.resolve().name or "root"
-    name = "stdin" if items[0].name == "-" else items[0].name.rstrip("/").rpartition("/")[2]
+    address = items[0].name.partition("?")[0] if "://" in items[0].name else items[0].name
+    name = "stdin" if address == "-" else address.rstrip("/").rpartition("/")[2]
     usual = name.split(".")[0] or name
     return usual.encode("utf-8", "replace").decode()
 

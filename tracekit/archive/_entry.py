@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.errors import InputError, ParseError, UsageError
+from tracekit.privacy.guard import masked_run
 from tracekit.trace import Ledger, Run, SourceFacts
 
 ID_DIGITS, DIGEST_DIGITS = 16, 32
@@ -181,6 +182,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
         label = msgspec.convert(json.loads(texts["tracekit.archive"]), _LabelJson)
         check = msgspec.json.decode(texts["tracekit.check"], type=_CheckJson)
         run = Run.from_json(json.loads(texts["tracekit.run"]))
+        masked_run(run)  # older versions wrote credentials into archives
         ledgers = tuple(map(Ledger.from_json, json.loads(texts["tracekit.ledger"])))
         return Entry(
             id=label["id"],

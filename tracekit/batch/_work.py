@@ -37,7 +37,7 @@ from tracekit.errors import (
     TracekitError,
     UsageError,
 )
-from tracekit.inputs import InputOptions
+from tracekit.inputs import InputOptions, stored_name
 from tracekit.report import Report
 from tracekit.trace import Ledger, Trace
 
@@ -283,7 +283,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
             SourceJson(
                 **file_state_json(file),
                 sha256=sha256,
-                format=formats.get(str(Path(task.folder, file.path)), ""),
+                format=formats.get(stored_name(str(Path(task.folder, file.path))), ""),
                 read=good and file.path not in failed,
             )
             for file, sha256 in zip(task.files, digests, strict=True)
@@ -301,10 +301,14 @@ def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
         if count := sum(ledger.dropped.values()):
             texts = [ledger.notes[code].text if code in ledger.notes else code for code in ledger.dropped]
             why = "; ".join(dict.fromkeys(text.removeprefix("dropped: ") for text in texts))
-            file = next((file.path for file in task.files if ledger.path.endswith(file.path)), ledger.path)
+            file = next((f.path for f in task.files if _is_of(ledger, task, f)), ledger.path)
             records = "record" if ledger.read == 1 else "records"
             lost.append({"file": file, "reason": f"{count:,} of {ledger.read:,} {records} dropped: {why}"})
     return lost
+
+
+def _is_of(ledger: Ledger, task: Task, file: FileState) -> bool:
+    return ledger.path.endswith(file.path) or ledger.path == stored_name(str(Path(task.folder, file.path)))
 
 
 def _archived(entry: archive.Entry, root: str) -> ArchivedJson:

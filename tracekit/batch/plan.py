@@ -20,6 +20,7 @@ from urllib.parse import quote
 from tracekit._version import __version__
 from tracekit.batch._scan import Candidate, FileState, RootScan
 from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of
+from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import reader_for
 from tracekit.readers.source import open_source
@@ -47,7 +48,7 @@ class RunOptions:
         """Return the options as a result records them. An archive in OUT moves with it."""
         inside = self.archive == str(out / "archive")
         return {
-            "archive": "archive" if inside else self.archive,
+            "archive": "archive" if inside else masked(self.archive),
             "to": list(self.to),
             "strict": self.strict,
             "page_events": self.page.page_events,

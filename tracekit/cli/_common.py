@@ -19,6 +19,7 @@ import typer
 
 from tracekit._version import __version__
 from tracekit.cli import _names
+from tracekit.credentials import masked
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
 
@@ -268,8 +269,8 @@ def version_option(
 
 
 def say(text: str) -> None:
-    """Print a message to stderr: stdout is for results."""
-    print(printable(text), file=sys.stderr)
+    """Print a message to stderr: stdout is for results. Credentials in it are masked."""
+    print(printable(masked(text)), file=sys.stderr)
 
 
 def printable(text: str) -> str:

@@ -106,7 +106,8 @@ def _one_each(
     folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
     for item in expand(reading.inputs):
-        stem = item.label or Path(item.name).name.split(".")[0] or "stdin"
+        address = item.name.partition("?")[0] if "://" in item.name else item.name
+        stem = item.label or Path(address).name.split(".")[0] or "stdin"
         name = stem
         for number in range(2, 1 << 20):
             if name not in taken:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,8 @@ from tracekit.inputs.paths import expand as expand
 from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs
 from tracekit.inputs.paths import refuse_unknown_options
+from tracekit.inputs.paths import stored_name as stored_name
+from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
 from tracekit.run import joining, one_process, survey
@@ -161,7 +162,9 @@ class Inputs:
         if not begun:
             raise AllInputsError(self.failures)
         if len(self._items) > 1:
-            named = [(b.item.name, b.item.label, b.opened.run.sources, bool(b.opened.original)) for b in begun]
+            named = [
+                (stored_name(b.item.name), b.item.label, b.opened.run.sources, bool(b.opened.original)) for b in begun
+            ]
             runs.label_as_named(named)
         opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
@@ -274,15 +277,15 @@ class Inputs:
         own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
         given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
-        # A file name can have bytes that are not text, but names that are shown or stored must be text.
-        shown = os.fsencode(item.name).decode("utf-8", "replace")
+        shown = stored_name(item.name)
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
         options = ReadOptions(
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
         )
         opened = reader.read(source, options, ledger)
         for facts in opened.run.sources:
-            facts.path = shown if facts.path == source.name else facts.path
+            if facts.path == source.name:
+                facts.path, facts.opened = shown, item.name
             facts.label = item.label or facts.label
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
@@ -311,12 +314,14 @@ class Inputs:
             # Before the filter, which may take away the steps, or the calls that say where device work belongs.
             opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger), ordered=True)
             unmarked = False
-        return replace(opened, batches=self._selected(opened, opened.batches, source, item)), unmarked
+        guard = Guard(opened.run, told)
+        guard.facts()
+        return replace(opened, batches=self._selected(opened, opened.batches, source, item, guard)), unmarked
 
     def _selected(
-        self, opened: Opened, batches: Iterator[pa.RecordBatch], source: Source, item: Input
+        self, opened: Opened, batches: Iterator[pa.RecordBatch], source: Source, item: Input, guard: Guard
     ) -> Iterator[pa.RecordBatch]:
-        """Pass on what the user wants; at the end the ledger must add up."""
+        """Pass on what the user wants, without credentials; at the end the ledger must add up."""
         ledger = opened.ledgers[0]
         lowest: int | None = None
         highest = 0
@@ -340,7 +345,8 @@ class Inputs:
                         last_step = max(last_step, steps_there[1])
                 kept = self._options.selection.apply(batch, ledger)
                 if kept.num_rows:
-                    yield kept
+                    yield guard.rows(kept)
+            guard.facts(last=True)
         except TracekitError as err:
             self._fail(item, err)
             return

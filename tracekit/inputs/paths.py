@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit import options as declared
+from tracekit.credentials import masked
 from tracekit.errors import InputError, OutputError, TracekitError, UnknownFormatError, UsageError
 from tracekit.readers import READERS
 from tracekit.readers.base import Reader
@@ -80,6 +82,29 @@ def _in_folder(folder: Path) -> list[str]:
     if not found:
         raise InputError(f"{folder}: no file in this folder is a known profile format", hint=UnknownFormatError.hint)
     return found
+
+
+_HOMES = re.compile(r"(?:/var)?/(?:home|Users)/[^/]+|/root(?=/|$)|[A-Za-z]:/Users/[^/]+")
+FOLDERS_KEPT = 2
+
+
+def stored_name(name: str) -> str:
+    """Return the name of an input as outputs have it.
+
+    A name that the user wrote relative to the working folder stays. An absolute path below that folder becomes relative
+    to it. Any other becomes "..." with the last two folders and the name; a home folder is "~", without its user. In
+    URLs user, password, signatures and tokens are masked. Bytes that are not text become U+FFFD.
+    """
+    text = os.fsencode(name).decode("utf-8", "replace")
+    if "://" in text or not Path(text).is_absolute():
+        return masked(text)
+    path = Path(text)
+    here = Path.cwd()
+    if path.is_relative_to(here):
+        return masked(path.relative_to(here).as_posix())
+    parts = [part for part in _HOMES.sub("~", path.as_posix(), count=1).split("/") if part]
+    kept = parts[-1 - FOLDERS_KEPT :]
+    return masked("/".join(kept if len(kept) == len(parts) and kept[0] == "~" else ["...", *kept]))
 
 
 def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from tracekit._version import __version__
 from tracekit.columns.arrow import Column as ArrowColumn
 from tracekit.columns.arrow import pc
 from tracekit.errors import TracekitError, UsageError
+from tracekit.privacy.guard import masked_rows
 from tracekit.query._tables import ArrowField
 from tracekit.render.base import RenderOptions
 from tracekit.report import Cell, Column, Report, ReportTable, Section
@@ -83,7 +84,8 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                 f"column {field.name}: a value does not fit into 64 bits, unlike the first ones",
                 hint=f"CAST({field.name} AS VARCHAR) keeps all digits",
             ) from err
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    # Files of an archive are scanned in place, also those that older versions wrote with credentials in them.
+    return masked_rows(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
 def unit_of(name: str, kind: pa.DataType) -> Unit:

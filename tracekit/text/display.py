@@ -272,3 +272,14 @@ def cut_middle(text: str, width: int) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 row", "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+LINES_SHOWN = 10
+"""Sources and notes that a trace shows of itself."""
+
+
+def first_few(texts: list[str], noun: str) -> list[str]:
+    """Return the first texts, shortened, and a line that counts the others."""
+    shown = [shortened(visible(text), 160) for text in texts[:LINES_SHOWN]]
+    more = len(texts) - LINES_SHOWN
+    return [*shown, f"... {plural(more, f'more {noun}')}"] if more > 0 else shown

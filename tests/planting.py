@@ -1,0 +1,102 @@
+"""Texts planted in files of every format, and all bytes of what is made of them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from support import read_sample, sample
+
+from tracekit.writers import WRITERS
+
+ONE_OF_EACH = (
+    "chrome-trace/viztracer.json", "cuda-profile/kvp.log", "cuda-profile/csv.log", "fluid-report/all.txt",
+    "kineto/gpu.pt.trace.json",
+    "mini-caffe/three-steps.json", "mxnet/mxnet-1.9.1.json", "mxnet-table/mxnet19.json", "nsys-jsonl/texts-first.jsonl",
+    "nsys-sqlite/two-processes.sqlite", "nsys-stats-csv/cuda_gpu_trace.csv", "nvprof-csv/gpu-trace-20-columns.csv",
+    "nvprof-csv/summary-new.csv", "nvprof-sqlite/version-8.nvvp", "nvprof-text/summary.txt",
+    "paddle-json/paddle26.paddle_trace.json", "paddle-summary/gpu.txt",
+    "recorder-log/rank0.jsonl", "singa/verbosity-2.txt", "theano/theano-1.0.5.txt",
+)  # fmt: skip
+
+
+def planted(name: str, text: str, folder: Path) -> Path:
+    """Copy a sample, with a text in the place of each name that is long enough: all offsets and lengths stay.
+
+    Where no name is, the longest is replaced as a whole. Columns of text in databases are changed by SQL.
+    """
+    path = folder / Path(name).name
+    shutil.copy(sample(name), path)
+    trace = read_sample(name)
+    names = [*trace.events.column("name").to_pylist(), *trace.totals.column("name").to_pylist()]
+    names += [*trace.events.column("raw_name").to_pylist(), *trace.totals.column("raw_name").to_pylist()]
+    long = sorted({each for each in names if each and len(each.encode()) >= len(text)}, key=len, reverse=True)
+    if path.read_bytes().startswith(b"SQLite"):
+        with closing(sqlite3.connect(path)) as db, db:
+            for each in long:
+                for table, column in _text_columns(db):
+                    new = f"{text} {each[len(text) + 1 :]}"
+                    with suppress(sqlite3.IntegrityError):
+                        db.execute(f'update "{table}" set "{column}" = ? where "{column}" = ?', (new, each))
+        return path
+    data = path.read_bytes()
+    if not long:  # in text the length may change
+        for each in sorted({each for each in names if each and len(each) > 3}, key=len, reverse=True)[:1]:
+            data = data.replace(each.encode(), text.encode())
+    for each in long:
+        data = data.replace(each.encode(), text.encode() + b" " + each.encode()[len(text) + 1 :])
+    path.write_bytes(data)
+    return path
+
+
+def without_guard(patch: pytest.MonkeyPatch) -> None:
+    """Read and write as a version that knew no credentials."""
+    patch.setattr("tracekit.privacy.guard.SUSPECT", "(?:no text has this)")
+    patch.setattr("tracekit.privacy.guard.masked_value", lambda value, *_: value)
+    patch.setattr("tracekit.privacy.guard.masked", lambda text, *_: text)
+
+
+def _text_columns(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
+    return [(table, row[1]) for table in tables for row in db.execute(f'pragma table_info("{table}")')]
+
+
+def all_bytes(path: Path) -> bytes:
+    """Return everything that a file says: decompressed, Parquet as its columns and its metadata."""
+    data = path.read_bytes()
+    if data.startswith(b"PAR1"):
+        table = pq.read_table(path)
+        facts = pq.read_metadata(path).metadata or {}
+        texts = [b"\n".join((key, value, _unpacked(value))) for key, value in facts.items()]
+        return data + b"\n".join(texts) + repr(table.to_pylist()).encode()
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.decompress(data)
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return data + b"".join(_unpacked(blob) for blob in re.findall(rb"[A-Za-z0-9+/]{200,}={0,2}", data))
+
+
+def _unpacked(text: bytes) -> bytes:
+    """Return what is packed in a text of base64: deflated data of the page, an Arrow stream of an archive."""
+    with suppress(ValueError, zlib.error):
+        data = base64.b64decode(text, validate=True)
+        with suppress(zlib.error):
+            return zlib.decompress(data)
+        return data
+    return b""
+
+
+def targets(folder: Path) -> Iterable[tuple[str, Path]]:
+    """Yield each target and a new file for it."""
+    for name, writer in WRITERS.items():
+        yield name, folder / f"out-{name}{(writer.suffixes or ('.log',))[0]}"
