@@ -102,7 +102,7 @@ def test_inspect_shows_the_file_and_the_ledgers_of_its_sources(tmp_path: Path) -
     source = sample("nvprof-csv/truncated.csv")
     path = archive.add(tmp_path, source, run="r").path
     found = tracekit.inspect(path).inputs[0]
-    assert (found["path"], found["format"]) == (path, "parquet")
+    assert (found["path"], found["format"]) == (stored_name(str(path)), "parquet")
     assert [ledger["path"] for ledger in found["archived_ledgers"]] == [stored_name(str(source))]
 
 
