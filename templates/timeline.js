@@ -48,6 +48,7 @@
     button("›", () => walk(1), { "aria-label": "Next hit (n)", title: "next hit (n)" }),
     button("clear", () => { find.value = ""; clearMarked(); }));
   const hitList = el("div", { class: "tl-list", hidden: true });
+  const pathButton = button("critical path", () => showPath(!path), { "aria-pressed": "false", hidden: !head.paths });
   const measureButton = button(["measure ", key("m")], () => measureKey(), { "aria-pressed": "false" });
   const fitButton = button(["fit ", key("f")], () => fit());
   const layerButtons = el("span", { class: "tl-group", role: "group", "aria-label": "Layers shown" });
@@ -56,7 +57,7 @@
   const helpMenu = menu("keys");
   const tools = el("div", { class: "tl-tools" },
     el("label", { class: "tl-find" }, key("/"), find), walkers, hitsText, el("span", { class: "tl-push" }),
-    layerButtons, markMenu, fitButton, measureButton, saveMenu, helpMenu);
+    layerButtons, pathButton, markMenu, fitButton, measureButton, saveMenu, helpMenu);
 
   const over = el("canvas", { class: "tl-over", "aria-hidden": "true" });
   const axis = el("canvas", { class: "tl-axis", "aria-hidden": "true" });
@@ -68,11 +69,12 @@
   const spoken = el("div", { class: "tl-unseen", role: "status", "aria-live": "polite" });
   const absent = el("p", { class: "tl-absent", hidden: true });
   const legend = el("ul", { class: "tl-legend" });
+  const pathText = el("ul", { class: "tl-legend tl-path-key", hidden: true });
   const tip = el("div", { class: "tl-tip", hidden: true });
   const detail = el("section", { class: "tl-card", "aria-label": "Selected event" });
   const range = el("section", { class: "tl-card", "aria-label": "Statistics of the window" });
   const stage = el("div", { class: "tl-stage" }, over, axis, scroll, tip);
-  mount.replaceChildren(tools, hitList, stage, absent, legend, el("div", { class: "tl-cards" }, detail, range), how, spoken);
+  mount.replaceChildren(tools, hitList, stage, absent, legend, pathText, el("div", { class: "tl-cards" }, detail, range), how, spoken);
   mount.classList.add("tl-live");
 
   function menu(label) {
@@ -471,6 +473,7 @@
       line(c, a, 0, a, H);
       line(c, b, 0, b, H);
     }
+    paintPath(c, y0);
     if (selected >= 0) paintArrows(c, y0);
     if (selected >= 0) outline(c, selected, y0, color.fg, 2);
     if (hovered >= 0 && hovered !== selected) outline(c, hovered, y0, color.fg, 1);
@@ -584,6 +587,46 @@
     for (const x of [-8, 0, 8]) line(p, x, 8, x + 8, 0);
     hatched = { dark, c, pattern: c.createPattern?.(tile, "repeat") ?? "#80808055" };
     return hatched.pattern;
+  }
+
+  // The critical path: a line below the stretches in which it is in an event, and thin ones from row to row
+
+  const pathColor = () => (dark ? "#ff9db0" : "#b3123c");
+  let path = null; // of each owner its pieces, while they are shown
+  async function showPath(is) {
+    path = is ? await data.paths() : null;
+    pathButton.setAttribute("aria-pressed", String(is));
+    pathText.hidden = !is;
+    pathText.replaceChildren(...head.paths.map(({ label, ns, span, n, left }) => el("li", {}, el("i", { style: `background: ${pathColor()}` }), `critical path${label && ` of ${label}`}: ${exactText(ns)} in events, ${exactText(span)} with pauses${left ? `; ${count(left)} of its ${count(n + left)} pieces are not in this page` : ""}`)));
+    announce(is ? pathText.textContent : "critical path hidden");
+    select(selected, { quiet: true });
+    draw(false);
+  }
+  function paintPath(c, y0) {
+    if (!path) return;
+    c.fillStyle = pathColor();
+    const edges = (view.t1 - view.t0) / (W - LEFT) / 2;
+    for (const { starts, ends, rows } of path) {
+      let i = Math.max(0, lower(starts, view.t0) - 1), x = 0, row = -1, from = 0, y = null;
+      const line_ = () => { if (row >= 0 && y !== null) c.fillRect(from, y - 3, Math.max(x - from, 1), 3); };
+      for (; i < starts.length && starts[i] < view.t1; i++) {
+        if (ends[i] < view.t0) continue;
+        const a = X(starts[i]);
+        if (rows[i] === row && a - x < 1) { x = Math.max(x, X(ends[i])); continue; }
+        line_();
+        const floor = floorOf(rows[i], y0);
+        if (row >= 0 && y !== null && floor !== null && floor !== y && ends[i] - starts[i] > edges) c.fillRect(a - 0.5, Math.min(y, floor) - 3, 1, Math.abs(y - floor) + 3);
+        [row, from, x, y] = [rows[i], a, X(ends[i]), floor];
+      }
+      line_();
+    }
+  }
+  /** The lower edge of a row, in the picture; null where it is far from it. */
+  function floorOf(r, y0) {
+    const it = itemOfRow(r);
+    if (!it) return null;
+    const y = it.y - y0 + (it.is === "rows" ? Math.min(r - it.row, it.rows - 1) * it.each + it.each : it.h) - 1;
+    return Math.max(-4, Math.min(H + 4, y));
   }
 
   function boxOf(i, y0) {
@@ -1023,6 +1066,8 @@
     fact("start", exactText(facts.start), el("small", {}, ` ${spanText(facts.start)}`));
     if (lanes[l].instants) fact("length", "no duration");
     else fact("length", exactText(facts.length), el("small", {}, ` ${spanText(facts.length)}`));
+    const onPath = path?.reduce((sum, each) => sum + (each.on.get(i) ?? 0), 0);
+    if (onPath !== undefined) fact("critical path", onPath ? exactText(Math.round(onPath * unit)) : "not on it");
     if (lanes[l].overlaps) fact("note", `${count(lanes[l].overlaps)} events of this lane overlap others: they are on further rows`);
     const links = el("div", { class: "tl-links" });
     const partners = data.partners(i);

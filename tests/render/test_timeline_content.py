@@ -296,3 +296,63 @@ def test_machines_are_the_outermost_level_where_there_are_several(tmp_path: Path
     assert drawn
     alone = opened(page(tracekit.read(logs[:1]), tmp_path / "one.html"), "return T.items().map((it) => it.is);")
     assert "host" not in alone
+
+
+PATH = """
+    const buttons = [...document.querySelectorAll(".tl-tools button")];
+    const button = buttons.find((each) => each.textContent === "critical path");
+    const drawn = () => tracekit.timelineSaving.svg(T).split("#b3123c").length - 1;
+    const out = {hidden: button.hidden, before: drawn()};
+    if (button.hidden) return out;
+    button.click();
+    while (button.ariaPressed !== "true" || !document.querySelector(".tl-path-key li")) await pause(5);
+    out.after = drawn();
+    out.text = text(".tl-path-key");
+    out.heads = T.head.paths;
+    out.pieces = (await D.paths()).map(({starts, ends, places}) => [...starts].map((t, i) => [
+      t, ends[i], T.start[places[i]], D.endOf(places[i]), T.parts.kinds[D.kindAt(places[i])],
+    ]));
+    T.select((await D.paths())[0].places[0]);
+    out.card = text(".tl-card dl");
+    button.click();
+    while (button.ariaPressed !== "false") await pause(5);
+    out.again = drawn();
+    return out;
+    """
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["kineto/hta_nccl_data.json.gz", "kineto/hta_alexnet.json.gz", "nsys_sqlite/h100_2gpu_1s_2026.2.sqlite"],
+)
+def test_the_critical_path_is_drawn_on_its_events(name: str, tmp_path: Path) -> None:
+    trace = tracekit.read(corpus(name))
+    found = opened(page(trace, tmp_path / "r.html"), PATH)
+    assert (found["hidden"], found["before"], found["again"]) == (False, 0, 0)
+    assert found["after"] > 10
+    assert "on it" not in found["card"]
+    assert "critical path" in found["card"]
+    table = VIEWS["critical_path"].compute(TraceIndex(trace), ViewOptions()).tables[0]
+    columns = {column.name: list(column.values) for column in table.columns}
+    owners = columns.get("owner", [""] * len(columns["part"]))
+    times = {(owner, part): time for owner, part, time in zip(owners, columns["part"], columns["time"], strict=True)}
+    unit = 1000 if all(not r["ts_ns"] % 1000 and not (r["dur_ns"] or 0) % 1000 for r in on_lanes(trace)) else 1
+    for head, pieces in zip(found["heads"], found["pieces"], strict=True):
+        own = {part: time for (owner, part), time in times.items() if owner == head["label"]}
+        assert (head["span"], head["n"], head["left"]) == (sum(own.values()), len(pieces), 0)
+        assert head["ns"] == sum(end - start for start, end, *_ in pieces) * unit
+        assert f"{head['ns']:,} ns in events, {head['span']:,} ns with pauses" in found["text"]
+        by_kind: Counter[str] = Counter()
+        before = 0
+        for start, end, first, last, kind in pieces:
+            assert before <= start
+            assert first <= start < end <= last
+            before = end
+            by_kind[kind] += (end - start) * unit
+        assert by_kind["kernel"] == own["kernel"]
+        assert by_kind["memcpy"] + by_kind["memset"] == own["copy"]
+
+
+def test_a_page_without_a_critical_path_has_no_button_for_it(tmp_path: Path) -> None:
+    trace = tracekit.read(sample("nvprof-csv/gpu-trace-22-columns.csv"))
+    assert opened(page(trace, tmp_path / "r.html"), PATH) == {"hidden": True, "before": 0}

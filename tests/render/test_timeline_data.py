@@ -19,9 +19,9 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import report
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.render.page import pack
+from tracekit.render.page import _paths, pack
 from tracekit.report import Finding, Report, ReportTable, Section
-from tracekit.report.timeline import Timeline
+from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.trace import Trace
 from tracekit.views import VIEWS
@@ -247,6 +247,28 @@ def test_an_id_that_several_inputs_have_marks_the_event_of_the_owner_or_none() -
     figure = figure_of(trace(*rows))
     assert marked(figure, a_finding(4)) == []
     assert marked(figure, a_finding(4, owner="rank 1")) == [("findings", 1, [1], 1, 6)]
+
+
+def pathed(figure: Timeline, events: int = 2_000_000) -> list[dict[str, object]]:
+    path = CriticalPath("rank 0", 90, np.array([0, 1, 2, 0]), np.array([0, 10, 20, 30]), np.array([8, 19, 28, 35]))
+    sections = (
+        Section("timeline", "Timeline", figures=(figure,)),
+        Section("critical_path", "Critical path", figures=(path,)),
+    )
+    text = RENDERERS["html"].render(Report("t", "0", sections=sections), RenderOptions(page_events=events))
+    found: list[dict[str, object]] = read_page(text).head.get("paths", [])
+    return found
+
+
+def test_the_pieces_of_a_path_that_are_not_in_the_page_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"ts_ns": 0, "dur_ns": 40, "device": 0, "stream": 1}]
+    rows += [{"ts_ns": 10 * i, "dur_ns": 9, "device": 0, "stream": 2} for i in (1, 2)]
+    figure = figure_of(trace(*rows))
+    whole = {"label": "rank 0", "n": 4, "left": 0, "ns": 30, "span": 90}
+    assert pathed(figure) == [whole]
+    assert pathed(figure, events=1) == [whole | {"n": 2, "left": 2}]
+    monkeypatch.setattr(_paths, "MOST_PIECES", 1)
+    assert pathed(figure) == [whole | {"n": 1, "left": 3}]
 
 
 def test_scripts_have_no_text_that_spans_lines() -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tracekit.render._series import series_lines
-from tracekit.report import Bar, Cell, Evidence, Figure, Finding, Flame, ReportTable, Section, Series
+from tracekit.report import Bar, Cell, CriticalPath, Evidence, Figure, Finding, Flame, ReportTable, Section, Series
 from tracekit.text.display import plural, visible
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
 
@@ -118,7 +118,9 @@ def omitted_line(table: ReportTable) -> str:
 
 
 def figure_lines(figure: Figure) -> list[str]:
-    """Return a figure in words: the parts of a bar, the size of a timeline or a series."""
+    """Return a figure in words: the parts of a bar, the size of a timeline or a series; tables have a critical path."""
+    if isinstance(figure, CriticalPath):
+        return []
     if isinstance(figure, Series):
         return series_lines(figure)
     if isinstance(figure, Bar):

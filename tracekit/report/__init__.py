@@ -30,6 +30,7 @@ from tracekit.report.headline import StepTime as StepTime
 from tracekit.report.headline import TimePart as TimePart
 from tracekit.report.headline import TopName as TopName
 from tracekit.report.headline import TopNames as TopNames
+from tracekit.report.timeline import CriticalPath as CriticalPath
 from tracekit.report.timeline import Timeline
 from tracekit.text import display
 from tracekit.text.display import html_facts, plural, shortened, visible
@@ -163,7 +164,7 @@ class Flame:
         return f"flame graph {visible(self.title)}, {plural(len(self.names), 'call path')}"
 
 
-Figure = Timeline | Bar | Series | Flame
+Figure = Timeline | Bar | Series | Flame | CriticalPath
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,3 +170,31 @@ class Timeline:
     def __repr__(self) -> str:
         lanes = "1 lane" if len(self.lanes) == 1 else f"{len(self.lanes):,} lanes"
         return f"timeline of {len(self.events):,} {'event' if len(self.events) == 1 else 'events'} on {lanes}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CriticalPath:
+    """The pieces of a critical path that ran in events; shape (k,), in order of time, none overlaps another.
+
+    label: of the owner, "" for one alone. span_ns: of the whole path, pauses included. rows: of EVENTS; starts, ends:
+    ns as in EVENTS.
+    """
+
+    label: str
+    span_ns: int
+    rows: I64
+    starts: I64
+    ends: I64
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CriticalPath):
+            return NotImplemented
+        mine, theirs = ((each.rows, each.starts, each.ends) for each in (self, other))
+        same = (self.label, self.span_ns) == (other.label, other.span_ns)
+        return same and all(map(np.array_equal, mine, theirs))
+
+    def __hash__(self) -> int:
+        return hash((self.label, self.span_ns, self.rows.size))
+
+    def __repr__(self) -> str:
+        return f"critical path {self.label}".rstrip() + f" in {self.rows.size:,} pieces"

@@ -26,7 +26,7 @@ from functools import cache
 
 from tracekit.errors import ParseError
 from tracekit.report import Cell, Column, Report, ReportTable, Section
-from tracekit.report.timeline import Timeline
+from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.text.names import short_names
 from tracekit.units import Unit
@@ -149,8 +149,9 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _drawable(section: Section) -> Section:
-    """Return a section without its timelines."""
-    return replace(section, figures=tuple(each for each in section.figures if not isinstance(each, Timeline)))
+    """Return a section without its timelines, and the paths on them."""
+    drawn = (Timeline, CriticalPath)
+    return replace(section, figures=tuple(each for each in section.figures if not isinstance(each, drawn)))
 
 
 # To plain values of JSON

@@ -24,7 +24,7 @@ from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
 from tracekit.report import Bar, Column, Finding, Flame, Report, ReportTable, Section, Series
-from tracekit.report.timeline import Timeline
+from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.units import Unit, format_bytes, format_span, percent, short_span
 
@@ -159,7 +159,9 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     drawings = []
     for figure in section.figures:
         if isinstance(figure, Timeline) and page.data is None:  # one a page: the scripts know one
-            page.data = timeline_data(figure, options, page.report.title, page.report.version, _findings(page.report))
+            page.data = timeline_data(
+                figure, options, report.title, report.version, _findings(report), _critical_paths(report)
+            )
             has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
@@ -192,6 +194,10 @@ def _anchor(page: _Page, section: Section) -> str:
 
 def _findings(report: Report) -> list[tuple[str, int, Finding]]:
     return [(section.view, row, each) for section in report.sections for row, each in enumerate(section.findings, 1)]
+
+
+def _critical_paths(report: Report) -> list[CriticalPath]:
+    return [each for section in report.sections for each in section.figures if isinstance(each, CriticalPath)]
 
 
 def _bar(bar: Bar) -> BarBox:

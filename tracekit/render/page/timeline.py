@@ -15,12 +15,12 @@ import numpy as np
 from tracekit.columns.arrays import I64
 from tracekit.render._palette import color_of, dark_of
 from tracekit.render.base import RenderOptions
-from tracekit.render.page import _budget, pack
+from tracekit.render.page import _budget, _paths, pack
 from tracekit.render.page._args import add_args
 from tracekit.render.page._marks import marks
 from tracekit.render.page._members import add_members
 from tracekit.report import Finding
-from tracekit.report.timeline import KINDS_OF, Counter, LaneEvents, Timeline
+from tracekit.report.timeline import KINDS_OF, Counter, CriticalPath, LaneEvents, Timeline
 from tracekit.text.display import visible
 
 NAME_SHOWN = 1 << 14
@@ -52,6 +52,7 @@ def timeline_data(
     title: str,
     version: str,
     findings: Sequence[tuple[str, int, Finding]] = (),
+    paths: Sequence[CriticalPath] = (),
 ) -> TimelineData:
     """Return the data of a timeline within the budget of the options. findings: view, row from 1, and finding."""
     total = len(figure.events)
@@ -62,6 +63,9 @@ def timeline_data(
         shown, missing = _budget.within(figure, fewer)
         data = _data(shown, missing, total)
     data.head |= {"title": visible(title), "version": version}
+    drawn = _paths.add_paths(data.parts, shown, paths, int(str(data.head["unit"])))
+    if drawn:
+        data.head["paths"] = drawn
     size = data.size
     data.head["args"], left = add_args(data.parts, shown, options.args_bytes)
     if left:

@@ -27,6 +27,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.report.timeline import CriticalPath
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
@@ -95,7 +96,20 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         index.drop(join)  # the largest joins: in a report only `findings` needs them too, and it runs before
     if every > len(found):
         notes.append(f"the paths of the first {len(found)} of {every:,} are shown")
-    return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[1])))
+    drawn = tuple(_drawn(owners, each) for each in found)
+    return Section(VIEW.name, _TITLE, tuple(tables), drawn, (*notes, *tabulate.option_notes(options, tables[1])))
+
+
+def _drawn(owners: _owners.Owners, each: _OwnPath) -> CriticalPath:
+    """Return the pieces of a path that ran in events; those of one event that follow each other are one piece."""
+    path = each.path
+    at = np.flatnonzero(path.node >= 0)
+    rows, starts, ends = each.own.rows[path.node[at]], path.starts[at], path.ends[at]
+    begins = np.ones(at.size, np.bool_)
+    begins[1:] = (rows[1:] != rows[:-1]) | (starts[1:] != ends[:-1])
+    last = np.append(begins[1:], True)[: at.size]
+    label = owners.labels[each.own.owner] if len(owners) > 1 else ""
+    return CriticalPath(label, each.own.graph.span, rows[begins], starts[begins], ends[last])
 
 
 def _by_part(owners: _owners.Owners, found: list[_OwnPath], options: ViewOptions) -> ReportTable:
