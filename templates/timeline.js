@@ -605,26 +605,25 @@
   function paintPath(c, y0) {
     if (!path) return;
     c.fillStyle = pathColor();
-    const edges = (view.t1 - view.t0) / (W - LEFT) / 2;
+    const half = (view.t1 - view.t0) / (W - LEFT) / 2, reach = new Float64Array(ROWS), floors = new Float64Array(ROWS).fill(NaN);
     for (const { starts, ends, rows } of path) {
-      let i = Math.max(0, lower(starts, view.t0) - 1), x = 0, row = -1, from = 0, y = null;
-      const line_ = () => { if (row >= 0 && y !== null) c.fillRect(from, y - 3, Math.max(x - from, 1), 3); };
-      for (; i < starts.length && starts[i] < view.t1; i++) {
+      let y = NaN;
+      for (let i = Math.max(0, lower(starts, view.t0) - 1); i < starts.length && starts[i] < view.t1; i++) {
         if (ends[i] < view.t0) continue;
-        const a = X(starts[i]);
-        if (rows[i] === row && a - x < 1) { x = Math.max(x, X(ends[i])); continue; }
-        line_();
-        const floor = floorOf(rows[i], y0);
-        if (row >= 0 && y !== null && floor !== null && floor !== y && ends[i] - starts[i] > edges) c.fillRect(a - 0.5, Math.min(y, floor) - 3, 1, Math.abs(y - floor) + 3);
-        [row, from, x, y] = [rows[i], a, X(ends[i]), floor];
+        const r = rows[i], from = X(starts[i]), to = X(ends[i]), before = y;
+        y = floors[r] === floors[r] ? floors[r] : floors[r] = floorOf(r, y0);
+        if (before < y || before > y) { if (ends[i] - starts[i] > half) c.fillRect(from - 0.5, Math.min(y, before) - 3, 1, Math.abs(y - before) + 3); }
+        if (to <= reach[r]) continue;
+        const a = Math.max(from, reach[r]);
+        reach[r] = Math.max(to, a + 1);
+        c.fillRect(a, y - 3, reach[r] - a, 3);
       }
-      line_();
     }
   }
-  /** The lower edge of a row, in the picture; null where it is far from it. */
+  /** The lower edge of a row in the picture, or just outside of it. */
   function floorOf(r, y0) {
     const it = itemOfRow(r);
-    if (!it) return null;
+    if (!it) return -4;
     const y = it.y - y0 + (it.is === "rows" ? Math.min(r - it.row, it.rows - 1) * it.each + it.each : it.h) - 1;
     return Math.max(-4, Math.min(H + 4, y));
   }
