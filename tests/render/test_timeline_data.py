@@ -19,7 +19,7 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.pipeline import report
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
-from tracekit.render.page import _paths, pack
+from tracekit.render.page import pack
 from tracekit.report import Finding, Report, ReportTable, Section
 from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
@@ -249,8 +249,10 @@ def test_an_id_that_several_inputs_have_marks_the_event_of_the_owner_or_none() -
     assert marked(figure, a_finding(4, owner="rank 1")) == [("findings", 1, [1], 1, 6)]
 
 
-def pathed(figure: Timeline, events: int = 2_000_000) -> list[dict[str, object]]:
-    path = CriticalPath("rank 0", 90, np.array([0, 1, 2, 0]), np.array([0, 10, 20, 30]), np.array([8, 19, 28, 35]))
+PATH = CriticalPath("rank 0", 90, np.array([0, 1, 2, 0]), np.array([0, 10, 20, 30]), np.array([8, 19, 28, 35]))
+
+
+def pathed(figure: Timeline, path: CriticalPath = PATH, events: int = 2_000_000) -> list[dict[str, object]]:
     sections = (
         Section("timeline", "Timeline", figures=(figure,)),
         Section("critical_path", "Critical path", figures=(path,)),
@@ -260,15 +262,18 @@ def pathed(figure: Timeline, events: int = 2_000_000) -> list[dict[str, object]]
     return found
 
 
-def test_the_pieces_of_a_path_that_are_not_in_the_page_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pieces_of_a_path_that_are_not_in_the_page_are_counted() -> None:
     rows = [{"ts_ns": 0, "dur_ns": 40, "device": 0, "stream": 1}]
     rows += [{"ts_ns": 10 * i, "dur_ns": 9, "device": 0, "stream": 2} for i in (1, 2)]
     figure = figure_of(trace(*rows))
     whole = {"label": "rank 0", "n": 4, "left": 0, "ns": 30, "span": 90}
     assert pathed(figure) == [whole]
     assert pathed(figure, events=1) == [whole | {"n": 2, "left": 2}]
-    monkeypatch.setattr(_paths, "MOST_PIECES", 1)
-    assert pathed(figure) == [whole | {"n": 1, "left": 3}]
+    many = np.arange(300_002) * 5
+    long = figure_of(trace({"ts_ns": 0, "dur_ns": 2_000_000, "device": 0}))
+    path = CriticalPath("", 9, np.zeros(many.size, np.int64), many, many + 2 + (many == 40))
+    (found,) = pathed(long, path)
+    assert (found["n"], found["left"], found["ns"]) == (300_000, 2, 2 * many.size + 1)
 
 
 def test_scripts_have_no_text_that_spans_lines() -> None:
