@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
+from strategies import tables
 from support import LONG_S, ROOT, files_limited
 
 from tracekit import schema
@@ -73,3 +75,32 @@ def peak_kilobytes(target: Path, to: str, *, batches: int) -> int:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, env=environ, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
+
+
+@st.composite
+def dense_tables(draw: st.DrawFn) -> pa.Table:
+    """Tables whose slices meet: short times, few lanes, so that overlaps, touching slices and arrows happen."""
+    table = draw(tables("events", max_rows=14))
+    count = table.num_rows
+    small = st.lists(st.integers(0, 40), min_size=count, max_size=count)
+    changed = {
+        "ts_ns": draw(small),
+        "dur_ns": draw(st.lists(st.one_of(st.none(), st.integers(0, 60)), min_size=count, max_size=count)),
+        "correlation": draw(st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=count, max_size=count)),
+        "source": [0] * count,
+        "pid": draw(st.sampled_from([[None] * count, [7] * count])),
+        "tid": draw(st.lists(st.sampled_from([None, 1, 2]), min_size=count, max_size=count)),
+        "rank": [None] * count,
+    }
+    if draw(st.booleans()):
+        kinds = st.sampled_from(["kernel", "runtime", "memcpy", "flow", "counter", "driver"])
+        changed["kind"] = draw(st.lists(kinds, min_size=count, max_size=count))
+        points = ['{"ph":"s"}', '{"ph":"f","bp":"e"}', '{"ph":"f"}', '{"ph":"t"}', '{"id":"0x1","k":[1,{}]}', None]
+        changed["args"] = draw(st.lists(st.sampled_from(points), min_size=count, max_size=count))
+    for name, values in changed.items():
+        field = schema.EVENTS.field(name)
+        plain = pa.string() if pa.types.is_dictionary(field.type) else field.type
+        array = pa.array(values, plain)
+        array = array.dictionary_encode() if pa.types.is_dictionary(field.type) else array
+        table = table.set_column(table.schema.get_field_index(name), field, array)
+    return table

@@ -52,6 +52,7 @@ _SUFFIX_OF_TARGET = {
     "cuda-csv": ".cuda.csv",
     "fluid-pb": ".prof",
     "paddle-pb": ".paddle_trace.pb",
+    "perfetto": ".pftrace.gz",
 }
 
 

@@ -15,6 +15,7 @@ _MODULES: tuple[str, ...] = (
     "jsonl",
     "paddle.pb",
     "parquet",
+    "perfetto.trace",
 )
 
 _OWN: dict[str, Writer] = {

@@ -32,19 +32,17 @@ Tested with Perfetto v52; the importers of catapult and speedscope were read. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
 from isal import igzip
 
-from tracekit import schema
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.chrome._rows import LineMaker
 from tracekit.writers.chrome._text import facts_text
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
+from tracekit.writers.tracks.batch import event_tables
 
 BATCH_ROWS = 32 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,
@@ -70,33 +68,6 @@ class _Lines:
         self._open = True
         self._file.write(memoryview(lines)[:-2])
         self.size += len(lines)
-
-
-def _tables(batches: Iterator[pa.RecordBatch], written: Written) -> Iterator[pa.Table]:
-    """Yield EVENTS in tables with one chunk for each column; totals are counted, a timeline cannot show them."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if schema.is_totals(batch):
-            written.leave_out("totals", batch.num_rows)
-            continue
-        if rows and rows + batch.num_rows > BATCH_ROWS:
-            yield _joined(pending)
-            pending, rows = [], 0
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            piece = batch.slice(start, BATCH_ROWS)
-            if piece.num_rows == BATCH_ROWS:
-                yield _joined([piece])
-            else:
-                pending.append(piece)
-                rows += piece.num_rows
-    if rows:
-        yield _joined(pending)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(batches)
-    return table if len(batches) == 1 else table.unify_dictionaries().combine_chunks()
 
 
 def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
@@ -125,7 +96,7 @@ def _write(stream: Stream, file: BinaryIO, options: WriteOptions, written: Writt
     line_maker = LineMaker(stream.run, written, slices_only=options.viewer == "speedscope")
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     lines = _Lines(file)
-    for table in _tables(stream.batches, written):
+    for table in event_tables(stream.batches, written, BATCH_ROWS):
         for chunk in line_maker.chunks(table):
             lines.write(chunk)
     renamed = line_maker.headings.renamed()

@@ -7,13 +7,14 @@ spread over several tracks.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from tracekit import schema
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I64, Bytes, Mask, Rows
@@ -84,6 +85,33 @@ class Batch:
     def slices(self) -> I64:
         """Return the rows that are slices."""
         return np.flatnonzero(self.phase == SLICE)
+
+
+def event_tables(batches: Iterator[pa.RecordBatch], written: Written, most: int) -> Iterator[pa.Table]:
+    """Yield EVENTS in tables with one chunk for each column; totals are counted, a timeline cannot show them."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if schema.is_totals(batch):
+            written.leave_out("totals", batch.num_rows)
+            continue
+        if rows and rows + batch.num_rows > most:
+            yield _joined(pending)
+            pending, rows = [], 0
+        for start in range(0, batch.num_rows, most):
+            piece = batch.slice(start, most)
+            if piece.num_rows == most:
+                yield _joined([piece])
+            else:
+                pending.append(piece)
+                rows += piece.num_rows
+    if rows:
+        yield _joined(pending)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(batches)
+    return table if len(batches) == 1 else table.unify_dictionaries().combine_chunks()
 
 
 class Loader:
@@ -313,14 +341,18 @@ class Loader:
         for track in np.unique(batch.track[rows]).tolist():
             points = rows[batch.track[rows] == track]
             tracks = list(self.lanes.tracks[track].lane.tracks.values())
-            # Last end of the slices that start before a point, on each track of the lane.
+            # Of the slices that start before a point, the last end and the last row on each track of the lane.
             latest = np.empty((len(tracks), len(points)), np.int64)
+            newest = np.empty((len(tracks), len(points)), np.int64)
             for place, own in enumerate(tracks):
                 slices = np.flatnonzero((batch.track == own) & (batch.phase == SLICE))
+                before = np.searchsorted(slices, points)
                 ends_so_far = np.maximum.accumulate(np.concatenate((self.ends[own : own + 1], ends[slices])))
-                latest[place] = ends_so_far[np.searchsorted(slices, points)]
+                latest[place] = ends_so_far[before]
+                newest[place] = np.concatenate((np.full(1, -1), slices))[before]
             is_open = latest >= batch.ts[points]
-            best = np.where(is_open.any(axis=0), is_open.argmax(axis=0), latest.argmax(axis=0))
+            innermost = np.where(is_open, newest, -2).argmax(axis=0)
+            best = np.where(is_open.any(axis=0), innermost, latest.argmax(axis=0))
             batch.track[points] = np.array(tracks)[best]
             started.update(points[latest.max(axis=0) >= 0].tolist())
         return started

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TypeAlias
 
+import numpy as np
+
+from tracekit.columns.arrays import Mask
 from tracekit.trace import Run
 
 LaneKey: TypeAlias = tuple[bool, int, int | None, int | None, int | None, int | None, int | None, int | None]
@@ -51,6 +54,11 @@ class Lane:
     order: int
     api: bool
     tracks: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def is_thread(self) -> bool:
+        """Return whether the lane is a thread of the host that the input names."""
+        return not self.process.on_device and self.tid is not None
 
 
 @dataclass(slots=True)
@@ -105,6 +113,10 @@ class Lanes:
             known = parent.tracks[extra] = len(self.tracks)
             self.tracks.append(Track(parent, extra, self.number()))
         return known
+
+    def threads(self) -> Mask:
+        """Return for each track whether it is one of a thread of the host."""
+        return np.array([track.lane.is_thread for track in self.tracks], np.bool_)
 
     def process_heading(self, process: Process) -> Heading:
         """Return the name of a process as it is known now, and its place in the order."""

@@ -1,0 +1,258 @@
+"""A batch as packets, track by track.
+
+A slice with nothing inside is about 25 bytes: begin and end side by side. What stays open goes on to the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask, Rows
+from tracekit.columns.arrow import Column, pc
+from tracekit.errors import SchemaError
+from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
+from tracekit.writers.perfetto._events import Shared, Templates
+from tracekit.writers.perfetto._interned import Interned, Text
+from tracekit.writers.perfetto._order import Items, Order, order_packets
+from tracekit.writers.perfetto._points import Points
+from tracekit.writers.perfetto._tracks import Timelines
+from tracekit.writers.perfetto._wire import Cells, sizes_of, varint_sizes
+from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, UNDRAWN, Batch
+from tracekit.writers.tracks.codes import classes, value_codes
+from tracekit.writers.tracks.lanes import Lanes
+
+CHUNK_BYTES = 1 << 24
+"""Most bytes of packets that are built at once: a batch of long args is written in several chunks."""
+_TABLE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Placed:
+    """The order of a batch, with timeline, start and end of its items."""
+
+    order: Order
+    number: I64
+    start: I64
+    end: I64
+
+
+class PacketMaker:
+    """Turns batches in order of start into packets. Keeps open slices and the time of each track between batches."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.interned = Interned()
+        self.timelines = Timelines(lanes, self.interned)
+        self.events = self.undrawn = 0
+        self._templates = Templates(self.interned)
+        # Slices that are open: the number of their timeline and their end; outermost first on each timeline.
+        self._open = np.empty((2, 0), np.int64)
+
+    def chunks(self, batch: Batch, points: Points) -> Iterator[bytes | memoryview]:
+        """Yield the packets of a batch in buffers."""
+        timeline = self._timelines_of_rows(batch)
+        drawn = (batch.phase != NOT_WRITTEN) & (batch.phase != UNDRAWN)
+        self.undrawn += int(np.count_nonzero(batch.phase == UNDRAWN))
+        rows = np.flatnonzero(drawn)
+        self.events += len(rows) + points.absorbed
+        if not len(rows):
+            return
+        # By track; calls come before device work, and carried slices before all others of their track.
+        own, open_ = timeline[rows], self._open
+        ranks = np.unique(np.concatenate((self.timelines.rank[own], self.timelines.rank[open_[0]])))
+        dense = np.searchsorted(ranks, self.timelines.rank)
+        tracks = np.concatenate((dense[open_[0]], dense[own]))
+        order = np.argsort(tracks.astype(np.uint16) if len(ranks) <= 1 << 16 else tracks, kind="stable")
+        carried = order < open_.shape[1]
+        number = np.concatenate((open_[0], own))[order]
+        start = np.concatenate((np.zeros(open_.shape[1], np.int64), batch.ts[rows]))[order]
+        end = np.concatenate((open_[1], batch.ts[rows] + batch.dur[rows]))[order]
+        single = np.concatenate((np.zeros(open_.shape[1], np.bool_), batch.phase[rows] != SLICE))[order]
+        placed = order_packets(Items(tracks[order], start, end, single, carried), int(batch.ts[-1]))
+        self._open = np.stack((number[placed.open], end[placed.open]))
+        row_of_item = np.concatenate((np.full(open_.shape[1], -1), rows))[order]
+        item_rows = row_of_item[placed.starters]
+        yield from self.timelines.introductions(np.unique(own))
+        yield from self._packets(batch, points, _Placed(placed, number, start, end), item_rows)
+
+    def rest(self) -> Iterator[bytes | memoryview]:
+        """Yield the ends of the slices that are open after the last batch."""
+        number, end = self._open
+        if not len(number):
+            return
+        no, yes = np.zeros(len(number), np.bool_), np.ones(len(number), np.bool_)
+        dense = np.append(0, np.cumsum(number[1:] != number[:-1]))
+        placed = order_packets(Items(dense, np.zeros(len(number), np.int64), end, no, yes), int(end.max()))
+        self._open = np.empty((2, 0), np.int64)
+        lone = _Placed(placed, number, end, end)
+        steps, _ = self._steps(lone)
+        yield _data(self._ends(lone, steps))
+
+    def _timelines_of_rows(self, batch: Batch) -> I64:
+        timeline = np.zeros(batch.count, np.int64)
+        counters = batch.phase == COUNTER
+        timeline[~counters] = self.timelines.of_tracks(batch.track[~counters])
+        rows = np.flatnonzero(counters)
+        if len(rows):
+            name = batch.columns["name"]
+            codes, first = classes(
+                [(batch.track[rows], int(batch.track.max()) + 1), _of(value_codes(name), rows)], len(rows)
+            )
+            numbers = [
+                self.timelines.counter(int(batch.track[row]), batch.text("name", row) or "")
+                for row in rows[first].tolist()
+            ]
+            timeline[rows] = np.array(numbers, np.int64)[codes]
+        return timeline
+
+    def _packets(self, batch: Batch, points: Points, placed: _Placed, rows: I64) -> Iterator[bytes | memoryview]:
+        """Yield the packets of the starters, with the ends between them. rows: row of the batch of each starter."""
+        shared, own = self._templates.shared(batch)
+        args = of_args(batch.encoded_args(), self.interned) if batch.args.null_count < batch.count else None
+        yield from self._definitions(placed.number[placed.order.starters], shared, args, rows)
+        place = np.full(batch.count, -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        flows = points.fields(place, len(rows))
+        code = shared.code[rows]
+        cells = Cells(len(rows))
+        own.put(cells, rows)
+        inner = shared.sizes[code] + cells.sizes
+        if flows is not None:
+            inner += sizes_of(flows)
+        texts = None if args is None else args.code[rows]
+        if args is not None and texts is not None and len(args.sizes):
+            inner += np.where(texts >= 0, args.sizes[texts], 0)
+        steps, durations = self._steps(placed)
+        order = placed.order
+        heads = self._heads(placed, inner, steps[order.starter_row], cells)
+        tails = self._end_packets(placed.number[order.starters], durations, order.closed)
+        ends = self._ends(placed, steps)
+        upto = np.cumsum(inner)
+        first = ended = 0
+        while first < len(rows):
+            before = int(upto[first - 1]) if first else 0
+            last = max(int(np.searchsorted(upto, before + CHUNK_BYTES, "right")), first + 1)
+            here, count = slice(first, last), last - first
+            pieces = [heads.slice(first, count), arrow.take(shared.data, code[here])]
+            if args is not None and texts is not None:
+                taken = args.data.take(arrow.array(texts[here], mask=texts[here] < 0))
+                pieces.append(pc.fill_null(taken, b""))
+            if flows is not None:
+                pieces.append(flows.slice(first, count))
+            starts = joined(*pieces, tails.slice(first, count))
+            limit = order.rows if last == len(rows) else int(order.starter_row[last])
+            stop = int(np.searchsorted(order.ender_row, limit))
+            between = ends.slice(ended, stop - ended), order.ender_row[ended:stop]
+            yield _data(_merged(starts, order.starter_row[here], *between))
+            first, ended = last, stop
+
+    def _definitions(self, number: I64, shared: Shared, args: Annotations | None, rows: I64) -> Iterator[bytes]:
+        """Yield the texts that a track uses for the first time. number: timeline of each starter."""
+        wanted: dict[int, dict[Text, None]] = {}
+        sources = [(shared.code[rows], [template.needs for template in shared.templates])]
+        if args is not None:
+            texts = args.code[rows]
+            sources.append((np.where(texts >= 0, args.need[texts], len(args.needs)), [*args.needs, ()]))
+        for code, needs in sources:
+            for pair in _distinct(number * len(needs) + code, len(self.timelines.all) * len(needs)):
+                timeline, which = divmod(pair, len(needs))
+                defined = self.timelines.all[timeline].defined
+                missing = [text for text in needs[which] if text not in defined]
+                if missing:
+                    wanted.setdefault(timeline, {}).update(dict.fromkeys(missing))
+        for timeline, found in wanted.items():
+            yield self.timelines.definitions(timeline, list(found))
+
+    def _steps(self, placed: _Placed) -> tuple[I64, I64]:
+        """Return the time from the packet before to each row's first packet, and the durations within rows.
+
+        Raises: SchemaError where time would go back on a track.
+        """
+        order = placed.order
+        times, after = np.empty(order.rows, np.int64), np.empty(order.rows, np.int64)
+        tracks = np.empty(order.rows, np.int64)
+        for items, where in ((order.starters, order.starter_row), (order.enders, order.ender_row)):
+            tracks[where] = placed.number[items]
+            times[where] = after[where] = (placed.start if items is order.starters else placed.end)[items]
+        durations = np.where(order.closed, placed.end[order.starters] - placed.start[order.starters], 0)
+        after[order.starter_row] += durations
+        before = np.empty(order.rows, np.int64)
+        before[1:] = after[:-1]
+        begins = np.ones(order.rows, np.bool_)
+        np.not_equal(tracks[1:], tracks[:-1], out=begins[1:])
+        before[begins] = self.timelines.last[tracks[begins]]
+        steps = times - before
+        if order.rows and int(steps.min()) < 0:
+            raise SchemaError("the packets of a track are not in order of time")
+        last = np.append(begins[1:], True)
+        self.timelines.last[tracks[last]] = after[last]
+        return steps, durations
+
+    def _heads(self, placed: _Placed, inner: I64, steps: I64, own: Cells) -> Column:
+        """Return the begin of each packet: its length, time and sequence, and the event's own fields."""
+        sequence = self.timelines.sequence[placed.number[placed.order.starters]]
+        sizes, step_sizes, inner_sizes = varint_sizes(sequence), varint_sizes(steps), varint_sizes(inner)
+        total = inner + inner_sizes + 3 + sizes + step_sizes
+        cells = Cells(len(inner))
+        cells.put(b"\x0a")
+        cells.varint(total, varint_sizes(total))
+        cells.put(b"\x40")
+        cells.varint(steps, step_sizes)
+        cells.put(b"\x50")
+        cells.varint(sequence, sizes)
+        cells.put(b"\x5a")
+        cells.varint(inner, inner_sizes)
+        cells.extend(own)
+        return cells.column()
+
+    def _ends(self, placed: _Placed, steps: I64) -> Column:
+        order = placed.order
+        return self._end_packets(placed.number[order.enders], steps[order.ender_row], None)
+
+    def _end_packets(self, number: I64, steps: I64, where: Mask | None) -> Column:
+        sequence = self.timelines.sequence[number]
+        sizes, step_sizes = varint_sizes(sequence), varint_sizes(steps)
+        cells = Cells(len(number))
+        cells.put(b"\x0a", where)
+        cells.byte(6 + sizes + step_sizes, where)
+        cells.put(b"\x40", where)
+        cells.varint(steps, step_sizes, where)
+        cells.put(b"\x50", where)
+        cells.varint(sequence, sizes, where)
+        cells.put(b"\x5a\x02\x48\x02", where)
+        return cells.column()
+
+
+def _of(codes: tuple[Rows, int] | None, rows: I64) -> tuple[Rows, int] | None:
+    return None if codes is None else (codes[0][rows], codes[1])
+
+
+def _distinct(codes: I64, size: int) -> list[int]:
+    """Return the codes that occur, each once. size: more than the largest code."""
+    if size > _TABLE:
+        distinct: list[int] = np.unique(codes).tolist()
+        return distinct
+    used = np.zeros(size, np.bool_)
+    used[codes] = True
+    found: list[int] = np.flatnonzero(used).tolist()
+    return found
+
+
+def _merged(starts: Column, start_rows: I64, ends: Column, end_rows: I64) -> Column:
+    """Return the packets of both in order of their rows."""
+    if not len(ends):
+        return starts
+    order = np.empty(len(starts) + len(ends), np.int64)
+    first = min(int(start_rows[0]), int(end_rows[0]))
+    order[start_rows - first] = np.arange(len(starts))
+    order[end_rows - first] = np.arange(len(starts), len(order))
+    return arrow.take(pa.concat_arrays([starts, ends]), order)
+
+
+def _data(packets: Column) -> memoryview:
+    offsets, data = arrow.text_parts(packets)
+    return data[int(offsets[0]) : int(offsets[-1])].data
