@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tracekit.readers.builder import event_batch
 from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
+from tracekit.writers.chrome._text import quoted
 
 _CHILD = """
 import resource, sys
@@ -104,3 +106,9 @@ def dense_tables(draw: st.DrawFn) -> pa.Table:
         array = array.dictionary_encode() if pa.types.is_dictionary(field.type) else array
         table = table.set_column(table.schema.get_field_index(name), field, array)
     return table
+
+
+def as_in_json(name: str) -> str:
+    """Return a name as the engine shows it from JSON: it takes escapes off only where there is an escaped quote."""
+    text = quoted(name.replace("\\u0000", "\0"))
+    return str(json.loads(text)) if '\\"' in text else text[1:-1]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from support import SAMPLES, corpus_root, missing, sample
 from viewers import perfetto
-from writing import dense_tables
+from writing import as_in_json, dense_tables
 
 import tracekit
 from tracekit.readers import READERS
@@ -22,7 +22,6 @@ from tracekit.run.streams import in_order
 from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.chrome._text import quoted
 
 pytestmark = pytest.mark.viewer
 
@@ -45,12 +44,6 @@ ARROWS = """select coalesce(a.name, '') as name, a.ts as a_ts, a.dur as a_dur, c
     b.dur from flow join slice a on a.id = slice_out join slice b on b.id = slice_in"""
 VALUES = """select ts, value, p.name as process from counter join process_counter_track t on t.id = track_id
     join process p using (upid)"""
-
-
-def as_in_json(name: str) -> str:
-    """Return a name as the engine shows it from JSON: it takes escapes off only where there is an escaped quote."""
-    text = quoted(name.replace("\\u0000", "\0"))
-    return str(json.loads(text)) if '\\"' in text else text[1:-1]
 
 
 def seen_in(path: Path) -> tuple[dict[str, Any], list[Counter[Any]]]:

@@ -18,7 +18,7 @@ _WIDE = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """What stands on the tracks of a batch: sorted by track, then as the rows come; slices still open come first.
+    """The slices and marks of a batch: sorted by track, then as the rows come; slices still open come first.
 
     track: shape (n,), 0, 1, 2 ... start, end: shape (n,), ns. single: not a slice, one packet without an end.
     carried: slices that a batch before has begun, outermost first.
