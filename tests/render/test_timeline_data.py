@@ -220,6 +220,22 @@ def test_counters_and_utilization_are_read_back() -> None:
     assert found["utilization GPU 0"] == (list(range(100)), [100.0] * 100)
 
 
+def test_tracks_are_below_the_lanes_of_their_device() -> None:
+    rows = [
+        {"ts_ns": 0, "dur_ns": 5, "kind": "kernel", "pid": pid, "device": device, "stream": 7}
+        for pid, device in ((1, 0), (2, 1), (3, 1))
+    ]
+    rows += [{"ts_ns": i, "kind": "counter", "name": "c", "value": 1.0, "device": i, "pid": 9} for i in (0, 1)]
+    head = page_of(figure_of(trace(*rows))).head
+    labels = [*(group["label"] for group in head["groups"]), "none"]
+    found = {(each["label"], labels[each["group"]]) for each in head["counters"]}
+    # two processes share GPU 1: its tracks are of neither
+    assert found == {
+        ("c", "process 1 · GPU 0"), ("utilization GPU 0", "process 1 · GPU 0"),
+        ("c", "none"), ("utilization GPU 1", "none"),
+    }  # fmt: skip
+
+
 def a_finding(*events: int, owner: str = "") -> Finding:
     return Finding("idle", owner, "claim", (), events, 5, 0.1, "high", "because", "advice", "check")
 

@@ -211,7 +211,7 @@ def _utilization(figure: Timeline) -> Iterator[Counter]:
     for label, shares in figure.utilization:
         edges = np.array([span * place // max(len(shares), 1) for place in range(len(shares))], np.int64)
         percent = np.rint(np.array(shares, np.float64) * 1000) / 10
-        yield Counter(f"utilization {label}", "%", "", edges, percent)
+        yield Counter(f"utilization {label}", "%", label, edges, percent)
 
 
 def _counter_head(counter: Counter, groups: Sequence[str]) -> dict[str, object]:
@@ -219,12 +219,21 @@ def _counter_head(counter: Counter, groups: Sequence[str]) -> dict[str, object]:
     return {
         "label": visible(counter.label),
         "unit": visible(counter.unit),
-        "group": groups.index(counter.group) if counter.group in groups else -1,
+        "group": _group_of(counter.group, groups),
         "n": int(counter.times.size),
         "float": counter.values.dtype.kind == "f",
         "style": "bar" if counter.unit == "%" else "step",
         "max": float(finite.max()) if finite.size else 0,
     }
+
+
+def _group_of(place: str, groups: Sequence[str]) -> int:
+    """Return the only group whose label has all words of a place, such as "rank 3 · GPU 0"; -1 for none or several."""
+    if not place:
+        return -1
+    words = set(place.split(" · "))
+    found = [number for number, label in enumerate(groups) if words <= set(label.split(" · "))]
+    return groups.index(place) if place in groups else found[0] if len(found) == 1 else -1
 
 
 def _queues(figure: Timeline, group_of: Sequence[int]) -> list[dict[str, object]]:
