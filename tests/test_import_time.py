@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -36,6 +37,22 @@ def test_a_command_loads_no_pandas() -> None:
     )
     assert "pyarrow" in loaded_after(statement)
     assert "pandas" not in loaded_after(statement)
+
+
+@pytest.mark.parametrize("named", ["", "mimalloc"])
+def test_a_command_takes_the_memory_of_arrow_from_the_system_unless_it_is_told_otherwise(named: str) -> None:
+    code = (
+        "import contextlib, io\nfrom tracekit.cli import app\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app(['formats'])\n"
+        "import pyarrow as pa\nprint(pa.default_memory_pool().backend_name)"
+    )
+    env = {key: value for key, value in os.environ.items() if key != "ARROW_DEFAULT_MEMORY_POOL"}
+    env |= {"ARROW_DEFAULT_MEMORY_POOL": named} if named else {}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True, timeout=300
+    )
+    elsewhere = set() if sys.platform.startswith("linux") else {"jemalloc", "mimalloc"}
+    assert done.stdout.strip() in ({named} if named else {"system"} | elsewhere)
 
 
 @pytest.mark.parametrize("earlier", ["", "pa.table({'a': [1]}).to_pandas()", "import pandas"])

@@ -57,10 +57,8 @@ def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -
                 events.append(batch if columns is None else batch.select(keep))
         failures = joined.bad()
     empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)
-    rows = sorted_by_start(events, empty)
-    trace = Trace(rows, concat(totals, schema.TOTALS), stream.run, stream.ledgers, failures)
-    del rows
-    arrow.release_memory()
+    summed = concat(totals, schema.TOTALS)
+    trace = Trace(sorted_by_start(events, empty), summed, stream.run, stream.ledgers, failures)
     if not unmarked:
         return trace
     marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
@@ -298,7 +296,9 @@ def write_report(
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
     refuse_inputs(target, [s.opened or s.path for s in trace.run.sources])
-    text = render(report(trace), form, options)
+    made = report(trace)
+    index_of(trace).clear()  # the page needs none of the joins
+    text = render(made, form, options)
     with new_file(Path(target), force=force) as file:
         file.write(text.encode("utf-8", "replace"))
 

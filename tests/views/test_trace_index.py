@@ -17,6 +17,7 @@ import tracekit
 from tracekit import pipeline
 from tracekit.index import trace_index
 from tracekit.index.trace_index import TraceIndex, index_of, join
+from tracekit.trace import Trace
 
 
 def test_a_report_builds_each_mask_and_encodes_each_column_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +58,40 @@ def test_a_join_runs_once_for_each_argument_and_again_after_drop() -> None:
     index.drop(rows)
     assert rows(index) == 1
     assert calls == [0, 2, 0]
+
+
+def test_an_argument_that_is_given_as_its_default_is_the_same_join() -> None:
+    calls = []
+
+    @join
+    def rows(index: TraceIndex, *, more: int = 0) -> int:
+        calls.append(more)
+        return index.events.num_rows + more
+
+    index = TraceIndex(trace({"dur_ns": 1}))
+    assert (rows(index), rows(index, more=0), rows(index, more=2)) == (1, 1, 3)
+    assert calls == [0, 2]
+
+
+def test_a_column_of_numbers_is_read_in_place_where_zeros_are_below_its_nulls() -> None:
+    def column(below: int) -> pa.Array:
+        return pa.Array.from_buffers(pa.int64(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([7, below, 9]))])
+
+    for below in (0, 5):
+        table = trace({"ts_ns": 0}, {"ts_ns": 1}, {"ts_ns": 2}).events
+        at = table.schema.get_field_index("correlation")
+        made = Trace(table.set_column(at, table.schema.field(at), column(below)))
+        index = TraceIndex(made)
+        assert index.ints("correlation").tolist() == [7, 0, 9]
+        stored = made.events.column("correlation").chunk(0).buffers()[1].address
+        assert (index.ints("correlation").ctypes.data == stored) == (below == 0)
+
+
+def test_one_number_for_all_rows_takes_no_memory() -> None:
+    index = TraceIndex(trace({"source": 3, "ts_ns": 0}, {"source": 3, "ts_ns": 1}))
+    assert index.ints("source").tolist() == [3, 3]
+    assert index.ints("source").strides == (0,)
+    assert TraceIndex(trace({"source": 3}, {"source": 4})).ints("source").tolist() == [3, 4]
 
 
 def test_what_views_share_cannot_be_written_to() -> None:

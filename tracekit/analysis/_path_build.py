@@ -31,10 +31,18 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
     splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.tail_threads)]
     lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
     inside = (times > low) & (times < high)
-    pieces = pieces_of(host.threads[timed], first[timed], last[timed], lanes[inside], times[inside])
+    del first, last
+    pieces = pieces_of(
+        host.threads[timed],
+        np.clip(host.starts[timed], low, high),
+        np.clip(host.ends[timed], low, high),
+        lanes[inside],
+        times[inside],
+    )
     pieces.rows = timed[pieces.rows]
     threads = max(int(host.processes.size), 1)
     free = pieces.without(stops, threads)
+    del pieces, splits, lanes, times
 
     count = free.starts.size
     bounds = np.searchsorted(free.lanes, np.arange(threads + 1))
@@ -73,7 +81,6 @@ def build_nodes(host: Host, device: Device, waits: Waits, *, main: int, begin: i
         np.concatenate((host.names[free.rows], device.names[work.rows])),
         np.concatenate((host.parts[free.rows], device.parts[work.rows])),
         np.concatenate((free.lanes, threads + work.lanes)),
-        np.concatenate((free.lanes, np.full(work.rows.size, -1, np.int64))),
         np.concatenate((free.rows, row[work.rows])),
         np.concatenate((np.full(count, -1, np.int64), launch)),
         count,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracekit.analysis._path_doubts import Doubts
-from tracekit.columns.arrays import I64, Mask, Numbers
+from tracekit.columns.arrays import I64, Mask, Numbers, Rows
 
 _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""
@@ -24,7 +24,7 @@ SHORT_PAUSE = 50_000
 _CELLS = 1 << 20
 """Kept nodes times sets evaluated at once: bounds the memory."""
 _MANY_DOUBTS = 1000
-"""With so many doubts, four times as many sets are evaluated at once."""
+"""With so many doubts, twice as many sets are evaluated at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool = False) 
     pauses: short ones between two nodes of a set that follow each other on a chain take no time either.
     """
     # Doubts are evaluated one by one, which takes as long for many sets as for one.
-    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 4 * _CELLS
+    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 2 * _CELLS
     at_once = max(1, cells // max(graph.kept.size, 1))
     between = _short_pauses(graph) if pauses else None
     parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
@@ -144,27 +144,43 @@ def _short_pauses(graph: Contracted) -> I64:
 
 
 class _Evaluation:
-    """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated."""
+    """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated.
+
+    Own times are made of `free` (and `paused`) when they are asked for: as numbers they would take as much as `rel`.
+    """
 
     def __init__(self, graph: Contracted, masks: Sequence[Numbers], pauses: I64 | None) -> None:
         self.graph = graph
-        length = graph.ends - graph.starts
-        self.own = np.empty((graph.kept.size, len(masks)), np.int64)
-        self.sums = np.empty_like(self.own)
-        own = np.empty_like(length)
+        self.free = np.empty((graph.kept.size, len(masks)), np.bool_)
+        self.paused = np.empty_like(self.free) if pauses is not None else None
+        self.sums = np.empty(self.free.shape, np.int64)
+        self.lengths = (graph.ends[graph.kept] - graph.starts[graph.kept])[:, None]
+        self.pauses = None if pauses is None else pauses[graph.kept][:, None]
+        own = np.empty_like(graph.ends)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
             free = np.asarray(mask, np.bool_)
-            np.multiply(length, free, out=own)
+            np.subtract(graph.ends, graph.starts, out=own)
+            np.multiply(own, free, out=own)
             if pauses is not None:
                 own[1:] += pauses[1:] * (free[1:] & free[:-1])
-            self.own[:, k] = own[graph.kept]
+            if self.paused is not None:
+                # No kept node that is the first of all has a pause before it.
+                self.paused[:, k] = free[graph.kept] & free[graph.kept - 1]
+            self.free[:, k] = free[graph.kept]
             np.add(own, graph.chain_slack, out=own)
             np.cumsum(own, out=own)
             self.sums[:, k] = own[graph.kept]
-        self.rel = np.empty_like(self.own)
+        self.rel = np.empty_like(self.sums)
         self.done = graph.bounds[:-1].tolist()
         self.begins = graph.bounds[:-1].tolist()
         self.has_launches = np.logical_or.reduceat(graph.launch >= 0, graph.bounds[:-1]).tolist()
+
+    def own(self, at: int | slice | Rows) -> I64:
+        """Return the ns that the kept nodes at these places lose themselves in each set."""
+        own: I64 = self.lengths[at] * self.free[at]
+        if self.pauses is not None and self.paused is not None:
+            own += self.pauses[at] * self.paused[at]
+        return own
 
     def result(self) -> I64:
         graph = self.graph
@@ -188,7 +204,7 @@ class _Evaluation:
 
     def _doubt(self, chain: int, head: int, low: int, high: int, doubt: int) -> None:
         """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
-        graph, own, sums = self.graph, self.own[head], self.sums[head]
+        graph, own, sums = self.graph, self.own(head), self.sums[head]
         came, slacks = list[I64](), list[int]()
         if head > self.begins[chain]:
             self._advance(chain, head - 1)
@@ -236,13 +252,13 @@ class _Evaluation:
         if self.has_launches[chain]:
             found = self._launched(at, to + 1)
         else:
-            found = np.full((to + 1 - at, self.own.shape[1]), _NEVER, np.int64)
+            found = np.full((to + 1 - at, self.free.shape[1]), _NEVER, np.int64)
         if at > self.begins[chain]:
             np.minimum(found[0], self.rel[at - 1], out=found[0])
         elif graph.anchored[at]:
-            np.minimum(found[0], self.own[at] - self.sums[at], out=found[0])
+            np.minimum(found[0], self.own(at) - self.sums[at], out=found[0])
         if came is not None:
-            np.minimum(found[-1], came + self.own[to] - self.sums[to], out=found[-1])
+            np.minimum(found[-1], came + self.own(to) - self.sums[to], out=found[-1])
         np.minimum.accumulate(found, axis=0, out=self.rel[at : to + 1])
         self.done[chain] = to + 1
 
@@ -254,7 +270,7 @@ class _Evaluation:
             self._advance(int(graph.chain[launch]), launch)
             called = self.rel[launch] + self.sums[launch] + graph.launch_slack[node]
             came = called if came is None else np.minimum(came, called)
-        own = self.own[node] - self.sums[node]
+        own = self.own(node) - self.sums[node]
         found = np.full(own.size, _NEVER, np.int64) if came is None else came + own
         if node > self.begins[chain]:
             np.minimum(found, self.rel[node - 1], out=found)
@@ -268,7 +284,7 @@ class _Evaluation:
         graph = self.graph
         tail = graph.launch[low:high]
         has = np.flatnonzero(tail >= 0)
-        found = np.full((high - low, self.own.shape[1]), _NEVER, np.int64)
+        found = np.full((high - low, self.free.shape[1]), _NEVER, np.int64)
         if not has.size:
             return found
         tail = tail[has]
@@ -281,5 +297,5 @@ class _Evaluation:
                 self._advance(chain, int(tail[of == chain].max()))
         rows = has + low
         came = self.rel[tail] + self.sums[tail] + graph.launch_slack[rows, None]
-        found[has] = came + self.own[rows] - self.sums[rows]
+        found[has] = came + self.own(rows) - self.sums[rows]
         return found

@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
-from tracekit.columns.arrays import I64, Mask, Numbers
+from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, narrow, previous_greater, run_starts
+from tracekit.columns.arrays import I64, Codes, Mask, Numbers
 
 LOWEST = -(1 << 63)
 
@@ -55,8 +55,8 @@ class Host:
     threads: I64
     starts: I64
     ends: I64
-    names: I64
-    parts: I64
+    names: Codes
+    parts: Codes
     active: Mask
     processes: I64
 
@@ -74,8 +74,8 @@ class Device:
     streams: I64
     starts: I64
     ends: I64
-    names: I64
-    parts: I64
+    names: Codes
+    parts: Codes
     launch: I64
 
     def check(self, hosts: int) -> None:
@@ -122,7 +122,7 @@ class Waits:
 class Nodes:
     """Nodes chain by chain, in order on each, none overlapping another of its chain; shape (n,).
 
-    chain: a thread, or a stream (several chains where its work overlaps). thread: -1 on devices. row: of `Host`, or of
+    chain: a thread, or a stream (several chains where its work overlaps). row: of `Host`, or of
     `Device`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device. begin:
     of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
     woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
@@ -131,10 +131,9 @@ class Nodes:
 
     starts: I64
     ends: I64
-    names: I64
-    parts: I64
+    names: Codes
+    parts: Codes
     chain: I64
-    thread: I64
     row: I64
     launch: I64
     devices_from: int
@@ -146,6 +145,10 @@ class Nodes:
     woken_tail: I64
     woken_long: Mask
     ordered: Mask
+
+    def threads(self, at: I64) -> I64:
+        """Return the threads of these nodes, -1 on devices."""
+        return np.where(at < self.devices_from, self.chain[at], -1)
 
 
 def in_order(nodes: Nodes, tail: I64, head: I64) -> Mask:
@@ -276,19 +279,27 @@ def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times:
 
     The innermost range is the open one that began last, so ranges that overlap in part do no harm.
     """
-    n, extra = starts.size, split_times.size
-    lane = np.concatenate((lanes, lanes, split_lanes))
+    n = starts.size
+    # These columns are the largest of a report: none stays longer than it is needed.
+    lane = narrow(np.concatenate((lanes, lanes, split_lanes)))
     time = np.concatenate((starts, ends, split_times))
+    del lanes, starts, split_lanes, split_times
     opens = np.zeros(time.size, np.bool_)
     opens[:n] = True
-    longest_first = np.concatenate((-ends, np.zeros(n + extra, np.int64)))
-    order = np.lexsort((longest_first, opens, time, lane))
-    lane, time, opens = lane[order], time[order], opens[order]
-    until = np.where(opens, np.concatenate((ends, starts, split_times))[order], LOWEST)
+    longest_first = np.zeros(time.size, np.int64)
+    np.negative(ends, out=longest_first[:n])
+    order = np.lexsort((longest_first, opens, time, lane)).astype(np.int32 if time.size < 1 << 31 else np.int64)
+    del longest_first
+    until = np.full(time.size, LOWEST)
+    until[:n] = ends
+    del ends
+    lane, time, opens, until = lane[order], time[order], opens[order], until[order]
     owner = previous_greater(until, np.where(opens, INT64_MAX, time), run_starts(lane))
-    owner = np.where(opens, np.arange(time.size), owner)
+    del until
+    own = np.flatnonzero(opens)
+    owner[own] = own
     real = np.flatnonzero((lane[1:] == lane[:-1]) & (time[1:] > time[:-1]) & (owner[:-1] >= 0)) if time.size else order
-    return Pieces(lane[real], time[real], time[real + 1], order[owner[real]])
+    return Pieces(lane[real].astype(np.int64), time[real], time[real + 1], order[owner[real]].astype(np.int64))
 
 
 def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left", "right"]) -> I64:

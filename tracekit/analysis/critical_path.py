@@ -33,7 +33,7 @@ from tracekit.analysis._path_build import build_nodes
 from tracekit.analysis._path_doubts import Doubts
 from tracekit.analysis._path_gains import SHORT_PAUSE, Contracted, gains
 from tracekit.analysis._path_nodes import Device, Host, Nodes, Part, Waits, in_order
-from tracekit.columns.arrays import I64, Mask, Numbers
+from tracekit.columns.arrays import I64, Codes, Mask, Numbers
 
 __all__ = [
     "SHORT_PAUSE",
@@ -45,6 +45,8 @@ __all__ = [
     "Path",
     "Waits",
     "build",
+    "build_nodes",
+    "connected",
     "upper_bound",
     "upper_bounds",
     "walk",
@@ -106,8 +108,8 @@ class Path:
 
     starts: I64
     ends: I64
-    names: I64
-    parts: I64
+    names: Codes
+    parts: Codes
     node: I64
 
 
@@ -126,7 +128,15 @@ def build(
     them, device work begins in them or is launched there; None: from the first start on, to the last end.
     Raises: OverflowError for a span of nine years or more, ValueError and TypeError for columns that do not fit.
     """
-    nodes = build_nodes(host, device, waits or Waits.none(), main=main, begin=begin, end=end)
+    return connected(build_nodes(host, device, waits or Waits.none(), main=main, begin=begin, end=end), main=main)
+
+
+def connected(nodes: Nodes, *, main: int = 0) -> Graph:
+    """Return the graph of these nodes, as `build` does; `nodes.launch` is then without edges back in time.
+
+    For large graphs: the caller can let go of what `build_nodes` needed.
+    Raises: OverflowError as `build`.
+    """
     count = nodes.starts.size
     if not count:
         none = np.zeros(0, np.int64)
@@ -147,7 +157,8 @@ def build(
     bind = np.where(follows, here - 1, -1)
     ready = np.where(follows, nodes.starts - gap, nodes.begin - 1)
 
-    launch = np.where(in_order(nodes, nodes.launch, here), nodes.launch, -1)
+    launch = nodes.launch
+    launch[~in_order(nodes, launch, here)] = -1
     by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
     bind[by_launch], ready[by_launch] = launch[by_launch], nodes.ends[launch[by_launch]]
 
@@ -185,7 +196,7 @@ def build(
 def _last(nodes: Nodes, main: int) -> I64:
     """Return the last nodes of the main thread and of each chain of a device; of every chain where there is neither."""
     final = np.flatnonzero(np.append(nodes.chain[1:] != nodes.chain[:-1], True))
-    able = (nodes.thread[final] == main) | (final >= nodes.devices_from)
+    able = (nodes.threads(final) == main) | (final >= nodes.devices_from)
     return final[able] if able.any() else final
 
 
@@ -217,11 +228,18 @@ def walk(graph: Graph) -> Path:
         Path(
             np.column_stack((lag_from, starts)).ravel(),
             np.column_stack((starts, ends)).ravel(),
-            np.column_stack((lag, nodes.names[found])).ravel(),
-            np.column_stack((part, nodes.parts[found])).ravel(),
+            _paired(lag, nodes.names[found]),
+            _paired(part, nodes.parts[found]),
             every,
         )
     )
+
+
+def _paired(lags: Codes, nodes: Codes) -> Codes:
+    """Return the codes of lag and node by turns, in the type of the latter."""
+    every = np.empty(2 * nodes.size, nodes.dtype)
+    every[::2], every[1::2] = lags, nodes
+    return every
 
 
 def _lags(nodes: Nodes, tails: I64, heads: I64) -> tuple[I64, I64]:

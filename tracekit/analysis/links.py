@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tracekit.analysis.segments import as_int64
 from tracekit.columns.arrays import I64, Mask, Numbers
 
-__all__ = ["Links", "link"]
+__all__ = ["Links", "link", "one_key"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ def link(
     launches = _known_rows(launch_known, n, "launch_known")
     devices = _known_rows(device_known, device_keys.shape[0], "device_known")
     columns = zip(launch_keys.T, device_keys.T, strict=True)
-    key = _one_key(
+    key = one_key(
         [
             np.concatenate((as_int64(a, "launch_keys")[launches], as_int64(b, "device_keys")[devices]))
             for a, b in columns
@@ -88,7 +88,7 @@ def _known_rows(known: Mask | None, n: int, what: str) -> npt.NDArray[np.intp]:
     return np.flatnonzero(known)
 
 
-def _one_key(columns: list[I64], n: int) -> I64:
+def one_key(columns: list[I64], n: int) -> I64:
     """Return one int64 for each row: equal exactly where all columns are equal.
 
     Columns are packed beside each other in 63 bits, as their distance from their minimum. Where they need more, they

@@ -103,7 +103,7 @@ def narrow(codes: I64) -> npt.NDArray[np.integer]:
     return codes.astype(np.uint16) if codes.size and int(codes.max()) <= np.iinfo(np.uint16).max else codes
 
 
-def run_starts(keys: I64) -> Index:
+def run_starts(keys: Numbers) -> Index:
     """Return the places where runs of equal neighbours begin; of rows sorted by key, where each key begins."""
     if keys.size == 0:
         return np.zeros(0, np.intp)

@@ -173,7 +173,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def wrapper(*args: object, **words: object) -> None:
         try:
             from tracekit.cli.late_pandas import postpone_pandas
+            from tracekit.cli.memory import share_system_memory
 
+            share_system_memory()
             postpone_pandas()
             command(*args, **words)
             sys.stdout.flush()

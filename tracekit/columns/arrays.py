@@ -15,5 +15,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Rows: TypeAlias = npt.NDArray[np.signedinteger]
 """Row numbers, of whatever width numpy chose."""
+Codes: TypeAlias = npt.NDArray[np.signedinteger]
+"""Numbers of names or classes, of a width that holds them all."""
 Numbers: TypeAlias = npt.NDArray[np.generic]
 """Numbers of any type, which a function converts itself."""

@@ -127,7 +127,8 @@ def encoded(column: Column) -> DictColumn:
 
 def codes(column: Column) -> I32:
     """Return the dictionary codes of a column, -1 for null."""
-    numbers: Rows = encoded(column).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    indices = encoded(column).indices
+    numbers: Rows = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int32, copy=False)
 
 
@@ -241,6 +242,11 @@ def buffer(values: npt.NDArray[np.generic]) -> pa.Buffer:
     """Return the memory of a contiguous numpy array as an Arrow buffer."""
     untyped: Any = values
     return pa.py_buffer(untyped)
+
+
+def stored(column: Column, dtype: type[G]) -> npt.NDArray[G]:
+    """Return the memory of a column of numbers, without a copy. What is below a null is of no meaning."""
+    return view(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
 
 
 def view(memory: pa.Buffer | None, dtype: type[G]) -> npt.NDArray[G]:

@@ -59,7 +59,9 @@ def sorted_by_start(batches: list[pa.RecordBatch], empty: pa.Schema) -> pa.Table
     batches.clear()
     order, schema, columns = start_order(table), table.schema, table.columns
     del table
-    return _in_one_chunk(columns, schema, order)
+    rows = _in_one_chunk(columns, schema, order)
+    arrow.release_memory()
+    return rows
 
 
 def _in_one_chunk(columns: list[Chunked], schema: pa.Schema, order: Rows | None) -> pa.Table:

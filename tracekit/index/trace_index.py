@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I32, I64, Mask, Rows
+from tracekit.columns.arrays import I32, I64, Mask, Rows
 from tracekit.index.grouping import Key, kind_mask, plural
 from tracekit.report import Cell
 from tracekit.trace import Ledger, Run, Trace
@@ -75,19 +76,15 @@ class TraceIndex:
     @property
     def lengths(self) -> I64:
         """Return the duration of each row, ns; 0 where it has none or one below zero."""
-        return self.once("lengths", lambda: np.maximum(self.ints("dur_ns"), 0))
+        return self.once("lengths", lambda: _not_negative(self.ints("dur_ns")))
 
     def ints(self, column: str) -> I64:
         """Return an integer column of EVENTS; 0 where a row has no value."""
-        return self.once(("ints", column), lambda: arrow.ints(self.events.column(column)))
-
-    def floats(self, column: str) -> F64:
-        """Return a column of floats of EVENTS; NaN where a row has no value."""
-        return self.once(("floats", column), lambda: arrow.floats(self.events.column(column)))
+        return self.once(("ints", column), lambda: _ints(self.events.column(column)))
 
     def has(self, column: str) -> Mask:
         """Return for each row of EVENTS whether it has a value in this column."""
-        return self.once(("has", column), lambda: arrow.valid(self.events.column(column)))
+        return self._mask(("has", column), lambda: arrow.valid(self.events.column(column)))
 
     def texts(self, column: str) -> tuple[I32, list[str]]:
         """Return a text column of EVENTS as the place of each row's text in a list, -1 for none, and the list."""
@@ -96,7 +93,12 @@ class TraceIndex:
     def kind_mask(self, kinds: Collection[str]) -> Mask:
         """Return for each row of EVENTS whether it is of one of the kinds; a null kind is of none."""
         wanted = frozenset(kinds)
-        return self.once(("kind_mask", wanted), lambda: kind_mask(self.events, wanted))
+        return self._mask(("kind_mask", wanted), lambda: kind_mask(self.events, wanted))
+
+    def _mask(self, key: Hashable, compute: Callable[[], Mask]) -> Mask:
+        """Return a mask that is kept as bits: a report has thirty of them, and to unpack one takes no time."""
+        bits = self.once(key, lambda: np.packbits(compute()))
+        return _shared(np.unpackbits(bits, count=self.events.num_rows).view(np.bool_))
 
     def key(self, column: str, rows: Rows | None = None) -> Key:
         """Return a column of EVENTS as a key for these rows, all rows if none are named; label 0 is None."""
@@ -118,6 +120,11 @@ class TraceIndex:
     def span(self) -> tuple[int, int] | None:
         """Return first start and last end in ns, None without events."""
         return self.trace.span()
+
+    def clear(self) -> None:
+        """Forget everything that was computed: for the end of a command, when nothing is asked for again."""
+        self._found.clear()
+        arrow.release_memory()
 
     def drop(self, function: Callable[..., object]) -> None:
         """Forget what a join computed. For a large one, after the last view of a report that asks for it."""
@@ -167,6 +174,25 @@ def _shared(found: T) -> T:
     return found
 
 
+def _ints(column: arrow.Chunked) -> I64:
+    """Return an integer column as int64, 0 for null; without a copy where the column has 0 below its nulls.
+
+    One number for all rows takes no memory.
+    """
+    if column.num_chunks != 1:
+        return arrow.ints(column)
+    if column.type == pa.int64():
+        stored = arrow.stored(column.chunks[0], np.int64)
+        return stored if not column.null_count or not stored[~arrow.valid(column)].any() else arrow.ints(column)
+    low, high = (None, None) if column.null_count else arrow.bounds(column) or (None, None)
+    return arrow.ints(column) if low is None or low != high else np.broadcast_to(np.int64(low), len(column))
+
+
+def _not_negative(values: I64) -> I64:
+    """Return the values, 0 in the place of one below zero; the same array where none is."""
+    return np.maximum(values, 0) if values.size and int(values.min()) < 0 else values
+
+
 def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:
     chunks = [arrow.encoded(chunk) for chunk in column.chunks]
     if not chunks:
@@ -187,9 +213,12 @@ def coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequenc
 def join(function: Callable[Concatenate[TraceIndex, P], T]) -> Callable[Concatenate[TraceIndex, P], T]:
     """Make a function of an index compute once an index; its other arguments are hashable."""
 
+    usual = {each.name: each.default for each in signature(function).parameters.values()}
+
     @wraps(function)
     def computed_once(index: TraceIndex, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        key = (function, args, tuple(kwargs.items()))
+        # An argument that is given as its default is the same join.
+        key = (function, args, tuple((name, value) for name, value in kwargs.items() if value != usual.get(name)))
         return index.once(key, lambda: function(index, *args, **kwargs))
 
     return computed_once

@@ -210,7 +210,9 @@ def marked_table(events: pa.Table) -> pa.Table:
     batches = events.combine_chunks().to_batches()
     if len(batches) != 1 or not _of_kind(batches[0], {Kind.STEP}).any():
         return events
-    return pa.Table.from_batches(list(marked(iter(batches))), events.schema)
+    done = pa.Table.from_batches(list(marked(iter(batches))), events.schema)
+    arrow.release_memory()
+    return done
 
 
 def _running(steps: _Steps, ts: I64, dur: I64) -> I64:

@@ -227,8 +227,8 @@ def _launching(facts: Facts, owner: int) -> Mask:
     nodes, host = own.graph.nodes, own.graph.nodes.devices_from
     parts = nodes.parts[:host]
     launches = parts == Part.LAUNCH
-    threads = np.unique(nodes.thread[:host][launches])
+    threads = np.unique(nodes.chain[:host][launches])
     kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
-    found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.thread[:host], threads)
+    found[:host] = (launches | (kinds & (parts != Part.SYNC))) & np.isin(nodes.chain[:host], threads)
     return found & ~facts.inside(owner, facts.loads) if facts.loads.size else found

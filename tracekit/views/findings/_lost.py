@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tracekit.analysis.intervals import merge
+from tracekit.analysis.links import one_key
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import gaps as _gaps
-from tracekit.index.grouping import group_by
 from tracekit.index.host.waits import named as named_like
 from tracekit.report import Finding
 from tracekit.schema import API_CALLS, Kind
@@ -89,8 +89,10 @@ def _counts(facts: Facts, launches: I64, linked: Mask) -> tuple[int, int, I64]:
     # The first and the last piece that has a launch bound what the profiler saw of both sides.
     low, high = int(starts[linked].min()), int(starts[linked].max())
     orphans = kernel & ~linked & (starts >= low) & (starts <= high)
+    source, correlation = facts.index.ints("source"), facts.index.ints("correlation")
     every = np.concatenate((launches, rows))
-    keys = group_by(*(facts.index.key(column, every) for column in ("source", "correlation"))).codes
+    # Nulls are left out: launches have an id, and of the work the rows that are known alone count.
+    keys = one_key([source[every], correlation[every]], every.size)
     own, of_work = keys[: launches.size], keys[launches.size :]
     called = facts.launched.launch[linked]
     first, last = int(facts.starts[called].min()), int(facts.starts[called].max())

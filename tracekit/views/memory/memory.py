@@ -248,7 +248,6 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
 
 def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
     """Return the table of counters of memory; None where there are none that no row of kind memory tells already."""
-    events = index.events
     codes, names = index.texts("name")
     wanted = pc.match_substring_regex(pa.array([*names, None], pa.string()), _COUNTER).fill_null(False)
     mask = index.kind_mask({Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
@@ -260,7 +259,7 @@ def _counters(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTa
         return None
     keys = [index.key(column, rows) for column in ("name", "source", "rank", "device")]
     groups = grouping.group_by(*keys)
-    values = arrow.floats(events.column("value"), 0.0)[rows]
+    values = arrow.floats(arrow.take(index.events.column("value"), rows), 0.0)
     order = np.argsort(groups.codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
     values_of_group = [values[order[a:b]] for a, b in pairwise(bounds.tolist())]

@@ -10,7 +10,7 @@ import numpy as np
 from tracekit.analysis.critical_path import Device, Host, Part, Waits
 from tracekit.analysis.links import link
 from tracekit.columns import args, arrow
-from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrays import I32, I64, Mask
 from tracekit.columns.arrow import Chunked
 from tracekit.index import grouping
 from tracekit.index.trace_index import TraceIndex
@@ -33,8 +33,8 @@ class Rows:
 
     index: TraceIndex
     start: I64
-    end: I64
-    name: I64
+    length: I64
+    name: I32
     names: list[str]
     ranges: Mask
     steps: Mask
@@ -42,11 +42,12 @@ class Rows:
     calls: Mask
     device: Mask
     sync: Mask
-    threads: grouping.Key
-    pids: grouping.Key
-    no_thread: Mask
     correlation: I64
     correlated: Mask
+
+    def end(self, at: I64) -> I64:
+        """Return the ends of these rows."""
+        return self.start[at] + self.length[at]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +88,18 @@ def _named(rows: Rows, at: I64, pattern: re.Pattern[str]) -> Mask:
 def linked(rows: Rows, calls: I64, others: I64) -> I64:
     """Return for each of the other rows the place of the call with its correlation id, in its input and process."""
     source = rows.index.ints("source")
-    named = bool((rows.pids.codes[others] > 0).all() and (rows.pids.codes[calls] > 0).all())
-    pid = rows.pids.codes if named else np.zeros(rows.start.size, np.int64)
+    pid_of_call, pid_of_other = (rows.index.key("pid", at).codes for at in (calls, others))
+    if not (bool((pid_of_other > 0).all()) and bool((pid_of_call > 0).all())):
+        pid_of_call, pid_of_other = (np.zeros(at.size, np.int64) for at in (calls, others))
 
-    def keys(at: I64) -> I64:
-        return np.column_stack((source[at].astype(np.int64), pid[at], rows.correlation[at]))
+    def keys(at: I64, pid: I64) -> I64:
+        return np.column_stack((source[at], pid, rows.correlation[at]))
 
     return link(
-        keys(calls), keys(others), launch_known=rows.correlated[calls], device_known=rows.correlated[others]
+        keys(calls, pid_of_call),
+        keys(others, pid_of_other),
+        launch_known=rows.correlated[calls],
+        device_known=rows.correlated[others],
     ).launch
 
 

@@ -15,12 +15,14 @@ for its work. `views/path/graph.py` and analysis/critical_path describe the edge
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from tracekit.analysis.critical_path import Lag, Part, Path, upper_bounds
-from tracekit.analysis.intervals import I64
+from tracekit.columns.arrays import I64, Codes, Mask
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -163,7 +165,7 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     length = path.ends - path.starts
     width = len(PARTS)
     # Lags are counted below zero, so that codes of names and lags are one range.
-    codes = (path.names + len(Lag)) * width + path.parts
+    codes = (path.names.astype(np.int64) + len(Lag)) * width + path.parts
     keys, inverse = np.unique(codes, return_inverse=True)
     times = np.zeros(keys.size, np.int64)
     np.add.at(times, inverse, length)
@@ -174,7 +176,8 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     order = np.lexsort((keys, -times))
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
-    savings = dict(zip(real, upper_bounds(graph, [of_node == keys[k] for k in real], path=path).tolist(), strict=True))
+    masks = _Masks(of_node, [int(keys[k]) for k in real])
+    savings = dict(zip(real, upper_bounds(graph, masks, path=path).tolist(), strict=True))
     rows: list[tuple[Cell, ...]] = []
     for k in shown.tolist():
         name = int(keys[k]) // width - len(Lag)
@@ -199,7 +202,28 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _totals(keys: I64, of_node: I64, length: I64) -> I64:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Masks(Sequence[Mask]):
+    """For each key the nodes that have it: made when asked for, since all of them at once take 20 bytes a node."""
+
+    of_node: Codes
+    keys: list[int]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Mask: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Masks: ...
+    def __getitem__(self, at: int | slice) -> Mask | _Masks:
+        if isinstance(at, slice):
+            return _Masks(self.of_node, self.keys[at])
+        mask: Mask = self.of_node == self.keys[at]
+        return mask
+
+
+def _totals(keys: I64, of_node: Codes, length: I64) -> I64:
     """Return the time of all pieces of each key, on the path or not."""
     at = np.minimum(np.searchsorted(keys, of_node), max(keys.size - 1, 0))
     on = keys[at] == of_node if keys.size else np.zeros(of_node.size, np.bool_)

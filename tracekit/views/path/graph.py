@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build, upper_bound, walk
+from tracekit.analysis.critical_path import Device, Graph, Host, Part, Path, build_nodes, connected, upper_bound, walk
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import grouping
@@ -107,14 +107,15 @@ def _rows(index: TraceIndex) -> Rows:
     timed = index.has("dur_ns") & ~np.isin(index.ints("source"), synthetic_sources(index))
     name, names = index.texts("name")
     steps = index.kind_mask({Kind.STEP})
-    number = np.where(steps, len(names) + 1, np.where(name < 0, len(names), name)).astype(np.int64)
+    number = np.where(name < 0, np.int32(len(names)), name)
+    number[steps] = len(names) + 1
     placed = index.has("device")
     device = timed & (index.kind_mask(DEVICE_WORK) | (placed & index.kind_mask({Kind.COMMUNICATION})))
     threaded = index.has("tid")
     return Rows(
         index,
         start,
-        start + index.lengths,
+        index.lengths,
         number,
         [*names, UNNAMED, IN_STEP],
         timed & threaded & ~placed & index.kind_mask(RANGES),
@@ -123,9 +124,6 @@ def _rows(index: TraceIndex) -> Rows:
         timed & index.kind_mask(API_CALLS),
         device,
         timed & index.kind_mask({Kind.SYNC}),
-        index.key("tid"),
-        index.key("pid"),
-        ~threaded,
         index.ints("correlation"),
         index.has("correlation"),
     )
@@ -134,8 +132,10 @@ def _rows(index: TraceIndex) -> Rows:
 def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) -> OwnGraph:
     host = np.flatnonzero(own & (rows.active | rows.ranges))
     device = np.flatnonzero(own & rows.device)
-    width = len(rows.threads.labels)
-    lanes, threads = np.unique(rows.pids.codes[host] * width + rows.threads.codes[host], return_inverse=True)
+    pids, tids = (rows.index.key(column, host) for column in ("pid", "tid"))
+    width = len(tids.labels)
+    lanes, threads = np.unique(pids.codes * width + tids.codes, return_inverse=True)
+    del pids, tids
     calls = np.flatnonzero(rows.calls[host])
     linked = _waits.linked(rows, host[calls], device)
     launch = np.where(linked >= 0, calls[linked] if calls.size else -1, -1)
@@ -143,13 +143,13 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     launches[launch[launch >= 0]] = True
 
     waiting = _waits.by_name(rows, host)
-    parts = np.full(host.size, int(Part.HOST), np.int64)
+    parts = np.full(host.size, int(Part.HOST), np.int8)
     parts[launches] = int(Part.LAUNCH)
     parts[waiting.whole | waiting.one] = int(Part.SYNC)
     on_host = Host(
-        threads.astype(np.int64),
+        threads.astype(np.int64, copy=False),
         rows.start[host],
-        rows.end[host],
+        rows.end(host),
         rows.name[host],
         parts,
         rows.active[host],
@@ -160,21 +160,23 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
     on_device = Device(
         streams.codes,
         rows.start[device],
-        rows.end[device],
+        rows.end(device),
         rows.name[device],
-        np.where(kernel, int(Part.COPY), int(Part.KERNEL)),
+        np.where(kernel, np.int8(Part.COPY), np.int8(Part.KERNEL)),
         launch,
     )
     waits = _waits.find(rows, np.flatnonzero(own & rows.sync), host, on_host, on_device, waiting, streams)
     main = _main(rows, host, on_host, launches)
-    graph = build(
-        on_host, on_device, waits, main=main, begin=window[0] if window else None, end=window[1] if window else None
-    )
-    nodes = graph.nodes
-    node_rows = np.empty(nodes.row.size, np.int64)
+    arrow.release_memory()
+    begin, end = window or (None, None)
+    nodes = build_nodes(on_host, on_device, waits, main=main, begin=begin, end=end)
+    del on_host, on_device, streams, waiting, launches, parts, lanes, threads, own
+    arrow.release_memory()
+    graph = connected(nodes, main=main)
+    drawn = nodes.row[nodes.devices_from :].copy()
+    node_rows = nodes.row  # the places in `host` and `device` are not needed again
     node_rows[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
-    node_rows[nodes.devices_from :] = device[nodes.row[nodes.devices_from :]]
-    drawn = nodes.row[nodes.devices_from :]
+    node_rows[nodes.devices_from :] = device[drawn]
     return OwnGraph(
         owner,
         graph,
@@ -184,20 +186,19 @@ def _graph(rows: Rows, owner: int, own: Mask, window: tuple[int, int] | None) ->
         window is not None,
         drawn.size,
         int(np.count_nonzero(launch[drawn] < 0)),
-        bool(rows.no_thread[host].any()),
+        not bool(rows.index.has("tid")[host].all()),
     )
 
 
 def _streams(rows: Rows, device: I64) -> grouping.Groups:
     index = rows.index
-    pid = grouping.Key(rows.pids.codes[device], rows.pids.labels)
     if not device.size:
         return grouping.Groups(np.zeros(0, np.int64), 0, ([], [], [], []))
     return grouping.group_by(
         index.key("device", device),
         index.key("stream", device),
         index.key("context", device),
-        pid,
+        index.key("pid", device),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.host import tree as _host
@@ -38,6 +39,8 @@ _TITLE = "Operators"
 _KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 _COLUMNS = _host.COLUMNS | {"name", "args"}
 _FLOPS = r'"(?:flops|FLOPs|Flops|FLOPS)":\s*"?(?P<flops>\d{1,18})"?\s*[,}]'
+_AT_ONCE = 1 << 16
+"""Rows whose args are looked at together."""
 _NUMBER = "#"
 _DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched, with ratios of that operator"
 
@@ -85,16 +88,24 @@ def _flops(charged: _ranges.Charged) -> list[Column]:
     args = charged.picked.index.events.column("args")
     if args.null_count == len(args):
         return []
-    own = arrow.take(args, rows)
-    at = np.flatnonzero(arrow.bools(pc.match_substring(own, "flops", ignore_case=True)))
+    at = _saying_flops(args, rows)
     if not at.size:
         return []
-    found = pc.struct_field(pc.extract_regex(arrow.take(own, at), _FLOPS), "flops")
+    found = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
     known = arrow.bools(pc.greater(pc.utf8_length(found), 0))
     values = pc.cast(found.filter(arrow.array(known)), pa.int64()).to_numpy()
     having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
     cells: list[Cell] = [total if n else None for n, total in zip(having, sums, strict=True)]
     return [Column("flops", "FLOPs", Unit.COUNT, cells, 3)] if any(having) else []
+
+
+def _saying_flops(args: arrow.Chunked, rows: I64) -> I64:
+    """Return the places among the rows whose args name FLOPs; the texts are copied a part at a time."""
+    parts = [np.zeros(0, np.int64)]
+    for begin in range(0, rows.size, _AT_ONCE):
+        own = arrow.take(args, rows[begin : begin + _AT_ONCE])
+        parts.append(np.flatnonzero(arrow.bools(pc.match_substring(own, "flops", ignore_case=True))) + begin)
+    return np.concatenate(parts)
 
 
 def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOptions) -> ReportTable:

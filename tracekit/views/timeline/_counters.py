@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracekit.columns import args
+from tracekit.columns import args, arrow
 from tracekit.columns.arrays import F64, I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
@@ -31,10 +31,10 @@ def _counters(index: TraceIndex, shift: I64) -> Iterator[Counter]:
     groups = grouping.group_by(*(index.key(column, rows) for column in columns))
     sources, ranks, _, devices, names = groups.labels
     places = _places(index, sources, ranks, devices)
-    every = index.floats("value")
+    column = index.events.column("value")
     for number, mine in enumerate(_parted(groups, rows)):
         name = str(names[number] or "")
-        values = _whole(every[mine])
+        values = _whole(arrow.floats(arrow.take(column, mine)))
         yield Counter(name, "bytes" if name in _BYTES else "", places[number], _times(index, mine, shift), values)
 
 
