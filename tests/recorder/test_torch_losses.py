@@ -32,35 +32,47 @@ import torch
 from tracekit import recorder as r
 
 class Items(torch.utils.data.Dataset):
+    def __init__(self):
+        self.reading, self.noted = r.range("read"), r.range("noted", payload="x")
+        self.inner = r.watch_loader([1], name="inner")
     def __len__(self):
         return 40
     def __getitem__(self, n):
-        with r.range("item", payload=n):
-            return torch.tensor(n)
+        with self.reading, self.noted, r.range("item", payload=n):
+            return torch.tensor(n + sum(self.inner) - 1)
 
 if __name__ == "__main__":
     r.start("run.jsonl", nvtx=False)
     loader = torch.utils.data.DataLoader(Items(), batch_size=4, num_workers=2, multiprocessing_context="METHOD")
     for epoch in range(2):
+        seen = 0
         for batch in r.watch_loader(loader):
             with r.step():
-                pass
+                seen += int(batch.sum())
+        assert seen == 780
 """
 
 
 @needs_fork
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_data_loader_leave_whole_logs(tmp_path: Path, method: str) -> None:
-    done = run(tmp_path, LOADS.replace("METHOD", method))
-    assert done.returncode == 0, done.stderr
+def test_workers_of_a_data_loader_leave_whole_logs_with_every_range(tmp_path: Path, method: str) -> None:
+    """Also those of ranges and loaders that the data set was copied with."""
+    done = run(tmp_path, LOADS.replace("METHOD", method), OMP_NUM_THREADS="1")
+    assert (done.returncode, done.stderr) == (0, "")
     logs = [found(path) for path in sorted(tmp_path.glob("*.jsonl"))]
     items = Counter(seen.payload for read in logs for seen in read.log.ranges if seen.name == "item")
     assert items == dict.fromkeys(range(40), 2)
-    assert sum(bool(read.log.calls()["item"]) for read in logs) == 4, "two workers in each epoch"
+    workers = [read.log for read in logs if read.log.calls()["item"]]
+    assert len(workers) == 4, "two in each epoch"
+    assert sum((log.calls() for log in workers), Counter()) == {
+        "read": 80, "noted": 80, "item": 80, "inner (start)": 80, "inner": 160,
+    }  # fmt: skip
     for read in logs:
         assert_whole(read, AT_EXIT)
+        assert not read.log.notes
+        assert not any(seen.unfinished for seen in read.log.ranges)
     (main,) = [read for read in logs if not read.log.calls()["item"] and read.log.ranges]
-    assert main.log.calls()["step"] == 20
+    assert main.log.calls() == {"dataloader (start)": 2, "dataloader": 22, "step": 20}
 
 
 TRAINS = """
@@ -70,16 +82,25 @@ import torch.distributed as dist
 from tracekit import recorder as r
 from tracekit.recorder.torch import watch
 
-torch.set_num_threads(1)
-rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meet"), rank=rank, world_size=2)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 1)
+        self.timed = r.range("net")
+    def forward(self, x):
+        with self.timed:
+            return self.linear(x)
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
 r.start("run.jsonl", nvtx=False, process=f"rank {rank}")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+model = torch.nn.parallel.DistributedDataParallel(Net())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-with watch(model, optimizer=optimizer):
-    for step in range(5):
+loader = torch.utils.data.DataLoader(torch.randn(40, 4), batch_size=8)
+with watch(model, optimizer=optimizer, dataloader=loader):
+    for batch in loader:
         optimizer.zero_grad()
-        model(torch.randn(8, 4)).square().mean().backward()
+        model(batch).square().mean().backward()
         optimizer.step()
 dist.barrier()
 if rank == 0:
@@ -88,24 +109,26 @@ else:
     r.flush()
     os._exit(0)
 """
+LAUNCH = (
+    "import sys\nfrom torch.distributed.run import main\nmain(['--nproc-per-node=2', '--standalone', sys.argv[1]])\n"
+)
 
 
 def test_ranks_of_gloo_leave_logs_that_end_as_they_did(tmp_path: Path) -> None:
-    command = program(tmp_path, TRAINS)
-    ranks = [
-        subprocess.Popen(command, cwd=tmp_path, env=environment(RANK=str(rank), WORLD_SIZE="2"), stderr=subprocess.PIPE)
-        for rank in (0, 1)
-    ]
-    errors = [rank.communicate(timeout=LONG_S)[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    if not torch.distributed.is_gloo_available():
+        missing("this torch has no gloo")
+    (tmp_path / "launch.py").write_text(LAUNCH, encoding="utf-8")
+    command = [program(tmp_path, TRAINS)[0], "launch.py", "program.py"]
+    env = environment(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LONG_S, check=False)
+    assert done.returncode == 0, done.stderr
     logs = by_process(tmp_path)
     assert_whole(logs["rank 0"], AT_EXIT)
     assert_cut(logs["rank 1"])
     for rank, read in enumerate((logs["rank 0"], logs["rank 1"])):
         assert (read.log.head["rank"], read.log.head["world_size"]) == (rank, 2)
-        assert {kind: read.log.calls()[kind] for kind in ("step", "forward", "backward", "optimizer")} == dict.fromkeys(
-            ("step", "forward", "backward", "optimizer"), 5
-        )
+        kinds = ("net", "step", "forward", "backward", "optimizer", "dataloader")
+        assert [read.log.calls()[kind] for kind in kinds] == [5, 5, 5, 5, 5, 6]
     both = tracekit.read([str(read.path) for read in logs.values()])
     assert [set(ledger.notes) & {"log-cut"} for ledger in both.ledgers].count({"log-cut"}) == 1
     assert not both.incomplete
