@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from itertools import pairwise
 from typing import TypeAlias
@@ -53,6 +54,20 @@ def test_any_cut_into_batches_gives_the_first_fit(rows: Rows, cuts: list[int]) -
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     found = [extra for low, high in pairwise(bounds) for extra in assign(assigner, rows[low:high])]
     assert found == slow_assign(rows)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_many_slices_at_once_give_the_first_fit_too(seed: int) -> None:
+    """Waves of slices of which each crosses most others, and many begin where another one ends."""
+    chance = random.Random(seed)
+    rows = []
+    for wave in range(4):
+        for n in range(40):
+            start, end = 160 * wave + 4 * n, 160 * (wave + 1) + 4 * chance.randrange(40)
+            rows.append((0, start, end - start))
+    found = assign(LaneAssigner(), rows)
+    assert found == slow_assign(rows)
+    assert max(found) > 16
 
 
 @settings(max_examples=200)

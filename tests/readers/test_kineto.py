@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
@@ -619,3 +620,28 @@ def test_a_trace_whose_events_are_null_is_whole_and_empty(tmp_path: Path) -> Non
     trace = tracekit.read(path)
     assert (trace.events.num_rows, trace.ledgers[0].read) == (0, 0)
     assert not trace.ledgers[0].notes
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_members_that_are_scattered_over_an_event_are_all_in_its_args(count: int, tmp_path: Path) -> None:
+    shape = {
+        "device": 0,
+        "stream": 7,
+        "correlation": 5,
+        "grid": [1, 1, 1],
+        "block": [2, 2, 2],
+        "registers per thread": 8,
+    }
+    top = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+
+    def among(members: dict[str, Any], word: str) -> dict[str, Any]:
+        more = [(f"{word}{n}", n) for n in range(count)]
+        return dict(x for pair in itertools.zip_longest(members.items(), more) for x in pair if x is not None)
+
+    event = {**among(top, "outer"), "args": among(shape, "inner")}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [event] * 3}))
+    rows = tracekit.read(path).events.to_pylist()
+    left = {f"{word}{n}": n for word in ("outer", "inner") for n in range(count)}
+    assert [json.loads(row["args"]).items() >= left.items() for row in rows] == [True] * 3
+    assert {(row["stream"], row["correlation"], row["block_x"], row["registers"]) for row in rows} == {(7, 5, 2, 8)}

@@ -137,7 +137,9 @@ def test_untagged_profiles_that_mix_keep_their_divisors(tmp_path: Path) -> None:
                                   "1 of 6 iterations measured"])  # fmt: skip
 def test_a_divisor_that_cannot_be_is_none(line: str, tmp_path: Path) -> None:
     trace = read(tmp_path / "x", f"Time Profiling:\ntracekit: {line}\nOP_ID0. A : 0.010148 sec\n")
-    assert "divided-by-all" in trace.ledgers[0].notes
+    (ledger,) = trace.ledgers
+    assert "divided-by-all" in ledger.notes
+    assert (ledger.facts, ledger.ignored["other output"]) == (0, 1)
     assert rows_of(trace, "header")[0]["args"] is None
 
 

@@ -35,8 +35,8 @@ class Place:
     context: Cell
     stream: Cell
     tid: Cell
-    overlay: bool = False
-    instants: bool = False
+    overlay: bool
+    instants: bool
 
     def order(self) -> tuple[object, ...]:
         """Return the sort key of the lane: process by process, devices before the host, by number.
