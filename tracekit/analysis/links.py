@@ -58,7 +58,12 @@ def link(
     columns = zip(launch_keys.T, device_keys.T, strict=True)
     key = one_key(
         [
-            np.concatenate((as_int64(a, "launch_keys")[launches], as_int64(b, "device_keys")[devices]))
+            np.concatenate(
+                (
+                    as_int64(a, "launch_keys") if launch_known is None else as_int64(a, "launch_keys")[launches],
+                    as_int64(b, "device_keys") if device_known is None else as_int64(b, "device_keys")[devices],
+                )
+            )
             for a, b in columns
         ],
         launches.size + devices.size,
@@ -99,6 +104,8 @@ def one_key(columns: list[I64], n: int) -> I64:
         return key
     for column in columns:
         part, width = _packed(column)
+        if not width:
+            continue
         if bits + width > 63:
             key, bits = _ranked(key)
         if bits + width > 63:

@@ -51,6 +51,9 @@ class PacketMaker:
         self._templates = Templates(self.interned)
         # Slices that are open: the number of their timeline and their end; outermost first on each timeline.
         self._open = np.empty((2, 0), np.int64)
+        # Each set of texts that some events need, and sorted: timeline and set, for those whose texts are defined.
+        self._needs: dict[tuple[Text, ...], int] = {}
+        self._paired = np.full(1, -1, np.int64)
 
     def chunks(self, batch: Batch, points: Points) -> Iterator[bytes | memoryview]:
         """Yield the packets of a batch in buffers."""
@@ -152,20 +155,31 @@ class PacketMaker:
 
     def _definitions(self, number: I64, shared: Shared, args: Annotations | None, rows: I64) -> Iterator[bytes]:
         """Yield the texts that a track uses for the first time. number: timeline of each starter."""
-        wanted: dict[int, dict[Text, None]] = {}
         sources = [(shared.code[rows], [template.needs for template in shared.templates])]
         if args is not None:
             texts = args.code[rows]
             sources.append((np.where(texts >= 0, args.need[texts], len(args.needs)), [*args.needs, ()]))
+        wanted: dict[int, dict[Text, None]] = {}
         for code, needs in sources:
-            for pair in _distinct(number * len(needs) + code, len(self.timelines.all) * len(needs)):
-                timeline, which = divmod(pair, len(needs))
+            for timeline, which in self._new_pairs(number, code, needs):
                 defined = self.timelines.all[timeline].defined
-                missing = [text for text in needs[which] if text not in defined]
-                if missing:
-                    wanted.setdefault(timeline, {}).update(dict.fromkeys(missing))
+                missing = dict.fromkeys(text for text in needs[which] if text not in defined)
+                wanted.setdefault(timeline, {}).update(missing)
         for timeline, found in wanted.items():
-            yield self.timelines.definitions(timeline, list(found))
+            if found:
+                yield self.timelines.definitions(timeline, list(found))
+
+    def _new_pairs(self, number: I64, code: Rows, needs: list[tuple[Text, ...]]) -> list[tuple[int, int]]:
+        """Return timeline and index of `needs` for those that no batch before had together."""
+        pairs = np.array(_distinct(number * len(needs) + code, len(self.timelines.all) * len(needs)), np.int64)
+        timelines, which = np.divmod(pairs, len(needs))
+        known = np.array([self._needs.setdefault(each, len(self._needs)) for each in needs], np.int64)
+        keys = timelines << 32 | known[which]
+        place = np.minimum(np.searchsorted(self._paired, keys), len(self._paired) - 1)
+        new = self._paired[place] != keys
+        if new.any():
+            self._paired = np.union1d(self._paired, keys[new])
+        return list(zip(timelines[new].tolist(), which[new].tolist(), strict=True))
 
     def _steps(self, placed: _Placed) -> tuple[I64, I64]:
         """Return the time from the packet before to each row's first packet, and the durations within rows.

@@ -40,7 +40,7 @@ from tracekit.writers.perfetto._tracks import facts_packet, unix_clock
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import Loader, event_tables
 
-BATCH_ROWS = 32 << 10
+BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""
 _UNDRAWN = "arrow-points-that-perfetto-does-not-draw"
 

@@ -48,13 +48,13 @@ class Launches:
     """Joins device work with launches before it by (source, pid, correlation), from batch to batch."""
 
     def __init__(self) -> None:
-        # One row each: source, pid, is pid known, correlation, point, track, number.
-        self._pending = np.empty((0, 7), np.int64)
+        # Source, pid, is pid known, correlation, point, track, number: shape (7, launches).
+        self._pending = np.empty((7, 0), np.int64)
         self.made = self.without = self.forgotten = self.launches = 0
 
     def waiting(self) -> bool:
         """Return whether there is a launch that later device work may belong to."""
-        return len(self._pending) > 0
+        return self._pending.shape[1] > 0
 
     def match(self, launches: Rows, work: Rows, keys: I64, points: I64, tracks: I64) -> Arrows:
         """Return the arrows of a batch.
@@ -65,12 +65,13 @@ class Launches:
         """
         numbers = np.arange(self.launches, self.launches + len(launches))
         self.launches += len(launches)
-        new = np.column_stack((keys[launches], points[launches], tracks[launches], numbers))
-        known = np.concatenate((self._pending, new)) if len(new) else self._pending
-        found = link(known[:, :4], keys[work]).launch
-        begin = np.where(found >= 0, known[np.maximum(found, 0), 4], 0) if len(known) else np.zeros(len(work), np.int64)
+        new = np.stack((*keys.T[:, launches], points[launches], tracks[launches], numbers))
+        known = np.concatenate((self._pending, new), axis=1) if len(launches) else self._pending
+        count = known.shape[1]
+        found = link(known[:4].T, keys.T[:, work].T).launch
+        begin = np.where(found >= 0, known[4][np.maximum(found, 0)], 0) if count else np.zeros(len(work), np.int64)
         # Launches of this batch are in order of their rows: one with a later row than its work started later.
-        own = found - len(self._pending)
+        own = found - self._pending.shape[1]
         later = own >= 0
         later[later] = launches[own[later]] > work[later]
         good = np.flatnonzero((found >= 0) & ~later)
@@ -79,9 +80,9 @@ class Launches:
         start = np.minimum(begin[good], end)
         identity = np.arange(self.made + 1, self.made + 1 + len(good))
         self.made += len(good)
-        track, launch = known[found[good], 5], known[found[good], 6]
-        self.forgotten += max(len(known) - PENDING_LAUNCHES, 0)
-        self._pending = known[-PENDING_LAUNCHES:]
+        track, launch = known[5][found[good]], known[6][found[good]]
+        self.forgotten += max(count - PENDING_LAUNCHES, 0)
+        self._pending = known[:, -PENDING_LAUNCHES:]
         return Arrows(work[good], track, launch, start, end, identity)
 
 

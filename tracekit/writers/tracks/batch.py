@@ -370,7 +370,7 @@ def launch_columns(batch: Batch) -> tuple[Rows, Rows, Rows, I64]:
     work = np.flatnonzero(is_any_of(kind, kinds, DEVICE_WORK))
     pid, source = columns["pid"], columns["source"].values
     keys = [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
-    return rows, calls, work, np.column_stack(keys)
+    return rows, calls, work, np.stack(keys).T
 
 
 def is_any_of(codes: Rows, names: list[str], wanted: Collection[str]) -> Mask:
