@@ -70,6 +70,14 @@ def test_many_slices_at_once_give_the_first_fit_too(seed: int) -> None:
     assert max(found) > 16
 
 
+def test_a_track_beyond_the_first_ones_is_free_again_where_its_slice_ends() -> None:
+    crowd = [*((n, 100 + n) for n in range(17)), (50, 140), (51, 150), *((120 + n, 300 + n) for n in range(17))]
+    rows = [(0, start, end - start) for start, end in (*crowd, (140, 400))]
+    rows.sort(key=lambda row: row[1])
+    assert assign(LaneAssigner(), rows) == slow_assign(rows)
+    assert slow_assign(rows)[-1] == 17
+
+
 @settings(max_examples=200)
 @given(rows_in_order())
 def test_slices_of_one_track_are_nested_or_disjoint(rows: Rows) -> None:
