@@ -17,13 +17,17 @@ termios = pytest.importorskip("termios")
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
 
 
-def at_a_terminal(*words: str, rows: int = 60, **environment: str) -> tuple[str, int]:
-    """Run `tracekit summary` on a terminal of 80 columns; return what it shows and the exit code."""
+def at_a_terminal(*words: str, rows: int = 60, name: str = "summary", **environment: str) -> tuple[str, int]:
+    """Run a command of tracekit on a terminal of 80 columns; return what it shows and the exit code."""
     child, terminal = pty.fork()
     if child == 0:  # pragma: no cover - another process
         own = {"TERM": "xterm", "COLUMNS": "", **environment}
-        command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit summary "$@"'
-        os.execve("/bin/sh", ["sh", "-c", command, sys.executable, *words], os.environ | own | {"ROWS": str(rows)})
+        command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit $NAME "$@"'
+        os.execve(
+            "/bin/sh",
+            ["sh", "-c", command, sys.executable, *words],
+            os.environ | own | {"ROWS": str(rows), "NAME": name},
+        )
     found = b""
     end = time.monotonic() + LONG_S
     while time.monotonic() < end:
@@ -71,6 +75,23 @@ def test_what_is_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path)
     assert "paged lines:" in at_a_terminal(str(GOOD), rows=10, PAGER=pager)[0]
     assert "paged lines:" not in at_a_terminal(str(GOOD), rows=60, PAGER=pager)[0]
     assert "paged lines:" not in at_a_terminal(str(GOOD), "--no-pager", rows=10, PAGER=pager)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("formats", []),
+        ("inspect", [str(GOOD)]),
+        ("query", [str(GOOD), "select ts_ns, name from events"]),
+        ("explain", [str(GOOD), "kernel.total", "device.kernel_time"]),
+        ("compare", [str(GOOD), str(GOOD)]),
+    ],
+)
+def test_every_command_that_prints_tables_has_the_pager(name: str, words: list[str], tmp_path: Path) -> None:
+    pager = a_pager(tmp_path, "wc -l | sed 's/^/paged lines: /'")
+    shown, code = at_a_terminal(*words, name=name, rows=2, PAGER=pager)
+    assert (shown.count("paged lines:"), code) == (1, 0), shown
+    assert "paged lines:" not in at_a_terminal(*words, name=name, rows=2, PAGER="")[0]
 
 
 @pytest.mark.parametrize("pager", ["", "cat", "/no/such/pager", "'unclosed"])

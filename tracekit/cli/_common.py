@@ -10,7 +10,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -354,6 +354,19 @@ def show(text: str, *, pager: bool = True) -> None:
                 process.communicate(text.encode("utf-8", "replace"))
             return
     sys.stdout.write(text)
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Show what is printed within at once, as `show` does; also what was printed before an error."""
+    import io
+
+    held = io.StringIO()
+    try:
+        with redirect_stdout(held):
+            yield
+    finally:
+        show(held.getvalue())
 
 
 def _pager(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import EXIT_GATE, example, finish, output_width, print_error, progress, say
+from tracekit.cli._common import EXIT_GATE, example, finish, output_width, print_error, progress, say, show
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def compare(
     width = output_width() if output == "-" else 0
     text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
     if output == "-":
-        sys.stdout.write(text)
+        show(text)
         sys.stdout.flush()
     else:
         with new_file(Path(output), force=force) as file:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress
+from tracekit.cli._common import Reading, example, expanded, finish, output_width, progress, show
 
 if TYPE_CHECKING:
     pass
@@ -35,5 +34,5 @@ def explain(
     with progress(f"reading {inputs[0]}") as update:
         trace = pipeline.read(inputs, reading.input_options(update))
     made = explained(trace, left, right)
-    sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
+    show(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
     finish(trace.failures, made.incomplete)

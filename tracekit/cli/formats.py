@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _names
-from tracekit.cli._common import example
+from tracekit.cli._common import example, paged
 
 if TYPE_CHECKING:
     from tracekit.options import OptionSpec
@@ -29,13 +29,20 @@ def formats(
 ) -> None:
     """List the formats, targets, views and compats, each with its options; the columns of a view are its sort keys."""
     from tracekit import pipeline
+
+    with paged():
+        if view:
+            _print_view(pipeline.view_named(view))
+        else:
+            _print_all()
+
+
+def _print_all() -> None:
+    from tracekit import pipeline
     from tracekit.readers import READERS
     from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
-    if view:
-        _print_view(pipeline.view_named(view))
-        return
     print("reads (--from)")
     for reader in sorted(READERS.values(), key=lambda r: r.name):
         _print(reader.name, f"{reader.title}; gives {reader.gives.replace('both', 'events and totals')}")

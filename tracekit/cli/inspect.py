@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracekit.cli._common import Reading, example, expanded, finish, printable, progress
+from tracekit.cli._common import Reading, example, expanded, finish, printable, progress, show
 from tracekit.errors import UsageError
 from tracekit.units import format_span
 
@@ -39,9 +39,8 @@ def inspect(
 
         sys.stdout.write(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
-        for text in lost:
-            print(printable(text))
-        print("\n\n".join(_text(entry) for entry in found.inputs))
+        first = "".join(f"{printable(text)}\n" for text in lost)
+        show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
     finish(found.failures, lost)
 
 

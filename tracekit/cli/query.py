@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, output_width, progress, say, tell_incomplete
+from tracekit.cli._common import example, finish, output_width, progress, say, show, tell_incomplete
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def query(
     if output != "-" and Path(output).exists() and not force:
         raise OutputExistsError(output)
     refuse_inputs(output, inputs)
+    shown = ""
     with (
         progress(f"reading {inputs[0]}") as update,
         ask(inputs, sql, InputOptions(format=reader, strict=strict, partial=True, progress=update)) as answer,
@@ -69,7 +70,7 @@ def query(
             width = output_width() if output == "-" else 0
             text = render(answer.reader.read_all(), form, RenderOptions(time_unit=unit, width=width))
             if output == "-":
-                sys.stdout.write(text)
+                shown = text
             else:
                 with new_file(Path(output), force=force) as file:
                     file.write(text.encode("utf-8", "replace"))
@@ -82,6 +83,7 @@ def query(
         else:
             with new_file(Path(output), force=force) as file:
                 write(answer.reader, form, file, answer.ledgers)
+    show(shown)
     for ledger in answer.ledgers:
         dropped = sum(ledger.dropped.values())
         if dropped:
