@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus
 
 import tracekit
+from tracekit.render.page.data import SHORT, packed
+from tracekit.report import Column, Report, ReportTable, Section
+from tracekit.text import names
 from tracekit.text.display import cell_width
 from tracekit.text.names import LEAST_WIDTH, short_names
+from tracekit.units import Unit
 
 WORDS = st.sampled_from(["gemm", "at", "native", "AddFunctor", "MulFunctor", "float", "128", "false", "char*", "T2"])
 
@@ -117,3 +126,30 @@ def test_a_name_that_is_all_in_its_template_argument_keeps_the_ends_of_that() ->
     assert short_names([f"void cutlass::Kernel<{gemm}>({gemm}::Params)"], 40) == [
         "Kernel<cutlass_80_te…m_128x64_nt_align4>"
     ]
+
+
+def test_a_name_with_hundreds_of_arguments_costs_few_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+    forms = names._forms
+
+    def counted(name: str, width: int) -> Iterator[str]:
+        nonlocal seen
+        for form in forms(name, width):
+            seen += 1
+            yield form
+
+    monkeypatch.setattr(names, "_forms", counted)
+    many = ", ".join(f"std::integral_constant<int, {i}>" for i in range(400))
+    shown = short_names([f"void space::kernel<{many}>(int)"], 56)
+    assert shown[0].startswith("kernel<")
+    assert 1 <= seen <= 12
+
+
+def test_every_long_name_of_a_page_is_short_and_its_own() -> None:
+    whole = [f"void at::native::some_kind_of_kernel<at::Functor{i}<float>>(int, at::Array<char*>)" for i in range(2000)]
+    table = ReportTable("kernels", "Kernels", (Column("name", "Name", Unit.TEXT, whole),))
+    data = packed(Report("t", "0", sections=(Section("kernel", "Kernels", (table,)),)))
+    loaded = json.loads(zlib.decompress(base64.b64decode(data.text)))
+    assert len(loaded["short"]) == 2000
+    assert len(set(loaded["short"].values())) == 2000
+    assert max(map(len, loaded["short"].values())) <= SHORT

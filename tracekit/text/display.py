@@ -214,7 +214,9 @@ def cell_width(text: str) -> int:
     >>> cell_width("核kernel")
     8
     """
-    return len(text) if text.isascii() else sum(_widths(text))
+    if text.isascii() or text.replace("…", "").isascii():  # "…" is one cell
+        return len(text)
+    return sum(_widths(text))
 
 
 def _widths(text: str) -> Iterator[int]:

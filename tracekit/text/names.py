@@ -9,6 +9,7 @@ instead, so two different names of one table never look the same. Text and page 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -81,7 +82,7 @@ def _short(name: str, width: int) -> str:
     if cell_width(name) <= width:
         return name
     last = name
-    for form in _forms(name):
+    for form in _forms(name, width):
         if cell_width(form) <= width:
             # `Kernel<…>` says less than the middle of a form that does not fit.
             return form if cell_width(form) >= width // 3 or last is name else cut_middle(last, width)
@@ -89,8 +90,8 @@ def _short(name: str, width: int) -> str:
     return cut_middle(last, width)
 
 
-def _forms(name: str) -> Iterator[str]:
-    """Yield a long name with less and less of its noise."""
+def _forms(name: str, width: int) -> Iterator[str]:
+    """Yield a long name with less and less of its noise; of forms with ever fewer arguments, those about as wide."""
     if len(name) > _LONGEST:
         return
     bare = _bare(name)
@@ -101,7 +102,7 @@ def _forms(name: str) -> Iterator[str]:
     for depth in (2, 1):
         yield _collapsed(bare, marks, depth)
     flat = _collapsed(bare, marks, 1)
-    yield from _fewer_arguments(flat)
+    yield from _fewer_arguments(flat, width)
     yield _collapsed(bare, marks, 0)
     if (own := _shared_name(bare)) != bare:
         yield f"{own}…"
@@ -165,8 +166,11 @@ def _collapsed(text: str, depths: list[int], most: int) -> str:
     return "".join(parts)
 
 
-def _fewer_arguments(text: str) -> Iterator[str]:
-    """Yield text with ever fewer arguments of its longest outer template: "a<b, c, …>", "a<b, …>"."""
+def _fewer_arguments(text: str, width: int) -> Iterator[str]:
+    """Yield text with ever fewer arguments of its longest outer template: "a<b, c, …>", "a<b, …>".
+
+    Of the forms that are wider than `width` only the narrowest: a name with hundreds of arguments has as many.
+    """
     depths = _brackets(text)
     if depths is None:
         return
@@ -180,6 +184,9 @@ def _fewer_arguments(text: str) -> Iterator[str]:
             begin = -1
     first, last = longest
     commas = [place for place in range(first, last) if text[place] == "," and depths[place] == 1]
+    if text.replace("…", "").isascii():
+        room = width - len(text) + last - len(", …")
+        commas = commas[: bisect_right(commas, room) + 1]
     for comma in reversed(commas):
         yield f"{text[:comma]}, …{text[last:]}"
 

@@ -43,9 +43,6 @@ MOST_OF_PAGE = 1 << 31
 
 SHORT = 56
 """Characters of a name in a cell of a page; the tooltip, the search and every export have all of it."""
-MOST_SHORTENED = 256
-"""Names that are shortened, the first ones; a browser cuts the others at their end."""
-
 _EXACT = 1 << 53
 _MOST_DIGITS = 40
 _LONGEST_NAME = 4096
@@ -83,7 +80,7 @@ def packed(report: Report) -> Packed:
 
 def _short(texts: Sequence[str], shown: Mapping[int, str]) -> dict[int, str]:
     """Return the names that are too long for a cell: place -> name without what says least."""
-    long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME][:MOST_SHORTENED]
+    long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME]
     return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True))
 
 
