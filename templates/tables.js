@@ -746,15 +746,55 @@
     }
   });
 
-  function jump(button) {
+  const isOf = (mark, view, row) => mark.view === view && (mark.row ?? 1) === Number(row);
+
+  // The events of a finding on the timeline. number: of its mark; else its view and row.
+  function jump(number, view, row) {
     const head = JSON.parse(document.getElementById("tl-head")?.textContent ?? "{}");
-    const mark = head.marks?.[Number(button.dataset.finding)];
-    if (mark) emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), places: mark.places ?? [], from: "finding" });
+    const mark = number === undefined ? head.marks?.find((each) => isOf(each, view, row)) : head.marks?.[Number(number)];
+    if (!mark) return false;
+    emit("goto", { start: mark.start * (head.unit ?? 1), end: mark.end * (head.unit ?? 1), places: mark.places ?? [], from: "finding" });
+    return true;
   }
 
+  // The rows that a finding rests on: those of the links of its evidence.
+  function markCells(finding) {
+    const wanted = new Map();
+    for (const { hash } of finding?.querySelectorAll('a[href^="#view="]') ?? []) {
+      const keys = new URLSearchParams(hash.slice(1));
+      const table = tables.find((each) => each.view === keys.get("view") && each.number === Number(keys.get("table") ?? 1));
+      if (table) wanted.set(table, [...(wanted.get(table) ?? []), Number(keys.get("row")) - 1]);
+    }
+    for (const table of tables) if (wanted.has(table) || table.picked.size) table.mark(wanted.get(table) ?? []);
+  }
+
+  // A card of the first screen leads to its finding, the button of a finding to its events; both mark events and rows.
   document.addEventListener("click", (event) => {
-    const button = event.target.closest?.("[data-finding]");
-    if (button) jump(button);
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const cell = event.target.closest?.('a[href^="#view="]');
+    if (cell) { // the other keys of the address stay, such as the window of the timeline
+      const keys = new URLSearchParams(cell.hash.slice(1));
+      for (const key of ["view", "table", "row", "column"]) link.set(key, keys.get(key));
+      event.preventDefault();
+      return;
+    }
+    const it = event.target.closest?.("[data-finding], a.card[data-row]");
+    if (!it) return;
+    const { finding, view, row } = it.dataset;
+    jump(finding, view, row);
+    const article = finding === undefined ? document.getElementById(it.hash.slice(1)) : it.closest("article");
+    markCells(article);
+    if (finding !== undefined) {
+      document.getElementById("tl")?.scrollIntoView({ block: "center" });
+      return;
+    }
+    applying = true;
+    for (const [key, value] of [["view", view], ["table", null], ["row", row], ["column", null]]) link.set(key, value);
+    applying = false;
+    article?.setAttribute("tabindex", "-1");
+    article?.focus({ preventScroll: true });
+    article?.scrollIntoView({ block: "center" });
+    event.preventDefault();
   });
 
   let printed = false;
