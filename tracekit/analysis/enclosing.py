@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, previous_greater, run_starts
+from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, narrow, previous_greater, run_starts
 from tracekit.columns.arrays import I64, Numbers
 
 __all__ = ["innermost"]
@@ -36,13 +37,19 @@ def innermost(
         return np.full(asked.size, -1, np.int64)
     # A time comes after all ranges that begin at it or before, and contains nothing.
     lowest = np.iinfo(np.int64).min
-    all_lanes = np.concatenate((lane, asked_lane))
+    given = np.concatenate((lane, asked_lane))
+    all_lanes: npt.NDArray[np.integer] = narrow(given) if int(given.min()) >= 0 else given
+    del given
     begin = np.concatenate((first, asked))
     end = np.concatenate((np.maximum(last, first), np.full(asked.size, lowest)))
     order = np.lexsort((~end, begin, all_lanes))
     is_time = order >= n
+    begins = run_starts(all_lanes[order])
+    del all_lanes
     than = np.where(is_time, begin[order], INT64_MAX)
-    found = previous_greater(end[order], than, run_starts(all_lanes[order]))
+    del begin
+    end = end[order]
+    found = previous_greater(end, than, begins)
     result = np.full(asked.size, -1, np.int64)
     hit = is_time & (found >= 0)
     result[order[hit] - n] = order[found[hit]]

@@ -63,7 +63,8 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> Tree:
     # The nearest earlier event that is still open. Where nesting is proper it holds the event: then it is the parent.
     around = previous_greater(last, first, segments)
     if (last[around] >= last)[around >= 0].all():
-        parent, crosses, shared = around, np.full(around.size, -1, np.int64), np.zeros(around.size, np.int64)
+        parent = around  # none crosses: one number for all takes no memory
+        crosses, shared = np.broadcast_to(np.int64(-1), around.size), np.broadcast_to(np.int64(0), around.size)
     else:
         # The nearest earlier event that ends no earlier; behind an instant's start, since one that ends there is over.
         parent = previous_greater(last, last - (last > first), segments)
@@ -72,12 +73,12 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> Tree:
     depth = _depths(parent)
     self_ns = last - first
     children = np.flatnonzero(parent >= 0)
-    np.subtract.at(self_ns, parent[children], (self_ns - shared)[children])
+    np.subtract.at(self_ns, parent[children], self_ns[children] - shared[children])
     return Tree(
         _unsorted(_rows(parent, order), order),
         _unsorted(depth, order),
         _unsorted(self_ns, order),
-        _unsorted(_rows(crosses, order), order),
+        _unsorted(_rows(crosses, order), order) if crosses.strides[0] else crosses,
     )
 
 

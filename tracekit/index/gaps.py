@@ -191,7 +191,7 @@ def _last_at(lanes: I64, times: I64, at: I64) -> I64:
 
 def keys_of(index: TraceIndex, rows: I64, columns: tuple[str, ...]) -> I64:
     """Return one number a row, equal exactly where these columns are; null equals null."""
-    return grouping.group_by(*(index.key(column, rows) for column in columns)).codes
+    return grouping.numbered(index.key(column, rows) for column in columns)
 
 
 def times_of(index: TraceIndex, rows: I64) -> tuple[I64, I64]:

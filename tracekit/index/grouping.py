@@ -6,7 +6,7 @@ zero, and a note says how many there are (upstream lets them subtract time).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +86,19 @@ def group_by(*keys: Key) -> Groups:
         count = found.size
     labels = tuple([key.labels[i] for i in part.tolist()] for key, part in zip(keys, parts, strict=True))
     return Groups(codes, count, labels)
+
+
+def numbered(keys: Iterable[Key]) -> I64:
+    """Return one number a row, equal exactly where all keys are; as `group_by` numbers its groups.
+
+    Keys that are made one after the other are not all in memory at once.
+    """
+    codes, count = np.zeros(0, np.int64), 0
+    for key in keys:
+        wide = codes * len(key.labels) + key.codes if count else key.codes
+        found, codes = _dense(wide, max(count, 1) * len(key.labels))
+        count = found.size
+    return codes
 
 
 def _dense(codes: I64, size: int) -> tuple[I64, I64]:

@@ -127,7 +127,7 @@ def find(
 
 def keys_of(index: TraceIndex, rows: I64) -> I64:
     """Return one number a row, equal exactly where the rows are of one thread."""
-    return grouping.group_by(*(index.key(column, rows) for column in _THREAD)).codes
+    return grouping.numbered(index.key(column, rows) for column in _THREAD)
 
 
 def _around(index: TraceIndex, own: Mask, after: I64, middle: I64) -> I64:

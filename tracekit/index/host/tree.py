@@ -158,7 +158,7 @@ def host(index: TraceIndex) -> Host:
 
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
     """Return the number of the thread of each row: rows of one (source, pid, tid) share it."""
-    return grouping.group_by(*(index.key(name, rows) for name in ("source", "pid", "tid"))).codes
+    return grouping.numbered(index.key(name, rows) for name in ("source", "pid", "tid"))
 
 
 def _frames(index: TraceIndex) -> Mask:

@@ -7,11 +7,12 @@ the point before it that begins or continues the arrow. An arrow that repeats a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tracekit.analysis.enclosing import innermost
+from tracekit.analysis.links import one_key
 from tracekit.columns import args
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.index import grouping
@@ -21,6 +22,7 @@ from tracekit.report.timeline import LaneEvents
 from tracekit.schema import DEVICE_WORK, Kind
 
 _PHASES = ("s", "t", "f")
+_FEW_LANES = 64
 
 
 def launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
@@ -48,14 +50,10 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     phase = _renumbered(*phases)
     enclosing = _renumbered(*args.texts(column, "bp"), of=("e",)) == 0
     points, phase, cat, enclosing = (each[phase >= 0] for each in (points, phase, cats[0], enclosing))
-    arrow = grouping.group_by(
-        index.key("source", points),
-        index.key("name", points),
-        index.key("correlation", points),
-        grouping.Key(cat + 1, [None, *cats[1]]),
-    )
-    order = np.lexsort((phase, index.starts[points], arrow.codes))
-    points, phase, enclosing, codes = (each[order] for each in (points, phase, enclosing, arrow.codes))
+    ids = (index.ints("source"), index.texts("name")[0], index.ints("correlation"))
+    codes = one_key([*(each[points].astype(np.int64, copy=False) for each in ids), cat], points.size)
+    order = np.lexsort((phase, index.starts[points], codes))
+    points, phase, enclosing, codes = (each[order] for each in (points, phase, enclosing, codes))
     here = np.arange(points.size)
     before = np.maximum.accumulate(np.where(phase != 2, here, -1))  # the last point that begins or continues, or itself
     before = np.where(phase == 2, before, np.append(-1, before[:-1]))
@@ -89,7 +87,15 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
     mine = np.isin(of_events, of_points)
     timed, of_events = timed[mine], of_events[mine]
     starts, at = index.starts[timed], index.starts[points]
-    found = innermost(of_events, starts, starts + index.lengths[timed], of_points, at)
+    found = np.full(points.size, -1, np.int64)
+    lanes = np.unique(of_points)
+    for lane in lanes.tolist() if lanes.size <= _FEW_LANES else [None]:  # lane by lane, in less memory
+        asked = np.flatnonzero(of_points == lane) if lane is not None else np.arange(points.size)
+        inside = np.flatnonzero(of_events == lane) if lane is not None else np.arange(timed.size)
+        begins = starts[inside]
+        ends = begins + index.lengths[timed[inside]]
+        at_once = innermost(of_events[inside], begins, ends, of_points[asked], at[asked])
+        found[asked] = np.append(inside, -1)[at_once]
     for lane in np.unique(of_points[~enclosing]).tolist():
         asked = np.flatnonzero(~enclosing & (of_points == lane))
         inside = np.flatnonzero(of_events == lane)
@@ -108,6 +114,12 @@ def _lanes(index: TraceIndex, rows: Rows) -> I64:
         found = index.key(column, rows)
         return grouping.Key(np.where(on_device == side, found.codes, 0), found.labels)
 
-    side = grouping.Key(on_device.astype(np.int64), [False, True])
-    keys = (index.key("source", rows), index.key("pid", rows), side)
-    return grouping.group_by(*keys, key("device", True), key("stream", True), key("tid", False)).codes
+    makers: list[Callable[[], grouping.Key]] = [
+        lambda: index.key("source", rows),
+        lambda: index.key("pid", rows),
+        lambda: grouping.Key(on_device.astype(np.int64), [False, True]),
+        lambda: key("device", True),
+        lambda: key("stream", True),
+        lambda: key("tid", False),
+    ]
+    return grouping.numbered(make() for make in makers)
