@@ -279,6 +279,24 @@ def test_each_kernel_of_a_launch_has_an_arrow_of_its_own(tmp_path: Path, monkeyp
     assert made.facts["arrows"] == {"written": 1, "without_launch": 0}
 
 
+@pytest.mark.parametrize("size", [1, 1 << 15])
+def test_an_arrow_of_the_input_from_device_work_is_on_the_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(trace, "BATCH_ROWS", size)
+    points = ['{"ph":"s"}', '{"ph":"f","bp":"e"}', '{"ph":"f","bp":"e"}']
+    batch = rows(5, ts_ns=np.array([0, 5, 20, 21, 22]), dur_ns=pa.array([10, None, 30, None, None]),
+                 kind=pa.array(["kernel", "flow", "operator", "flow", "flow"]), name=pa.array([*"kxoxx"]), pid=1,
+                 device=pa.array([0, 0, None, None, None], pa.int32()), tid=pa.array([None, None, 1, 1, 1], pa.int64()),
+                 correlation=pa.array([None, 5, None, 5, 5], pa.int64()),
+                 args=pa.array([None, points[0], None, *points[1:]]))  # fmt: skip
+    result = written(tmp_path / "t.pftrace", batch)
+    made = pftrace.decode(tmp_path / "t.pftrace")
+    assert [(start.name, end.name) for start, end in made.arrows()] == [("k", "o")]
+    assert (result.events, result.left_out) == (4, {"arrow-points-that-perfetto-does-not-draw": 1})
+    assert made.points == []
+
+
 def test_names_that_come_late_are_written_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "BATCH_ROWS", 1)
     run = Run()

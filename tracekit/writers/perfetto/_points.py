@@ -8,13 +8,17 @@ must be known when its first point is written, that is one batch after it was re
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.writers.perfetto._wire import binary
+from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS
 from tracekit.writers.tracks.batch import BOUND_END, END, NOT_WRITTEN, SLICE, START, STEP, UNDRAWN, Batch
+
+T = TypeVar("T")
 
 POINTS = {START: b"s", STEP: b"t", END: b"f", BOUND_END: b"f"}
 _FLOW = 1 << 48
@@ -76,6 +80,7 @@ class InputArrows:
         # The first points that are not written yet, and the start of the slice that each moved arrow begins on.
         self._starts: dict[int, tuple[Points, int]] = {}
         self._moved: dict[int, int] = {}
+        self._ended: dict[int, None] = {}
 
     def move(self, points: Points, before: Points | None, threads: Mask) -> None:
         """Move points of a batch. before: the batch before it, if not written. threads: whether a track is a thread."""
@@ -90,12 +95,16 @@ class InputArrows:
                 if not on_thread:
                     self._begin(identity, before)
                 continue
+            if identity in self._ended:  # an id on slices is one arrow
+                batch.phase[row] = UNDRAWN
+                continue
             if not on_thread and identity not in self._moved:
                 self._begin(identity, before)
             if identity in self._moved:
                 self._continue(identity, points, row, before)
                 if phase != STEP:
                     del self._moved[identity]
+                    _keep(self._ended, identity, None, ENDED_FLOWS)
             elif not on_thread:
                 batch.phase[row] = UNDRAWN
 
@@ -117,7 +126,7 @@ class InputArrows:
         holder.add(np.array([at]), np.array([_FLOW + identity]), end=False)
         owner.batch.phase[row] = NOT_WRITTEN
         owner.absorbed += 1
-        self._moved[identity] = int(holder.batch.ts[at])
+        _keep(self._moved, identity, int(holder.batch.ts[at]), OPEN_FLOWS)
 
     def _continue(self, identity: int, points: Points, row: int, before: Points | None) -> None:
         """Move a later point of an arrow to its slice; the arrow cannot go back in time."""
@@ -130,6 +139,13 @@ class InputArrows:
         found[0].add(np.array([found[1]]), np.array([_FLOW + identity]), end=end)
         batch.phase[row] = NOT_WRITTEN
         points.absorbed += 1
+
+
+def _keep(known: dict[int, T], identity: int, value: T, most: int) -> None:
+    """Add an arrow; the oldest one goes where there are too many."""
+    if len(known) >= most:
+        del known[next(iter(known))]
+    known[identity] = value
 
 
 def _inside(points: Points, rows: I64) -> Mask:
