@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -334,3 +335,13 @@ def test_the_page_of_a_sample_holds_its_trace(name: str) -> None:
         if length is not None or kind not in ("flow", "counter")
     )
     assert Counter(each[2:] for each in page.events()) == expected
+
+
+def test_numbers_without_strings_are_packed_smaller_and_those_with_strings_as_small_as_ever() -> None:
+    random = np.random.default_rng(3)
+    noise = pack.planes(np.floor(10 ** random.uniform(2, 5, 1 << 16)).astype(np.int64))
+    repeated = pack.planes(np.tile(random.integers(0, 60_000, 997), 66))
+    for raw in (noise, repeated, b"", b"x" * 1000):
+        assert zlib.decompress(pack.deflated(raw)) == raw
+    assert len(pack.deflated(noise)) < len(zlib.compress(noise, 6))
+    assert pack.deflated(repeated) == zlib.compress(repeated, 6)

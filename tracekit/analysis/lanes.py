@@ -104,7 +104,7 @@ class LaneAssigner:
                 stack.extend(ends[ends > now].tolist())
             else:
                 tracks = self._tracks.setdefault(codes[lane], _Tracks())
-                extras[order[of_lane]] = _place(stack, tracks, first[of_lane].tolist(), last[of_lane].tolist())
+                extras[order[of_lane]] = _place(stack, tracks, first[of_lane], last[of_lane])
 
 
 def _nested(stacks: list[list[int]], rows: list[slice], first: I64, last: I64) -> list[bool]:
@@ -136,19 +136,30 @@ def _close(stack: list[int], now: int) -> None:
         stack.pop()
 
 
-def _place(stack: list[int], tracks: _Tracks, starts: list[int], ends: list[int]) -> list[int]:
-    """Return the track of each row of one lane, one after the other; stack is track 0."""
-    placed = []
+def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
+    """Return the track of each row of one lane; stack is track 0.
+
+    A row that begins when all before it have ended, and ends before the next one begins, is alone on track 0, and
+    nothing of it is left to the next row. Only the others are looked at one after the other.
+    """
+    reach = np.maximum.accumulate(np.append(stack[0] if stack else np.iinfo(np.int64).min, ends[:-1]))
+    alone = starts >= reach
+    alone[:-1] &= alone[1:]
+    alone[-1] = False  # what it leaves open is for the next batch
+    crowded = np.flatnonzero(~alone)
+    placed = np.zeros(starts.size, np.int64)
+    tracks_of = []
     place = tracks.place
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in zip(starts[crowded].tolist(), ends[crowded].tolist(), strict=True):
         while stack and stack[-1] <= start:
             stack.pop()
         if stack and end > stack[-1]:
-            placed.append(place(start, end))
+            tracks_of.append(place(start, end))
             continue
         if end > start:
             stack.append(end)
-        placed.append(0)
+        tracks_of.append(0)
+    placed[crowded] = tracks_of
     return placed
 
 

@@ -27,10 +27,10 @@ def add_args(
     heads: list[dict[str, object]] = []
     left: list[str] = []
     for argument in figure.args:
-        made = _parts(argument, figure, len(heads))
+        made = _parts(argument, figure, len(heads), most_bytes)
         size = sum(len(part.text) for part in made or ())
         count = sum(number for part in made or () for word, number in part.facts if word == "n")
-        if made is None or size > most_bytes:
+        if made is None:
             left.append(argument.key)
             continue
         if not count:
@@ -46,8 +46,8 @@ def _is_text(argument: Argument) -> bool:
     return pa.types.is_dictionary(argument.column.type)
 
 
-def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataPart] | None:
-    """Return the parts of a column; None where its words are too many."""
+def _parts(argument: Argument, figure: Timeline, number: int, most_bytes: int) -> list[pack.DataPart] | None:
+    """Return the parts of a column; None where its words are too many, or its parts take more than so many bytes."""
     order = figure.events.order
     column = argument.column
     made = []
@@ -58,6 +58,7 @@ def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataP
         if len(listed) > MOST_TEXT:
             return None
         made.append(pack.DataPart("tl-words", listed, (("key", number),), is_json=True))
+        most_bytes -= len(listed)
     for places in pack.chunks(order.size):
         rows = order[places]
         if words:
@@ -70,9 +71,11 @@ def _parts(argument: Argument, figure: Timeline, number: int) -> list[pack.DataP
             body = pack.planes(pack.zigzag(arrow.ints(taken)[known]))
         if known.size:
             facts = (("key", number), ("n", known.size), ("at", places.start + int(known[0])))
-            made.append(
-                pack.DataPart("tl-args", pack.packed(pack.planes(pack.steps(known, int(known[0]))), body), facts)
-            )
+            part = pack.DataPart("tl-args", pack.packed(pack.planes(pack.steps(known, int(known[0]))), body), facts)
+            most_bytes -= len(part.text)
+            made.append(part)
+        if most_bytes < 0:
+            return None
     return made
 
 

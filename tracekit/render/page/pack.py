@@ -19,6 +19,8 @@ from tracekit.columns.arrays import F64, I64, Numbers
 CHUNK = 1 << 16
 """Events of one element: a script decodes one after the other, and lets the page breathe between them."""
 _LEVEL = 6
+_SAMPLE, _EVERY = 1 << 13, 1 << 16
+"""Bytes that are tried of every so many, before that many more are compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,25 @@ def floats(values: F64) -> bytes:
 
 def packed(*columns: bytes) -> str:
     """Return columns one after the other as text."""
-    return base64.b64encode(zlib.compress(b"".join(columns), _LEVEL)).decode("ascii")
+    return base64.b64encode(deflated(b"".join(columns))).decode("ascii")
+
+
+def deflated(raw: bytes) -> bytes:
+    """Return bytes in zlib's form.
+
+    Times that never repeat have no strings worth looking for: then runs and letters alone are smaller, in a fourth of
+    the time. A sample decides.
+    """
+    if len(raw) > _EVERY:
+        sample = b"".join(raw[at : at + _SAMPLE] for at in range(0, len(raw), _EVERY))
+        if len(_runs(sample)) < 0.99 * len(zlib.compress(sample, _LEVEL)):
+            return _runs(raw)
+    return zlib.compress(raw, _LEVEL)
+
+
+def _runs(raw: bytes) -> bytes:
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
+    return packer.compress(raw) + packer.flush()
 
 
 def packed_texts(texts: Sequence[str]) -> str:
