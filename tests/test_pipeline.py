@@ -150,14 +150,16 @@ def test_views_see_the_columns_that_they_ask_for() -> None:
         tracekit.view(whole, "nonsense")
 
 
-def test_a_report_reads_args_of_the_kinds_that_its_views_name() -> None:
+def test_a_summary_reads_args_of_the_kinds_that_its_views_name_and_a_report_all() -> None:
     path = sample("kineto/gpu.pt.trace.json")
-    whole, narrow = tracekit.read(path), pipeline.read(path, pipeline.for_report(InputOptions()))
-    assert pipeline.render(pipeline.report(narrow), "json") == pipeline.render(pipeline.report(whole), "json")
-    kept, every = (
+    whole, shown = tracekit.read(path), pipeline.read(path, pipeline.for_report(InputOptions()))
+    narrow = pipeline.read(path, pipeline.for_summary(InputOptions(), views=["all"]))
+    assert pipeline.render(pipeline.report(shown), "json") == pipeline.render(pipeline.report(whole), "json")
+    kept, drawn, every = (
         {row["kind"] for row in trace.events.select(["kind", "args"]).to_pylist() if row["args"]}
-        for trace in (narrow, whole)
+        for trace in (narrow, shown, whole)
     )
+    assert drawn == every  # the timeline shows them
     assert kept == every - {"runtime", "driver", "flow", "overhead", "other", "memset", "mark"}
     assert pipeline.args_of(["kernel"]) == frozenset()
     assert pipeline.args_of(["critical_path", "memory"]) == {"sync", "memory"}
