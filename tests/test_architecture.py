@@ -67,7 +67,7 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
         "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
-        "_version", "credentials",
+        "_version", "credentials", "privacy",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",

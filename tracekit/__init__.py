@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from tracekit import archive, errors
     from tracekit.api import compare, convert, explain, inspect, query, read, report, summary, view, write, write_report
     from tracekit.inputs import InputOptions
+    from tracekit.privacy.anonymous import Anonymizer
     from tracekit.report import Report
     from tracekit.selection import Selection
     from tracekit.trace import Trace
     from tracekit.views.base import ViewOptions
 
 __all__ = [
+    "Anonymizer",
     "InputOptions",
     "Report",
     "Selection",
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _CLASSES = {
+    "Anonymizer": "tracekit.privacy.anonymous",
     "InputOptions": "tracekit.inputs",
     "Report": "tracekit.report",
     "Selection": "tracekit.selection",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -21,6 +22,7 @@ from tracekit.errors import TracekitError
 from tracekit.explain import explain as _explain
 from tracekit.inputs import ALL, InputOptions, PathLike
 from tracekit.pipeline import Conversion, Inspection
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.selection import Selection
@@ -98,16 +100,18 @@ def read(
     options: Mapping[str, str] | None = None,
     partial: bool = False,
     progress: Callable[[float], None] | None = None,
+    anonymize: Anonymizer | None = None,
 ) -> Trace:
     """Return the trace of one or several inputs: paths, folders, patterns, "-", URLs.
 
     format: a reader's name (`tracekit formats`); "" lets the content decide. selection: keep only these rows. strict:
     raise at the first note. columns: keep only these columns of EVENTS. demangle: make C++ names readable. options:
     those of one format. partial: read the other inputs if one is bad, and name it in `Trace.failures`. progress: called
-    with the share done, 0..1.
+    with the share done, 0..1. anonymize: replace paths, users, hosts and the like by stable tokens.
     Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, columns, partial, progress=progress)
+    how = replace(how, anonymize=anonymize)
     return pipeline.read(inputs, how)
 
 
@@ -174,6 +178,7 @@ def convert(
     force: bool = False,
     viewer: str = "",
     progress: Callable[[float], None] | None = None,
+    anonymize: Anonymizer | None = None,
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
@@ -182,6 +187,7 @@ def convert(
     Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
+    how = replace(how, anonymize=anonymize)
     return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer)
 
 

@@ -26,6 +26,7 @@ from tracekit.archive._list import entry_at, entry_of
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
 from tracekit.errors import Failure, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.selection import Selection
 from tracekit.trace import Ledger, Run
 
@@ -135,11 +136,11 @@ def add(
     items = expand(words)
     copied = entry_at(items[0].name) if len(items) == 1 else None
     request = _Request(
-        run=checked_run(run or (copied.run if copied else _usual_run(words, items))),
+        run=checked_run(run or (copied.run if copied else _usual_run(words, items, options.anonymize))),
         date=given or (copied.date if copied else None),
         date_from="given" if given or not copied else copied.date_from,
         tags=checked_tags({**(copied.tags if copied else {}), **(tags or {})}),
-        reading=_reading(options.selection, options.demangle, options.options),
+        reading=_reading(options.selection, options.demangle, options.options, options.anonymize),
         modified=None if given else _last_change(items),
     )
     store = open_store(root, create=True)
@@ -208,7 +209,9 @@ def _word(item: Input) -> str:
     return f"{item.label}={item.name}" if item.label else item.name
 
 
-def _usual_run(words: Sequence[PathLike], items: Sequence[Input]) -> str:
+def _usual_run(words: Sequence[PathLike], items: Sequence[Input], anonymizer: Anonymizer | None = None) -> str:
+    if anonymizer is not None:
+        return anonymizer.token("run", _usual_run(words, items))
     if items[0].label:
         return items[0].label
     first = Path(str(words[0]))
@@ -220,8 +223,13 @@ def _usual_run(words: Sequence[PathLike], items: Sequence[Input]) -> str:
     return usual.encode("utf-8", "replace").decode()
 
 
-def _reading(selection: Selection, demangle: bool, options: Mapping[str, str]) -> str:
+def _reading(
+    selection: Selection, demangle: bool, options: Mapping[str, str], anonymizer: Anonymizer | None = None
+) -> str:
     """Return the filters and options of reading as text, "" for the defaults: other rows make another entry."""
+    if anonymizer is not None:
+        names = " with names" if anonymizer.names else ""
+        return f"anonymized{names} {_reading(selection, demangle, options)}"
     if not selection and demangle and not options:
         return ""
     filters = {

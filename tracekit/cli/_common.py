@@ -19,6 +19,7 @@ import typer
 
 from tracekit._version import __version__
 from tracekit.cli import _names
+from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
 from tracekit.credentials import masked
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
@@ -98,6 +99,9 @@ class Reading:
     min_dur: Annotated[
         str, typer.Option(metavar="D", help="Keep events of at least this duration, with a unit, such as 10us.")
     ] = ""
+    anonymize: Anonymize = False
+    anonymize_names: AnonymizeNames = False
+    anonymize_key: AnonymizeKey = ""
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False
 
     def selection(self) -> Selection:
@@ -133,6 +137,7 @@ class Reading:
             options=self.options(),
             partial=True,
             progress=progress,
+            anonymize=anonymizer(self.anonymize_key, wanted=self.anonymize, names=self.anonymize_names),
         )
 
 

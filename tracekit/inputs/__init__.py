@@ -28,6 +28,7 @@ from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs
 from tracekit.inputs.paths import refuse_unknown_options
 from tracekit.inputs.paths import stored_name as stored_name
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
@@ -53,7 +54,7 @@ class InputOptions:
     each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1. more_columns: returns
     the columns to keep besides, for the name of a format that was found. args_of: the kinds of rows whose `args` to
     keep, None for all; where `more_columns` has args, all are kept. same_process: look for a log and a trace of one
-    process among the inputs; the caller who knows which belong together says False.
+    process among the inputs; the caller who knows which belong together says False. anonymize: replaces who and where.
     """
 
     format: str = ""
@@ -68,6 +69,7 @@ class InputOptions:
     more_columns: Callable[[str], frozenset[str]] | None = None
     args_of: frozenset[str] | None = None
     same_process: bool = True
+    anonymize: Anonymizer | None = None
 
 
 USUAL = InputOptions()
@@ -163,7 +165,7 @@ class Inputs:
             raise AllInputsError(self.failures)
         if len(self._items) > 1:
             named = [
-                (stored_name(b.item.name), b.item.label, b.opened.run.sources, bool(b.opened.original)) for b in begun
+                (self._shown(b.item.name), b.item.label, b.opened.run.sources, bool(b.opened.original)) for b in begun
             ]
             runs.label_as_named(named)
         opened = [b.opened for b in begun]
@@ -256,6 +258,11 @@ class Inputs:
                 pids |= seen.processes.keys() if is_log else frozenset()
         return joining.find(looked, {number: source for number, source, _ in found})
 
+    def _shown(self, name: str) -> str:
+        """Return the name of an input as outputs have it."""
+        stored, anonymizer = stored_name(name), self._options.anonymize
+        return stored if anonymizer is None else anonymizer.file(stored)
+
     def _source(self, number: int) -> Source:
         if number not in self._sources:
             self._sources[number] = self._stack.enter_context(open_source(self._items[number].name))
@@ -277,7 +284,7 @@ class Inputs:
         own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
         given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
-        shown = stored_name(item.name)
+        shown = self._shown(item.name)
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
         options = ReadOptions(
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
@@ -314,7 +321,7 @@ class Inputs:
             # Before the filter, which may take away the steps, or the calls that say where device work belongs.
             opened = replace(opened, batches=steps.marked(runs.in_order(opened.batches), ledger), ordered=True)
             unmarked = False
-        guard = Guard(opened.run, told)
+        guard = Guard(opened.run, (told, *opened.ledgers, *opened.original), how.anonymize)
         guard.facts()
         return replace(opened, batches=self._selected(opened, opened.batches, source, item, guard)), unmarked
 

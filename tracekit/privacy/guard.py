@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.credentials import SUSPECT, masked, masked_args, masked_value
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.privacy.columns import Changed, changed_batch
 from tracekit.trace import Key, Ledger, Run
 
@@ -76,10 +77,13 @@ def _mask_names(table: dict[Key, str], place: str, tell: Callable[[str, str], No
 
 
 class Guard:
-    """Masks the rows and facts of one input, and notes in its ledger what was masked: key and place, not the value."""
+    """Masks the rows and facts of one input, and notes in its ledger what was masked: key and place, not the value.
 
-    def __init__(self, run: Run, ledger: Ledger) -> None:
-        self._run, self._ledger = run, ledger
+    ledgers: of the input; the first one gets the notes. anonymizer: replaces paths, users, hosts and the like too.
+    """
+
+    def __init__(self, run: Run, ledgers: Sequence[Ledger], anonymizer: Anonymizer | None = None) -> None:
+        self._run, self._ledger, self._ledgers, self._anonymizer = run, ledgers[0], ledgers, anonymizer
         self._sizes: tuple[int, ...] = ()
         self._keys: set[str] = set()
         self._clean: set[str | None] = set()
@@ -95,6 +99,11 @@ class Guard:
         if last or sizes != self._sizes:
             self._sizes = sizes
             masked_run(run, self._note)
+            if self._anonymizer is not None:
+                self._anonymizer.run(run)
+        if last and self._anonymizer is not None:
+            for ledger in self._ledgers:
+                self._anonymizer.ledger(ledger)
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch without credentials. Raises: TracekitError for the first one when the ledger is strict."""
@@ -111,7 +120,8 @@ class Guard:
             for key in dict.fromkeys(keys):
                 self._note(key, place, int(changed.rows.size))
 
-        return masked_rows(batch, tell, self._clean)
+        safe = masked_rows(batch, tell, self._clean)
+        return safe if self._anonymizer is None else self._anonymizer.rows(safe)
 
     def _note(self, key: str, place: str, count: int = 1) -> None:
         if key not in self._keys and len(self._keys) >= MOST_KEYS:

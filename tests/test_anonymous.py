@@ -1,0 +1,168 @@
+"""With --anonymize no path, host, user, command or address of a trace reaches an output; its figures stay."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from planting import ONE_OF_EACH, all_bytes, planted, targets
+from support import run_command, sample
+
+import tracekit
+from tracekit import Anonymizer
+from tracekit.errors import UsageError
+
+USER, HOST = "alicia77", "gpubox-quark9"
+PRIVATE = (
+    USER, HOST, "/home/alicia77/secret_project/train.py", "secret_project", "10.83.7.219", "00:1b:44:11:3a:b7",
+    "0x7f3a12bc45de", "fe80::1a2b:3cff:fe4d:5e6f", "intranet-site", "hush-hush-model",
+)  # fmt: skip
+SENTENCE = (
+    f"by {USER} on {HOST}: /home/{USER}/secret_project/train.py 10.83.7.219 00:1b:44:11:3a:b7 0x7f3a12bc45de"
+    f" fe80::1a2b:3cff:fe4d:5e6f https://intranet-site.example.org/x {USER}@{HOST}.example.org"
+)
+KEPT = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int, float)", "aten::add",
+    "c10::add", "operator/(int)", "ProfilerStep#12", "nn.Module: ResNet_0/layer1", "GB/s 1/2", "12:10:52.123",
+    "0000:81:00.0",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long)", "autograd::engine::evaluate_function: Add",
+    "Memcpy HtoD (Pageable -> Device)", "cutlass 3.5.1", "a = b / c", "step 7",
+)  # fmt: skip
+
+
+def private_file(folder: Path) -> Path:
+    """Write a trace with private texts in its metadata, names, args, and the names of a process and a thread."""
+    path = folder / USER / "secret_project" / f"{HOST}.pt.trace.json"
+    path.parent.mkdir(parents=True)
+    event = {"ph": "X", "pid": 1, "tid": 1, "dur": 2.0}
+    named = {"ph": "M", "pid": 1, "tid": 1}
+    train = f"/home/{USER}/secret_project/train.py"
+    call = {"cmd": "hush-hush-model --x", "text": SENTENCE}
+    events = [
+        named | {"name": "process_name", "args": {"name": f"python {train}"}},
+        named | {"name": "thread_name", "args": {"name": SENTENCE}},
+        event | {"cat": "user_annotation", "name": SENTENCE, "ts": 1.0, "args": {"External id": 1}},
+        event | {"cat": "cpu_op", "name": "aten::add", "ts": 9.0, "args": call},
+        event | {"cat": "python_function", "name": f"{train}(12): main", "ts": 20.0, "args": {}},
+        event | {"cat": "cpu_op", "name": "aten::mul", "ts": 30.0, "args": {"env": {"X": "hush-hush-model"}, "n": 1.5}},
+    ]
+    facts = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "distributedInfo": {"backend": "nccl", "rank": 0},
+        "host_name": HOST,
+        "username": USER,
+        "command_line": "hush-hush-model 1",
+        "notes": SENTENCE,
+        "traceName": f"/tmp/{USER}.json",
+    }
+    path.write_text(json.dumps(facts | {"traceEvents": events}), encoding="utf-8")
+    return path
+
+
+def no_private(text: bytes | str, where: object) -> None:
+    data = text.encode() if isinstance(text, str) else text
+    assert [each for each in PRIVATE if each.lower().encode() in data.lower()] == [], where
+
+
+def test_nothing_private_is_in_any_output(tmp_path: Path) -> None:
+    path = private_file(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name, target in targets(out):
+        tracekit.convert(path, target, to=name, anonymize=Anonymizer())
+        no_private(all_bytes(target), name)
+    trace = tracekit.read(path, anonymize=Anonymizer("k"))
+    for form in ("html", "text", "json", "csv", "markdown"):
+        tracekit.write_report(trace, out / f"page.{form}", form=form)
+        no_private(all_bytes(out / f"page.{form}"), form)
+    tracekit.convert(path, out / "plain.parquet")
+    tracekit.convert(out / "plain.parquet", out / "again.json", anonymize=Anonymizer())
+    no_private(all_bytes(out / "again.json"), "an archive")
+    no_private(repr(trace) + str(trace.run.to_json()) + str([x.to_json() for x in trace.ledgers]), "trace")
+
+
+def test_the_commands_have_it(tmp_path: Path) -> None:
+    path = private_file(tmp_path)
+    out = tmp_path / "out"
+    for words in (
+        ("convert", path, "-o", out / "a.json"), ("convert", path, path, "-o", out / "b.parquet"),
+        ("report", path, "-o", out / "a.html"), ("archive", "add", out / "archive", path),
+    ):  # fmt: skip
+        out.mkdir(exist_ok=True)
+        run_command(*words, "--anonymize")
+    files = [file for file in out.rglob("*") if file.is_file()]
+    assert len(files) == 4
+    for file in files:
+        no_private(all_bytes(file), file)
+        no_private(str(file.relative_to(tmp_path)), file)
+    no_private(run_command("summary", path, "--anonymize", "--all").stdout, "summary")
+    run_command("convert", path, "-o", out / "x.json", "--anonymize-key", "k", code=2)
+
+
+def test_the_figures_stay_and_so_do_names_of_operators(tmp_path: Path) -> None:
+    path = private_file(tmp_path)
+    plain, safe = tracekit.read(path), tracekit.read(path, anonymize=Anonymizer())
+    columns = [name for name in plain.events.schema.names if name not in ("name", "raw_name", "args")]
+    assert safe.events.select(columns).to_pylist() == plain.events.select(columns).to_pylist()
+    assert {"aten::add", "aten::mul"} <= set(safe.events.column("name").to_pylist())
+    assert '"n":1.5' in str(safe.events.column("args").to_pylist())
+    assert [x.read for x in safe.ledgers] == [x.read for x in plain.ledgers]
+
+
+def test_tokens_repeat_in_a_run_and_across_runs_with_a_key(tmp_path: Path) -> None:
+    path = private_file(tmp_path)
+    key = tmp_path / "key"
+    key.write_text("k1", encoding="utf-8")
+    texts = []
+    for number, words in enumerate((("k1",), (key,), ("k2",), ())):
+        target = tmp_path / f"{number}.jsonl"
+        given = [each for word in words for each in ("--anonymize-key", word)]
+        run_command("convert", path, "-o", target, "--anonymize", *given)
+        texts.append(target.read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    assert len(set(texts)) >= 2
+    assert texts[0] != texts[2]
+    one = Anonymizer("k1")
+    assert one.text(SENTENCE) == Anonymizer("k1").text(SENTENCE)
+    assert one.text(one.text(SENTENCE)) == one.text(SENTENCE)
+    assert Anonymizer().token("host", HOST) != Anonymizer().token("host", HOST)
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_names_of_kernels_and_operators_stay(text: str) -> None:
+    assert Anonymizer("k").text(text) == text
+
+
+def test_names_are_replaced_when_asked(tmp_path: Path) -> None:
+    trace = tracekit.read(sample("kineto/gpu.pt.trace.json"), anonymize=Anonymizer("k", names=True))
+    plain = tracekit.read(sample("kineto/gpu.pt.trace.json"))
+    names = list(zip(plain.events.column("name").to_pylist(), trace.events.column("name").to_pylist(), strict=True))
+    assert all(new.startswith("name-") for old, new in names if old and "ProfilerStep" not in old)
+    assert len({new for _, new in names}) == len({old for old, _ in names})
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_a_path_in_any_format_is_replaced(name: str, tmp_path: Path) -> None:
+    secret = f"/home/{USER}/a"
+    path = planted(name, secret, tmp_path)
+    assert secret.encode() in path.read_bytes()
+    try:
+        trace = tracekit.read(path, anonymize=Anonymizer())
+    except UsageError:
+        return
+    text = str([trace.events.to_pylist(), trace.totals.to_pylist(), trace.run.to_json()])
+    assert USER not in text
+    assert "path-" in text
+
+
+def test_the_facts_of_a_database_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(sample("nsys-sqlite/two-processes.sqlite").read_bytes())
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute("update StringIds set value = value || ? where id % 2 = 0", (f" {SENTENCE}",)).rowcount
+    tracekit.convert(path, tmp_path / "a.json", anonymize=Anonymizer())
+    no_private(all_bytes(tmp_path / "a.json"), "a.json")

@@ -1,0 +1,47 @@
+"""The options that make what a command writes safe to share."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracekit.privacy.anonymous import Anonymizer
+
+SHARING = "Safe to share"
+
+Anonymize = Annotated[
+    bool,
+    typer.Option(
+        "--anonymize",
+        help="Replace paths, hosts, users, commands, environments and addresses by stable tokens.",
+        rich_help_panel=SHARING,
+    ),
+]
+AnonymizeNames = Annotated[
+    bool,
+    typer.Option("--anonymize-names", help="The same, and replace the names of events too.", rich_help_panel=SHARING),
+]
+AnonymizeKey = Annotated[
+    str,
+    typer.Option(metavar="FILE|TEXT", help="Make the same tokens in every run with this key.", rich_help_panel=SHARING),
+]
+
+
+@functools.cache
+def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
+    """Return what replaces private texts, the same one for all inputs of a command; None where nothing is wanted.
+
+    key: a file that has the key, or the key itself. Raises: UsageError for a key alone.
+    """
+    from tracekit.privacy.anonymous import Anonymizer, key_of
+
+    if wanted or names:
+        return Anonymizer(key_of(key), names=names)
+    if key:
+        raise UsageError("--anonymize-key without --anonymize", hint="add --anonymize")
+    return None
