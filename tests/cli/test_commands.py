@@ -13,6 +13,7 @@ from support import run_command as run
 from support import sample
 
 import tracekit
+from tracekit.inputs import stored_name
 
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
 COMMANDS = ["convert", "summary", "report", "inspect", "formats", "demo"]
@@ -167,7 +168,7 @@ def test_summary_fits_80_columns_at_a_terminal(words: tuple[str, ...]) -> None:
 
 
 def test_inspect_says_the_name_that_the_user_gave() -> None:
-    assert run("inspect", f"first run={GOOD}").stdout.startswith(f"first run = {GOOD}\n")
+    assert run("inspect", f"first run={GOOD}").stdout.startswith(f"first run = {stored_name(str(GOOD))}\n")
     entries = orjson.loads(run("inspect", f"a={GOOD}", GOOD, "--format", "json").stdout)["inputs"]
     assert [entry["label"] for entry in entries] == ["a", ""]
 
