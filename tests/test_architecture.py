@@ -71,9 +71,11 @@ MAY: dict[str, set[str]] = {
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
-        "views.base", "writers.base", "render.base", "errors",
+        "privacy", "views.base", "writers.base", "render.base", "errors",
     },
-    "__init__": {"api", "archive", "inputs", "selection", "trace", "report", "views.base", "errors", "_version"},
+    "__init__": {
+        "api", "archive", "inputs", "privacy", "selection", "trace", "report", "views.base", "errors", "_version",
+    },
     "__main__": {"cli"},
 }  # fmt: skip
 
