@@ -19,7 +19,7 @@ from writing import newer_schema
 import tracekit
 from tracekit import archive
 from tracekit.errors import InputError, OutputError, ParseError, TracekitError, UsageError
-from tracekit.inputs import InputOptions
+from tracekit.inputs import InputOptions, stored_name
 from tracekit.readers.builder import totals_batch
 from tracekit.selection import Selection
 from tracekit.trace import Run, SourceFacts
@@ -52,7 +52,7 @@ def test_an_entry_has_all_facts_of_its_sources(tmp_path: Path) -> None:
     assert (entry.run, entry.date, entry.date_from) == ("r", date(2026, 1, 31), "given")
     assert list(entry.tags.items()) == [("a", "1"), ("b", "2")]
     assert entry.fingerprints == tuple(hashlib.sha256(p.read_bytes()).hexdigest() for p in (CSV, LOG))
-    assert [(s.label, s.path) for s in entry.sources] == [("a", str(CSV)), ("", str(LOG))]
+    assert [(s.label, s.path) for s in entry.sources] == [("a", stored_name(str(CSV))), ("", stored_name(str(LOG)))]
     assert entry.facts["tool"] == "nvprof"
     assert entry.facts["formats"] == ["nvprof-csv", "recorder-log"]
     assert (entry.events, len(entry.ledgers), entry.as_written) == (175, 2, True)
@@ -236,7 +236,7 @@ def test_among_several_the_bad_one_is_named_and_nothing_of_it_is_kept(tmp_path: 
     assert [f.name for f in done.failures] == [str(bad)]
     assert done.events == 175
     (entry,) = archive.entries(tmp_path / "a")
-    assert [s.path for s in entry.sources] == [str(CSV), str(LOG)]
+    assert [s.path for s in entry.sources] == [stored_name(str(CSV)), stored_name(str(LOG))]
     assert not archive.verify(tmp_path / "a").problems
     assert archive.add(tmp_path / "a", [CSV, LOG], run="r").new is False
     with pytest.raises(ParseError):

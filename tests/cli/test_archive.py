@@ -13,6 +13,7 @@ import pytest
 from support import run_command, sample
 
 from tracekit import archive
+from tracekit.inputs import stored_name
 
 CSV = sample("nvprof-csv/gpu-and-api-trace.csv")
 LOG = sample("recorder-log/rank0.jsonl")
@@ -96,7 +97,7 @@ def test_show_prints_everything(root: Path) -> None:
     done = run("show", root, str(entry["id"])[:6])
     sources = entry["sources"]
     assert isinstance(sources, list)
-    for text in ("r1", "2026-01-01", "n=1", "137", str(CSV), sources[0]["sha256"], "Tesla P100"):
+    for text in ("r1", "2026-01-01", "n=1", "137", stored_name(str(CSV)), sources[0]["sha256"], "Tesla P100"):
         assert text in done.stdout
     assert "records read = " in done.stderr
     assert json.loads(run("show", root, entry["id"], "--format", "json").stdout) == entry

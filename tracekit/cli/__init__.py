@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
 
+from tracekit._version import __version__
 from tracekit.cli import archive, batch, compare, convert, demo, explain, formats, inspect, query, report, summary
-from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error, version_option
+from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +48,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tracekit {__version__}")
+        raise typer.Exit
+
+
+def version_option(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Take the options in front of a command."""
+
+
 app.callback()(version_option)
 
 _COMMANDS = (

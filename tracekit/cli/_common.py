@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from tracekit._version import __version__
 from tracekit.cli import _names
 from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
 from tracekit.credentials import masked
@@ -259,20 +258,6 @@ def example(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         return command
 
     return decorate
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"tracekit {__version__}")
-        raise typer.Exit
-
-
-def version_option(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None:
-    """Take the options in front of a command."""
 
 
 def say(text: str) -> None:
