@@ -139,8 +139,8 @@ def _close(stack: list[int], now: int) -> None:
 def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
     """Return the track of each row of one lane; stack is track 0.
 
-    A row that begins when all before it have ended, and ends before the next one begins, is alone on track 0, and
-    nothing of it is left to the next row. Only the others are looked at one after the other.
+    A row that begins when all before it have ended, and ends before the next one begins, is alone on track 0 and closed
+    before the next row. Only the others are looked at one after the other.
     """
     reach = np.maximum.accumulate(np.append(stack[0] if stack else np.iinfo(np.int64).min, ends[:-1]))
     alone = starts >= reach
