@@ -124,6 +124,7 @@
     return {
       name: data.name, unit: data.unit, title: head.firstChild?.textContent.trim() ?? "", head, isName, shown, inCell, value: read,
       words: head.classList.contains("t"), header: headerOf(data.name, data.unit), hidden: false, most: undefined,
+      className: data.name === "meaning" ? "t prose" : undefined,
     };
   }
 

@@ -146,3 +146,11 @@ def test_data_of_other_types_is_refused_or_a_report_that_every_form_can_show(dat
         return
     for form in ("json", "csv", "text", "markdown", "html"):
         rendered(back, form)
+
+
+def test_a_sentence_in_a_cell_is_no_name_that_is_shortened() -> None:
+    text = "sum of the self times of operators on the host, " * 3
+    columns = (Column("name", "X", Unit.TEXT, [f"name {text}"]), Column("meaning", "X", Unit.TEXT, [f"meaning {text}"]))
+    report = Report("r", "0", (), (Section("v", "V", (ReportTable("t", "T", columns),)),))
+    made = json.loads(zlib.decompress(base64.b64decode(packed(report).text)))
+    assert [made["texts"][int(place)].split()[0] for place in made["short"]] == ["name"]

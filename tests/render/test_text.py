@@ -14,6 +14,7 @@ from tracekit.errors import UsageError
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.cells import wrapped
+from tracekit.render.page.tables import table_html
 from tracekit.report import Bar, Column, Report, ReportTable, Section
 from tracekit.text.display import cell_width, cut_middle, visible
 from tracekit.units import Unit
@@ -230,3 +231,21 @@ class TestNothingToShow:
         text = RENDERERS["markdown"].render(Report("t", "0", sections=(self.SHOWN, *self.EMPTY)), RenderOptions())
         assert "## V0" not in text
         assert "Nothing to show: V0 (v0), V1 (v1), V2 (v2)" in text
+
+
+def test_times_that_are_compared_have_one_unit() -> None:
+    columns = (
+        Column("name", "Name", Unit.TEXT, ["a", "b"]),
+        Column("base", "Base", Unit.NS, [1_500, None]),
+        Column("new", "New", Unit.NS, [None, 395_067_000_123]),
+        Column("difference", "Difference", Unit.NS, [-7, None]),
+        Column("other", "Other", Unit.NS, [1_500, 2_500]),
+    )
+    report = Report("r", "0", (), (Section("v", "V", (ReportTable("t", "T", columns),)),))
+    text = RENDERERS["text"].render(report, RenderOptions())
+    assert "Base (ms)  New (ms)" in re.sub(" {2,}", "  ", text)
+    assert "Difference (ms)  Other (us)" in re.sub(" {2,}", "  ", text)
+    assert " 0.001500 " in text
+    assert "395,067.000123" in text
+    units = re.findall("<small>(.*?)</small>", table_html(report.sections[0].tables[0], "v", "0.0"))
+    assert units == ["us", "us", "us", "us"]  # of base, new and difference: new alone would be ms

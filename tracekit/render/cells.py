@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracekit.report import Cell, Column
+from tracekit.report import Cell, Column, ReportTable
 from tracekit.text.display import cell_texts, cell_width, head, is_words, time_unit_of, titled, visible
 from tracekit.units import Unit
 
@@ -26,9 +27,29 @@ class Shown:
     priority: int
 
 
-def shown(column: Column, time_unit: str) -> Shown:
-    """Return a column as text. Raises: UsageError for an unknown unit of time."""
-    unit = time_unit_of(column.values, time_unit) if column.unit is Unit.NS else ""
+_COMPARED = frozenset({"base", "new", "difference"})
+"""Columns of times that a reader holds against each other."""
+
+
+def columns_to_scale(table: ReportTable) -> list[Sequence[Cell]]:
+    """Return the values that choose each column's unit of time: its own, and those of columns compared with it."""
+    together: list[Cell] = []
+    for column in table.columns:
+        if column.name in _COMPARED and column.unit is Unit.NS:
+            together.extend(column.values)
+    return [
+        together if column.name in _COMPARED and column.unit is Unit.NS else column.values for column in table.columns
+    ]
+
+
+def shown_columns(table: ReportTable, time_unit: str) -> list[Shown]:
+    """Return the columns of a table as text. Raises: UsageError for an unknown unit of time."""
+    scales = columns_to_scale(table)
+    return [_shown(column, scale, time_unit) for column, scale in zip(table.columns, scales, strict=True)]
+
+
+def _shown(column: Column, scale: Sequence[Cell], time_unit: str) -> Shown:
+    unit = time_unit_of(scale, time_unit) if column.unit is Unit.NS else ""
     texts = cell_texts(column.values, column.unit, unit)
     words = is_words(column.values, column.unit)
     title = titled(column.title, column.unit, unit)

@@ -54,7 +54,7 @@ def _section(section: Section, options: RenderOptions) -> Iterator[str]:
 
 
 def _table(table: ReportTable, options: RenderOptions) -> Iterator[str]:
-    columns = [_cells.shown(column, options.time_unit) for column in table.columns]
+    columns = _cells.shown_columns(table, options.time_unit)
     yield _row([plain(column.title) for column in columns])
     yield _row(["---:" if column.right else "---" for column in columns])
     texts = [_texts(column) for column in columns]

@@ -90,7 +90,7 @@ def _section(section: Section, printed: set[str], width: int, options: RenderOpt
 
 
 def _table(table: ReportTable, width: int, options: RenderOptions) -> Iterator[str]:
-    columns = [_empty_goes_first(_cells.shown(column, options.time_unit)) for column in table.columns]
+    columns = [_empty_goes_first(column) for column in _cells.shown_columns(table, options.time_unit)]
     name = next((i for i, column in enumerate(columns) if column.is_text), None)
     if name is not None:
         steps = _prose.levels(table)

@@ -43,6 +43,8 @@ MOST_OF_PAGE = 1 << 31
 
 SHORT = 56
 """Characters of a name in a cell of a page; the tooltip, the search and every export have all of it."""
+PROSE = frozenset({"meaning"})
+"""Columns of sentences: whole, over several lines where they need them."""
 _EXACT = 1 << 53
 _MOST_DIGITS = 40
 _LONGEST_NAME = 4096
@@ -70,7 +72,7 @@ def packed(report: Report) -> Packed:
     texts = list(places)
     shown = {i: each for i, text in enumerate(texts) if (each := visible(text)) != text}
     whole = json.dumps(
-        {"texts": texts, "shown": shown, "short": _short(texts, shown), "report": body},
+        {"texts": texts, "shown": shown, "short": _short(texts, shown, _prose(report)), "report": body},
         separators=(",", ":"),
         allow_nan=False,
     )
@@ -78,9 +80,15 @@ def packed(report: Report) -> Packed:
     return Packed(text, hashlib.sha256(text.encode("ascii")).hexdigest())
 
 
-def _short(texts: Sequence[str], shown: Mapping[int, str]) -> dict[int, str]:
+def _prose(report: Report) -> set[Cell]:
+    """Return the sentences in the cells of tables. They stay whole, since they are no names."""
+    tables = (table for section in report.sections for table in section.tables)
+    return {cell for table in tables for column in table.columns if column.name in PROSE for cell in column.values}
+
+
+def _short(texts: Sequence[str], shown: Mapping[int, str], prose: set[Cell]) -> dict[int, str]:
     """Return the names that are too long for a cell: place -> name without what says least."""
-    long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME]
+    long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME and text not in prose]
     return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True))
 
 

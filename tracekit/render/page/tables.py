@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 
 from tracekit.render._prose import levels
+from tracekit.render.cells import columns_to_scale
+from tracekit.render.page.data import PROSE
 from tracekit.report import Cell, Column, Evidence, Report, ReportTable
 from tracekit.text.display import cell_texts, is_words, plural, typical_time_unit, visible
 from tracekit.units import Unit
@@ -32,7 +34,9 @@ def table_html(table: ReportTable, view: str, place: str, time_unit: str = "") -
     Raises: UsageError for an unknown unit of time.
     """
     named = next((i for i, c in enumerate(table.columns) if c.unit is Unit.TEXT), -1)
-    units = [_unit(column, time_unit) for column in table.columns]
+    units = [
+        _unit(column, scale, time_unit) for column, scale in zip(table.columns, columns_to_scale(table), strict=True)
+    ]
     texts = [
         cell_texts(column.values[:FIRST_ROWS], column.unit, unit)
         for column, unit in zip(table.columns, units, strict=True)
@@ -117,13 +121,16 @@ def _note(table: ReportTable, view: str, hidden: int) -> str:
     return "".join(lines)
 
 
-def _unit(column: Column, wanted: str) -> str:
-    """Return the unit of a column's cells, "" for none. Times: the unit in which the first digits of most differ."""
+def _unit(column: Column, scale: Sequence[Cell], wanted: str) -> str:
+    """Return the unit of a column's cells, "" for none. Times: the unit in which the first digits of most differ.
+
+    scale: the times that choose it.
+    """
     if column.unit is Unit.RATIO:
         return "%"
     if column.unit is not Unit.NS:
         return ""
-    return typical_time_unit(column.values, wanted)
+    return typical_time_unit(scale, wanted)
 
 
 def _head(column: Column, unit: str, hidden: bool) -> str:
@@ -137,6 +144,8 @@ def _cells(column: Column, shown: Sequence[str]) -> list[str]:
     if column.unit is Unit.RATIO:
         return list(map(_ratio, column.values[:FIRST_ROWS], texts))
     mark = ' class="t"' if is_words(column.values, column.unit) else ""
+    if column.name in PROSE:
+        mark = ' class="t prose"'
     return [f"<td{mark}>{text}</td>" for text in texts]
 
 
