@@ -7,7 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tracekit.render._series import series_lines
-from tracekit.report import Bar, Cell, CriticalPath, Evidence, Figure, Finding, Flame, ReportTable, Section, Series
+from tracekit.report import (
+    Bar,
+    Cell,
+    CriticalPath,
+    Evidence,
+    Figure,
+    Finding,
+    Flame,
+    Heat,
+    ReportTable,
+    Section,
+    Series,
+)
 from tracekit.text.display import plural, visible
 from tracekit.units import Unit, format_bytes, format_rate, format_ratio, format_span
 
@@ -131,7 +143,7 @@ def figure_lines(figure: Figure) -> list[str]:
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
         return [visible(figure.title), *parts]
-    more = figure.left_out if isinstance(figure, Flame) else ""
+    more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, Heat) else ""
     return [f"{figure!r}: drawn in the html report", *([visible(more)] if more else [])]
 
 

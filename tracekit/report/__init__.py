@@ -164,7 +164,28 @@ class Flame:
         return f"flame graph {visible(self.title)}, {plural(len(self.names), 'call path')}"
 
 
-Figure = Timeline | Bar | Series | Flame | CriticalPath
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Values in rows and columns, each beside a level of its own, such as the time of a step on each rank.
+
+    values, levels: one entry for each cell, row by row; None: the cell is empty. The shade of a cell is its value
+    beside its level. remark: a sentence on what a cell holds, "" for none.
+    """
+
+    title: str
+    unit: Unit
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[int | None]
+    levels: Sequence[int | None]
+    remark: str = ""
+
+    def __repr__(self) -> str:
+        size = f"{plural(len(self.rows), 'row')}, {plural(len(self.columns), 'column')}"
+        return f"heat map {visible(self.title)} ({self.unit}), {size}"
+
+
+Figure = Timeline | Bar | Series | Flame | Heat | CriticalPath
 
 
 @dataclass(frozen=True, slots=True)

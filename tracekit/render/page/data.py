@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 
 from tracekit.errors import ParseError
-from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.report import Cell, Column, Heat, Report, ReportTable, Section
 from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.text.names import short_names
@@ -257,6 +257,8 @@ def _object(value: object, kind: type, texts: Sequence[str]) -> object:
     made: object = kind(**{name: _value(value[name], hints[name], texts) for name in hints})
     if isinstance(made, ReportTable) and len({len(column.values) for column in made.columns}) > 1:
         raise ValueError("columns of a table differ in length")
+    if isinstance(made, Heat) and {len(made.values), len(made.levels)} != {len(made.rows) * len(made.columns) or -1}:
+        raise ValueError("a heat map is not whole")
     return made
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.render import _prose
+from tracekit.render._heat import HeatMap, heat_map
 from tracekit.render._palette import color_of
 from tracekit.render._series import Chart, chart
 from tracekit.render.base import Renderer, RenderOptions
@@ -23,7 +24,7 @@ from tracekit.render.page.still import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
-from tracekit.report import Bar, Column, Finding, Flame, Report, ReportTable, Section, Series
+from tracekit.report import Bar, Column, Finding, Flame, Heat, Report, ReportTable, Section, Series
 from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.units import Unit, format_bytes, format_span, percent, short_span
@@ -86,6 +87,7 @@ class Part:
     anchor: str
     bars: tuple[BarBox, ...]
     drawings: tuple[Drawing, ...]
+    heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
     flames: tuple[dict[str, object], ...]
     sheets: tuple[tuple[str, str], ...]
@@ -134,7 +136,12 @@ def render(report: Report, options: RenderOptions) -> str:
 def _uses(page: _Page) -> frozenset[Use]:
     tables = any(part.sheets for part in page.parts) or len(page.report.ledgers) > 1
     flames = any(part.flames or any(drawing.has_host for drawing in part.drawings) for part in page.parts)
-    drawn: list[tuple[Use, bool]] = [("tables", tables), ("timeline", page.data is not None), ("flame", flames)]
+    drawn: list[tuple[Use, bool]] = [
+        ("tables", tables),
+        ("timeline", page.data is not None),
+        ("flame", flames),
+        ("heat", any(part.heat_maps for part in page.parts)),
+    ]
     return frozenset(use for use, shown in drawn if shown)
 
 
@@ -164,6 +171,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             )
             has_host = any(not (lane.on_device or lane.overlay or lane.instants) for lane in figure.lanes)
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
+    heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
@@ -174,7 +182,8 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
     claims = tuple(
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
     )
-    page.parts.append(Part(title, _anchor(page, section), bars, tuple(drawings), charts, flames, sheets, claims, notes))
+    anchor = _anchor(page, section)
+    page.parts.append(Part(title, anchor, bars, tuple(drawings), heat_maps, charts, flames, sheets, claims, notes))
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:

@@ -24,7 +24,7 @@ from tracekit.render.base import RenderOptions
 if TYPE_CHECKING:
     import jinja2
 
-Use = Literal["tables", "timeline", "flame", "batch"]
+Use = Literal["tables", "timeline", "flame", "heat", "batch"]
 """What a page can show that has styles and scripts of its own."""
 
 SCRIPTS: tuple[tuple[str, Use | None], ...] = (
@@ -41,6 +41,7 @@ STYLES: tuple[tuple[str, Use | None], ...] = (
     ("report.css", None),
     ("first_screen.css", None),
     ("batch.css", "batch"),
+    ("heat.css", "heat"),
     ("still.css", "timeline"),
     ("tables.css", "tables"),
     ("timeline.css", "timeline"),

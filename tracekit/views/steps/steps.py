@@ -27,12 +27,13 @@ from tracekit.index.clocks import by_clock, since_origin
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section, Series
+from tracekit.report import Cell, Column, Heat, ReportTable, Section, Series
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, Quantity, View, ViewOptions
 from tracekit.views.quantities import STATISTICS, quantity, ratio
+from tracekit.views.steps._heat import heat
 
 NAMED = 5
 """The most outliers that a note names."""
@@ -84,10 +85,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     marks = _marks(steps, judged)
     statistics = _statistics(steps, marks, busy, options)
     every = _every(index, steps, marks, busy, options)
-    figures = tuple(_series(index, steps, o, judged[o], marks) for o in list(judged)[:FIGURES])
+    figures: tuple[Series | Heat, ...] = tuple(
+        _series(index, steps, o, judged[o], marks) for o in list(judged)[:FIGURES]
+    )
+    over_ranks = heat(index, steps)
+    figures = (over_ranks, *figures) if over_ranks else figures
     notes = [note for o in judged for note in _judgement(index, steps, o, judged[o])]
     if len(judged) > FIGURES:
-        notes.append(f"drawn are the first {FIGURES} of {len(judged):,}")
+        notes.append(f"drawn as bars are the first {FIGURES} of {len(judged):,}")
     if steps.inner:
         notes.append(f"{grouping.plural('step', steps.inner)} inside another step left out: the outer one counts them")
     made_up = np.isin(index.ints("source")[steps.rows], synthetic_sources(index))
