@@ -121,6 +121,12 @@ class TestNames:
         assert (top.view, top.part, top.count) == ("model", "section Average time per layer", 20)
         assert [each.name for each in top.names[:2]] == ["ip2, backward", "ip2, forward"]  # one name, two kinds
 
+    def test_a_name_of_several_ranks_says_whose_it_is(self) -> None:
+        made = tracekit.summary([sample(f"recorder-log/rank{rank}.jsonl") for rank in (0, 1)]).headline
+        assert made is not None
+        assert made.top is not None
+        assert [each.name for each in made.top.names[:2]] == ["Backward, rank 1", "Backward, rank 0"]
+
     def test_phases_that_overlap_the_steps_are_no_parts_of_them(self) -> None:
         top = self.top("recorder-log/killed.jsonl")
         assert "Dataloader, on no thread" not in [each.name for each in top.names]

@@ -9,7 +9,6 @@ Devices of one model with the same window are one group. The window is that of t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -181,7 +180,7 @@ def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
     if not whole:
         return None
     calls = have.get("calls", [None] * len(table))
-    labels = _labels(have["name"], have.get("kind"), rows)
+    labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
     names = tuple(
         TopName(
             labels[row],
@@ -195,13 +194,17 @@ def _names(view: str, table: ReportTable, *, shares: bool) -> TopNames | None:
     return TopNames(view, column, TOP_VIEWS.get(view, table.title.lower()), words, whole, len(rows), names)
 
 
-def _labels(names: Sequence[Cell], kinds: Sequence[Cell] | None, rows: list[int]) -> dict[int, str]:
-    """Return the name of each row, with its kind where rows of one name differ in it."""
-    several = [name for name, count in Counter(names[row] for row in rows).items() if count > 1]
-    return {
-        row: f"{names[row]}, {kinds[row]}" if kinds is not None and names[row] in several else str(names[row])
-        for row in rows
-    }
+def _labels(names: Sequence[Cell], more: Sequence[Sequence[Cell]], rows: list[int]) -> dict[int, str]:
+    """Return the name of each row; where rows have one name, with those of the other columns in which they differ."""
+    alike: dict[Cell, list[int]] = {}
+    for row in rows:
+        alike.setdefault(names[row], []).append(row)
+    labels = {}
+    for name, same in alike.items():
+        differ = [cells for cells in more if len({cells[row] for row in same}) > 1]
+        for row in same:
+            labels[row] = ", ".join([str(name), *(str(cells[row]) for cells in differ if cells[row] is not None)])
+    return labels
 
 
 def _parts_alone(rows: list[int], ratios: list[Cell] | None) -> list[int]:
