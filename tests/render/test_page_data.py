@@ -20,7 +20,7 @@ from tracekit.errors import ParseError
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page.data import PAGE_HEAD, is_page, packed, report_in
-from tracekit.report import Bar, Column, Evidence, Finding, Heat, Report, ReportTable, Section, Series
+from tracekit.report import Bar, Column, Curve, Evidence, Finding, Heat, Report, ReportTable, Section, Series
 from tracekit.units import Unit
 
 
@@ -51,6 +51,7 @@ def a_report() -> Report:
     figures = (
         Bar("Time", Unit.NS, (("a", 1 << 60), ("b", 2))),
         Series("Steps", Unit.NS, ("1", "2"), (1, None), (("median", 1.5),), ((0, "first"),)),
+        Curve("Held", Unit.BYTES, (0, 1, 1 << 60), ("a", "b"), ((1, None), (1 << 60, -2)), "r"),
         Heat("Ranks", Unit.NS, ("0", "1"), ("s",), (1 << 60, None), (7, None), "r"),
     )
     found = Section("findings", "Findings", figures=figures, findings=(finding,))

@@ -11,6 +11,7 @@ from tracekit.report import (
     Bar,
     Cell,
     CriticalPath,
+    Curve,
     Evidence,
     Figure,
     Finding,
@@ -143,7 +144,7 @@ def figure_lines(figure: Figure) -> list[str]:
             for (label, value), share in zip(figure.parts, shares, strict=True)
         ]
         return [visible(figure.title), *parts]
-    more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, Heat) else ""
+    more = figure.left_out if isinstance(figure, Flame) else figure.remark if isinstance(figure, (Heat, Curve)) else ""
     return [f"{figure!r}: drawn in the html report", *([visible(more)] if more else [])]
 
 

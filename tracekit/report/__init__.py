@@ -185,7 +185,26 @@ class Heat:
         return f"heat map {visible(self.title)} ({self.unit}), {size}"
 
 
-Figure = Timeline | Bar | Series | Flame | Heat | CriticalPath
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Totals over time, such as the memory that is held, by category.
+
+    edges: of the columns, ns after time 0, one more than columns. layers: the categories. values: of each layer, the
+    greatest total in each column; None: not known. remark: a sentence on the totals, "" for none.
+    """
+
+    title: str
+    unit: Unit
+    edges: Sequence[int]
+    layers: Sequence[str]
+    values: Sequence[Sequence[int | None]]
+    remark: str = ""
+
+    def __repr__(self) -> str:
+        return f"curve {visible(self.title)} ({self.unit}), {plural(len(self.layers), 'total')}"
+
+
+Figure = Timeline | Bar | Series | Flame | Heat | Curve | CriticalPath
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 
 from tracekit.errors import ParseError
-from tracekit.report import Cell, Column, Heat, Report, ReportTable, Section
+from tracekit.report import Cell, Column, Curve, Heat, Report, ReportTable, Section
 from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.text.names import short_names
@@ -259,7 +259,14 @@ def _object(value: object, kind: type, texts: Sequence[str]) -> object:
         raise ValueError("columns of a table differ in length")
     if isinstance(made, Heat) and {len(made.values), len(made.levels)} != {len(made.rows) * len(made.columns) or -1}:
         raise ValueError("a heat map is not whole")
+    if isinstance(made, Curve) and not _is_whole(made):
+        raise ValueError("a curve is not whole")
     return made
+
+
+def _is_whole(curve: Curve) -> bool:
+    columns = len(curve.edges) - 1
+    return columns > 0 and len(curve.values) == len(curve.layers) and all(len(v) == columns for v in curve.values)
 
 
 _NUMBERS: dict[Unit, tuple[type, ...]] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.render import _prose
+from tracekit.render._curve import CurveBox, curve_box
 from tracekit.render._heat import HeatMap, heat_map
 from tracekit.render._palette import color_of
 from tracekit.render._series import Chart, chart
@@ -24,7 +25,7 @@ from tracekit.render.page.still import Still, still
 from tracekit.render.page.tables import cell_link, table_html
 from tracekit.render.page.timeline import TimelineData, timeline_data
 from tracekit.render.screen import screen as words_of
-from tracekit.report import Bar, Column, Finding, Flame, Heat, Report, ReportTable, Section, Series
+from tracekit.report import Bar, Column, Curve, Finding, Flame, Heat, Report, ReportTable, Section, Series
 from tracekit.report.timeline import CriticalPath, Timeline
 from tracekit.text.display import visible
 from tracekit.units import Unit, format_bytes, format_span, percent, short_span
@@ -89,6 +90,7 @@ class Part:
     drawings: tuple[Drawing, ...]
     heat_maps: tuple[HeatMap, ...]
     charts: tuple[Chart, ...]
+    curves: tuple[CurveBox, ...]
     flames: tuple[dict[str, object], ...]
     sheets: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
@@ -173,6 +175,7 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
             drawings.append(Drawing(page.data, _summary(figure, page.data), has_host, still(figure)))
     heat_maps = tuple(heat_map(figure) for figure in section.figures if isinstance(figure, Heat))
     charts = tuple(chart(figure) for figure in section.figures if isinstance(figure, Series))
+    curves = tuple(curve_box(figure) for figure in section.figures if isinstance(figure, Curve))
     flames = tuple(_flame(figure) for figure in section.figures if isinstance(figure, Flame))
     sheets = tuple(
         (visible(table.title), table_html(table, section.view, f"{number}.{place}", options.time_unit))
@@ -183,7 +186,9 @@ def _add(page: _Page, report: Report, number: int, options: RenderOptions, *, te
         _claim(report, each, mark_of.get((section.view, row))) for row, each in enumerate(section.findings, 1)
     )
     anchor = _anchor(page, section)
-    page.parts.append(Part(title, anchor, bars, tuple(drawings), heat_maps, charts, flames, sheets, claims, notes))
+    page.parts.append(
+        Part(title, anchor, bars, tuple(drawings), heat_maps, charts, curves, flames, sheets, claims, notes)
+    )
 
 
 def _claim(report: Report, finding: Finding, mark: int | None) -> Claim:

@@ -23,15 +23,18 @@ from tracekit.analysis.intervals import I64
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Chunked, pc
 from tracekit.index import grouping
+from tracekit.index.clocks import since_origin
 from tracekit.index.host import tree as _host
 from tracekit.index.lanes import device_label, owner_labels
+from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, ReportTable, Section
+from tracekit.report import Cell, Column, Curve, ReportTable, Section
 from tracekit.schema import HOST_RANGES, Kind
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.memory import _totals
+from tracekit.views.memory._curve import FIGURES, TYPES, curves, extracted
 
 _TITLE = "Memory"
 _COLUMNS = _host.COLUMNS | {"name", "args", "bytes", "device", "rank", "value"}
@@ -45,7 +48,6 @@ _RUNNING = (
     ("reserved", "peak_reserved"),
 )
 """Running values in `args`: of which type each is."""
-TYPES = ("allocated", "reserved")
 NO_RANGE = "(in no range)"
 
 
@@ -71,7 +73,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not found.rows.size and counters is None:
         return _totals.section(index, options, VIEW.name, _TITLE)
     tables, notes = [], []
+    drawn: list[Curve] = []
     if found.rows.size:
+        drawn = _drawn(index, found)
+        if len(drawn) > FIGURES:
+            notes.append(f"drawn over time are the first {FIGURES} of {len(drawn):,} places")
         table, computed = _places(found, options)
         tables.append(table)
         if computed:
@@ -90,8 +96,17 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if beside:
         notes.append(f"counted from events, not from the {grouping.plural('row', beside)} of totals beside them")
     if any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
-        return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
-    return Section(VIEW.name, _TITLE, tuple(tables), notes=(*notes, *tabulate.option_notes(options, tables[0])))
+        return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
+    notes += tabulate.option_notes(options, tables[0])
+    return Section(VIEW.name, _TITLE, tuple(tables), tuple(drawn[:FIGURES]), tuple(notes))
+
+
+def _drawn(index: TraceIndex, found: _Rows) -> list[Curve]:
+    """Return the curve of each place, without the inputs that have no starts."""
+    timed = np.flatnonzero(~np.isin(index.ints("source")[found.rows], synthetic_sources(index)))
+    times = since_origin(index, found.rows[timed], found.times[timed])
+    args = arrow.take(found.args, timed)
+    return curves(times, found.size[timed], found.kind[timed], found.place[timed], found.labels, args)
 
 
 def _names(table: ReportTable) -> list[str]:
@@ -123,7 +138,7 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     """Return the place of each row and what places are called."""
     if not rows.size:
         return np.zeros(0, np.int64), []
-    places = arrow.encoded(_extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').combine_chunks())
+    places = arrow.encoded(extracted(args, r'"place":\s*"(?P<found>[^"\\]{1,100})"').combine_chunks())
     own = grouping.Key(arrow.ints(places.indices, -1) + 1, [None, *arrow.texts(places.dictionary)])
     keys = [index.key(column, rows) for column in ("source", "rank", "device")]
     groups = grouping.group_by(*keys, own)
@@ -138,19 +153,13 @@ def _place(index: TraceIndex, rows: I64, args: Chunked) -> tuple[I64, list[str]]
     return groups.codes, labels
 
 
-def _extracted(args: Chunked, pattern: str) -> Chunked:
-    """Return what the group `found` of a pattern matches in each text, null for none."""
-    found = pc.struct_field(pc.extract_regex(args, pattern), "found")
-    return pc.if_else(pc.equal(pc.binary_length(found), 0), pa.scalar(None, pa.string()), found)
-
-
 def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
     """Return the table of places, and whether a peak had to be counted."""
     size = len(found.labels)
     codes = found.place * len(TYPES) + found.kind
     stated_peaks: dict[int, int] = {}
     for kind, key in _RUNNING:
-        texts = _extracted(found.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
+        texts = extracted(found.args, rf'"{key}":\s*"?(?P<found>\d{{1,18}})')
         known = texts.is_valid().to_numpy()
         at = found.place[known] * len(TYPES) + TYPES.index(kind)
         values = pc.cast(texts.drop_null(), pa.int64()).to_numpy()
@@ -225,7 +234,7 @@ def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTab
     names = index.key("name", np.maximum(holder, 0)) if index.events.num_rows else None
     labels: list[Cell] = [NO_RANGE, *(names.labels if names else ())]
     codes = np.where(holder >= 0, names.codes + 1, 0) if names else np.zeros(found.rows.size, np.int64)
-    holder_names = _extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
+    holder_names = extracted(found.args, r'"(?:alloc_in|free_in)":\s*"(?P<found>[^"\\]{1,200})"')
     if holder_names.null_count < len(holder_names):
         stated = arrow.encoded(holder_names.combine_chunks())
         own = arrow.ints(stated.indices, -1)
