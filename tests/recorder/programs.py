@@ -24,7 +24,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 def forget_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove a launcher's variables, and the recorder's own, from this process."""
-    for name in os.environ.keys() - environment().keys():
+    for name in os.environ.keys() - environment().keys() - {"TRACEKIT_CORPUS"}:  # the folder of the tests' files stays
         monkeypatch.delenv(name)
 
 
