@@ -29,7 +29,7 @@ _CHILD = """
 import resource, sys
 from pathlib import Path
 from writing import write
-write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), crossing=sys.argv[4] == "True")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -45,9 +45,10 @@ def newer_schema(
     monkeypatch.setattr(_conform, "UPGRADES", upgrades)
 
 
-def write(target: Path, to: str, count: int) -> None:
+def write(target: Path, to: str, count: int, *, crossing: bool = False) -> None:
     """Write that many batches of 50,000 events."""
-    WRITERS[to].write(Stream(Run(), _batches(count)), target, WriteOptions(force=True))
+    batches = _crossing(count) if crossing else _batches(count)
+    WRITERS[to].write(Stream(Run(), batches), target, WriteOptions(force=True))
 
 
 def _batches(count: int) -> Iterator[pa.RecordBatch]:
@@ -56,6 +57,15 @@ def _batches(count: int) -> Iterator[pa.RecordBatch]:
         ids = np.arange(i * 50_000, (i + 1) * 50_000)
         columns = {"ts_ns": ids * 1000, "dur_ns": rng.integers(0, 1 << 40, 50_000), "event_id": ids}
         yield event_batch(50_000, {**columns, "kind": "kernel", "source": 0, "name": f"kernel {i}", "stream": ids % 4})
+
+
+def _crossing(count: int) -> Iterator[pa.RecordBatch]:
+    """Kernels of two streams, some of which overlap the next one of their stream."""
+    for i in range(count):
+        ids = np.arange(i * 50_000, (i + 1) * 50_000)
+        columns = {"ts_ns": ids * 1000, "dur_ns": 1900 + ids % 7 * 50, "event_id": ids, "source": 0, "pid": 1}
+        columns |= {"kind": "kernel", "device": 0, "stream": 7 + ids % 2, "correlation": ids, "name": f"k {i % 9}"}
+        yield event_batch(50_000, columns)
 
 
 def check_full_disk(target: Path, to: str) -> None:
@@ -69,9 +79,9 @@ def check_full_disk(target: Path, to: str) -> None:
         assert list(target.parent.iterdir()) == [target]
 
 
-def peak_kilobytes(target: Path, to: str, *, batches: int) -> int:
+def peak_kilobytes(target: Path, to: str, *, batches: int, crossing: bool = False) -> int:
     """Return the peak memory of a process that writes that many batches of 50,000 events."""
-    command = [sys.executable, "-W", "error", "-c", _CHILD, str(target), to, str(batches)]
+    command = [sys.executable, "-W", "error", "-c", _CHILD, str(target), to, str(batches), str(crossing)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environ = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, env=environ, check=False)

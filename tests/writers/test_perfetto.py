@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import rows_of, tables
-from writing import ROOT, check_full_disk, dense_tables
+from writing import check_full_disk, dense_tables, peak_kilobytes
 
 import tracekit
 from tracekit.errors import OutputError, OutputExistsError
@@ -395,33 +393,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
     check_full_disk(tmp_path / name, "perfetto")
 
 
-_CHILD = """
-import resource, sys
-from pathlib import Path
-import numpy as np
-from tracekit.readers.builder import event_batch
-from tracekit.trace import Run
-from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.perfetto.trace import write
-
-def batches():
-    for i in range(int(sys.argv[2])):
-        ids = np.arange(i * 50_000, (i + 1) * 50_000)
-        columns = {"ts_ns": ids * 1000, "dur_ns": 1900 + ids % 7 * 50, "event_id": ids, "source": 0, "pid": 1}
-        columns |= {"kind": "kernel", "device": 0, "stream": 7 + ids % 2, "correlation": ids, "name": f"k {i % 9}"}
-        yield event_batch(50_000, columns)
-write(Stream(Run(), batches()), Path(sys.argv[1]), WriteOptions(force=True))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-def peak_kilobytes(target: Path, batches: int) -> int:
-    """Peak memory of a process that writes that many batches of 50,000 device rows, some of which overlap."""
-    command = [sys.executable, "-W", "error", "-c", _CHILD, str(target), str(batches)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, check=True)
-    return int(done.stdout)
-
-
 def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
-    small, large = (peak_kilobytes(tmp_path / "t.pftrace", batches) for batches in (4, 20))
+    small, large = (
+        peak_kilobytes(tmp_path / "t.pftrace", "perfetto", batches=batches, crossing=True) for batches in (4, 20)
+    )
     assert large < 1.2 * small

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from support import SAMPLES, corpus_root, missing, sample
+from support import corpus_root, missing, sample
+from viewed import REAL, WITH_EVENTS
 from viewers import perfetto
 from writing import as_in_json, dense_tables
 
 import tracekit
-from tracekit.readers import READERS
 from tracekit.readers.builder import event_batch
 from tracekit.run.streams import in_order
 from tracekit.trace import Run
@@ -24,20 +24,6 @@ from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 
 pytestmark = pytest.mark.viewer
-
-WITH_EVENTS = sorted(
-    f"{folder.name}/{path.name}"
-    for folder in SAMPLES.iterdir()
-    if folder.name in READERS and READERS[folder.name].gives != "totals"
-    for path in folder.iterdir()
-    if not path.name.startswith(("_", ".")) and not path.name.endswith(".json.figures.json")
-)
-REAL = sorted(
-    str(path.relative_to(corpus_root()))
-    for folder in ("nvprof_gputrace_csv", "cuda_cmdline_profiler", "tensorflow", "kineto")
-    for path in (corpus_root() / folder).glob("*")
-    if path.stat().st_size < 100_000
-)
 
 SLICES = "select coalesce(name, '') as name, ts, dur, category from slice"
 ARROWS = """select coalesce(a.name, '') as name, a.ts as a_ts, a.dur as a_dur, coalesce(b.name, '') as name_b, b.ts,
