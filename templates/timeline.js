@@ -389,6 +389,7 @@
 
   // Text on the canvas: widths of characters are measured once
 
+  const LONG_NAME = 40; // characters that the list of a window has room for
   const FONT = "11px system-ui, sans-serif", BOLD = "600 12px system-ui, sans-serif";
   const widths = new Map();
   function widthOf(letter) {
@@ -409,6 +410,21 @@
       if (used <= room - dots) fits = i + 1;
     }
     return text;
+  }
+
+  /** A name without its return type and namespaces: they say least, and go first where a name is too long. */
+  const bare = new Map();
+  function bareName(code) {
+    let text = bare.get(code);
+    if (text === undefined) {
+      const spaces = /(?<![\w>)}])(?:(?:\w{1,64}|\(anonymous namespace\)|<unnamed>|\{anonymous\})::){1,9}(?=[\w~{])/g;
+      bare.set(code, text = names[code].replace(/^void (?=[\w({<])/, "").replace(spaces, ""));
+    }
+    return text;
+  }
+  function cutName(code, room) {
+    const whole = cut(names[code], room);
+    return whole === names[code] ? whole : cut(bareName(code), room);
   }
 
   /** Cuts before the last part of a place, which says most: "process 7 py… · GPU 0". */
@@ -451,7 +467,7 @@
     c.font = FONT;
     c.lineWidth = 1;
     for (const [e, x, y, w, h] of labels) {
-      const text = cut(names[name[e]], w / ratio - 8);
+      const text = cutName(name[e], w / ratio - 8);
       if (!text) continue;
       c.fillStyle = inkOn[kindOf[name[e]]];
       c.fillText(text, x / ratio + 4, y + h / 2 + 0.5);
@@ -1198,7 +1214,7 @@
     const table = el("table", {}, el("thead", {}, el("tr", {}, ...["name", "calls", "time", "share"].map((word) => el("th", { scope: "col" }, word)))));
     const rowsOf = el("tbody", {});
     for (const c of codes.slice(0, 6)) {
-      rowsOf.append(el("tr", {}, el("td", {}, button(names[c].slice(0, 300), () => { find.value = ""; onlyName(c); emit("mark", { names: [names[c]], kinds: [kinds[kindOf[c]]], from: "timeline" }); }, { title: names[c].slice(0, 2000) })),
+      rowsOf.append(el("tr", {}, el("td", {}, button((names[c].length > LONG_NAME ? bareName(c) : names[c]).slice(0, 300), () => { find.value = ""; onlyName(c); emit("mark", { names: [names[c]], kinds: [kinds[kindOf[c]]], from: "timeline" }); }, { title: names[c].slice(0, 2000) })),
         el("td", {}, count(found.calls[c])), el("td", {}, time(found.work[c])), el("td", {}, percent(found.work[c], all))));
     }
     table.append(rowsOf);

@@ -569,6 +569,18 @@ def test_a_picture_is_saved_as_png_and_svg(small: Rows, tmp_path: Path) -> None:
     assert "void gemm&lt;float, 128&gt;(float*)" in svg
 
 
+def test_a_name_without_room_loses_its_namespaces_before_its_own_name(tmp_path: Path) -> None:
+    name = "void at::native::(anonymous namespace)::reduce_kernel<at::native::ReduceOp<float, c10::Half>, 4>(int, int)"
+    starts = np.array([0, 1000])
+    lane = Lane("stream 9", [(starts, np.array([800, 100]), np.zeros(2, np.int64))])
+    rows = Rows([lane], [(name, "kernel")])
+    script = "return [tracekit.timelineSaving.svg(T), document.querySelector('#tl').innerText];"
+    svg, shown = opened(write(rows, tmp_path / "p.html"), script)
+    assert "void at::native" in svg, "the long one has room for all"
+    assert ">reduce_ke" in svg
+    assert "reduce_kernel<ReduceOp<float, Half>, 4>(int, int)" in shown
+
+
 def test_a_window_says_how_many_of_its_events_are_not_in_the_page(small: Rows, tmp_path: Path) -> None:
     missing = [
         {"rows": [3, 4], "start": 700, "end": 900, "count": 1234, "busy": 50},
