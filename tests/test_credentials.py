@@ -42,7 +42,7 @@ SECRET = "zq9-Plant3d.value"
 OTHERS = (
     "key_averages", "TokenEmbedding", "sk_gemm_kernel<float, 128>", "aten::embedding", "eos_token=</s>",
     "num_tokens=128",
-    "cache_key=ab12", "correlation_key: 7", "PWD=/work/run", "key: value", "task-learn-something-long-with-1-number",
+    "cache_key=ab12", "correlation_key: 7", "PWD=/srv/run", "key: value", "task-learn-something-long-with-1-number",
     "void cutlass::Kernel<cutlass_80_tensorop_s16816gemm_bf16_256x128_32x3_nn_align8>(Params)", "step token 5",
     "decode[token=5]", "autograd::engine::evaluate_function: AddmmBackward0", "std::token::type",
     "hf_transformers_modeling_llama_forward", "D84EEAE1F7B4478F9F2D86023BDD9BA9", "https://example.org/a?part=2&key=1",

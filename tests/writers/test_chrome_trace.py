@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import rows_of, tables
 from viewers import perfetto
-from writing import check_full_disk, dense_tables, peak_kilobytes
+from writing import dense_tables
 
 import tracekit
 from tracekit import schema
-from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -585,29 +584,6 @@ def test_names_too_long_to_join_at_once_are_written_in_pieces(tmp_path: Path) ->
     made = events(tmp_path / "t.json")
     assert [e["ts"] for e in made] == [n * 2 / 1000 for n in range(count)]
     assert {e["name"] for e in made} == {name}
-
-
-def test_an_existing_file_needs_force_and_zstd_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    path.write_bytes(b"old")
-    with pytest.raises(OutputExistsError):
-        written(path, force=False)
-    with pytest.raises(OutputError, match="no viewer reads zstd"):
-        written(tmp_path / "t.json.zst")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
-    check_full_disk(tmp_path / name, "chrome")
-
-
-def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
-    small, large = (
-        peak_kilobytes(tmp_path / "t.json", "chrome", batches=batches, crossing=True) for batches in (4, 20)
-    )
-    assert large < 1.2 * small
 
 
 def test_an_unknown_context_is_no_second_context_and_a_device_known_by_name_has_it_once(tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import rows_of, tables
-from writing import check_full_disk, dense_tables, peak_kilobytes
+from writing import dense_tables
 
 import tracekit
-from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.run.streams import in_order
 from tracekit.schema import API_CALLS, DEVICE_WORK
@@ -375,26 +374,3 @@ def test_the_suffix_chooses_the_target(tmp_path: Path) -> None:
     for name in ("t.pftrace", "t.pftrace.gz"):
         assert tracekit.write(events, tmp_path / name).events == 3
         assert len(pftrace.decode(tmp_path / name).slices) == 3
-
-
-def test_an_existing_file_needs_force_and_zstd_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.pftrace"
-    path.write_bytes(b"old")
-    with pytest.raises(OutputExistsError):
-        written(path, force=False)
-    with pytest.raises(OutputError, match="Perfetto does not read zstd"):
-        written(tmp_path / "t.pftrace.zst")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["t.pftrace", "t.pftrace.gz"])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
-    check_full_disk(tmp_path / name, "perfetto")
-
-
-def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
-    small, large = (
-        peak_kilobytes(tmp_path / "t.pftrace", "perfetto", batches=batches, crossing=True) for batches in (4, 20)
-    )
-    assert large < 1.2 * small

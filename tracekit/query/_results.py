@@ -84,7 +84,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                 f"column {field.name}: a value does not fit into 64 bits, unlike the first ones",
                 hint=f"CAST({field.name} AS VARCHAR) keeps all digits",
             ) from err
-    # Files of an archive are scanned in place, also those that older versions wrote with credentials in them.
+    # Files of an archive are scanned in place, also files of older versions that have credentials in them.
     return masked_rows(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 

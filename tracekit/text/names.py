@@ -78,7 +78,7 @@ def _numbered(shown: str, number: int, width: int) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _short(name: str, width: int) -> str:
-    """Return the form of a name that says most of those that fit."""
+    """Return the form of a name that fits and says most."""
     if cell_width(name) <= width:
         return name
     last = name

@@ -1,7 +1,7 @@
 """The timer of Paddle's profiler: time to load a batch, time of a step, samples or steps a second.
 
 An iteration begins with `begin()` or with the end of the `step()` before, and ends with `step()`. Its batch cost is all
-its time, loading included. Its reader cost is the time inside the `next` of Paddle's loaders and of those that
+its time, loading included. Its reader cost is the time inside the `next` of Paddle's loaders and of loaders that
 `tracekit.recorder.watch_loader` wraps. What the profiler does inside of `step()`, `on_trace_ready` included, is in
 neither. A reader of another data set (evaluation inside of training) pauses the timing until the first one comes back.
 

@@ -22,7 +22,7 @@ def add_args(
 ) -> tuple[list[dict[str, object]], list[str]]:
     """Add the columns that fit into so many bytes to the parts of a page.
 
-    Return the head of each, and the keys of those that do not fit.
+    Return the head of each, and the keys of columns that do not fit.
     """
     heads: list[dict[str, object]] = []
     left: list[str] = []

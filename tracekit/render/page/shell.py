@@ -2,7 +2,7 @@
 
 A page has a content security policy that forbids every request, and every script but those whose hashes it lists. With
 `assets` styles and scripts are linked, for many pages that share them; then the policy names the page's own site. A
-page carries the styles and scripts of what it shows, nothing else; those that only some pages need are packed.
+page carries the styles and scripts of what it shows, nothing else; scripts that only some pages need are packed.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class PacketMaker:
                 yield self.timelines.definitions(timeline, list(found))
 
     def _new_pairs(self, number: I64, code: Rows, needs: list[tuple[Text, ...]]) -> list[tuple[int, int]]:
-        """Return timeline and index of `needs` for those that no batch before had together."""
+        """Return timeline and index of `needs` for the pairs that no batch before had."""
         pairs = np.array(_distinct(number * len(needs) + code, len(self.timelines.all) * len(needs)), np.int64)
         timelines, which = np.divmod(pairs, len(needs))
         known = np.array([self._needs.setdefault(each, len(self._needs)) for each in needs], np.int64)
