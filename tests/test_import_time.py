@@ -58,7 +58,7 @@ def test_a_command_takes_the_memory_of_arrow_from_the_system_unless_it_is_told_o
 @pytest.mark.parametrize("earlier", ["", "pa.table({'a': [1]}).to_pandas()", "import pandas"])
 def test_pandas_works_after_it_was_postponed(earlier: str) -> None:
     statement = (
-        f"import pyarrow as pa\nfrom tracekit.cli.late_pandas import postpone_pandas\n{earlier}\n"
+        f"import pyarrow as pa\nfrom tracekit.cli.process.late_pandas import postpone_pandas\n{earlier}\n"
         "postpone_pandas()\npa.array([1])\n"
         "import pandas as pd\nassert pa.array(pd.Series([1.0, float('nan')])).null_count == 1\n"
         "assert pa.table({'a': [1, None]}).to_pandas()['a'].sum() == 1"

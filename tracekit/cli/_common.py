@@ -176,8 +176,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(*args: object, **words: object) -> None:
         try:
-            from tracekit.cli.late_pandas import postpone_pandas
-            from tracekit.cli.memory import share_system_memory
+            from tracekit.cli.process.late_pandas import postpone_pandas
+            from tracekit.cli.process.memory import share_system_memory
 
             share_system_memory()
             postpone_pandas()
