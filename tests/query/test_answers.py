@@ -192,7 +192,7 @@ def test_csv_is_rfc_4180_and_exact() -> None:
     header, row = csv.reader(io.StringIO(out.getvalue().decode(), newline=""))
     got = dict(zip(header, row, strict=True))
     assert got["t_ns"] == "1500"
-    assert (got["text"], got["nothing"], got["nan"], got["d"], got["yes"]) == ('a,"b"', "", "", "1.25", "true")
+    assert (got["text"], got["nothing"], got["nan"], got["d"], got["yes"]) == ('a,"b"', "", "NaN", "1.25", "true")
     assert (got["list"], got["day"], got["at"]) == ("[1, 2]", "2026-01-31", "2026-01-31T01:02:03")
     assert out.getvalue().count(b"\r\n") == 2
     assert b',"",' in out.getvalue()
@@ -207,8 +207,49 @@ def test_json_has_columns_units_rows_and_the_ledger() -> None:
     units = {c["name"]: c["unit"] for c in got["columns"]}
     assert (units["t_ns"], units["size_bytes"], units["part_ratio"], units["text"]) == ("ns", "bytes", "ratio", "text")
     row = dict(zip(units, got["rows"][0], strict=True))
-    assert (row["t_ns"], row["list"], row["struct"], row["nan"], row["yes"]) == (1500, [1, 2], {"a": 1}, None, True)
+    assert (row["t_ns"], row["list"], row["struct"], row["nan"], row["yes"]) == (1500, [1, 2], {"a": 1}, "NaN", True)
     assert got["ledger"][0]["path"] == stored_name(str(CSV))
+
+
+FAR = """SELECT TIMESTAMP 'infinity' AS t, DATE '-infinity' AS d, DATE '294246-01-01' AS far, DATE '0044-03-15 (BC)' AS bc,
+    TIMESTAMP_NS '2024-01-01 00:00:00.123456789' AS ns, INTERVAL '2 months 3 days 5 hours 0.5 seconds' AS span,
+    INTERVAL 0 DAY AS none, [TIMESTAMP 'infinity', NULL] AS list, {'a': DATE '9999-12-31'} AS struct,
+    'inf'::DOUBLE AS inf, -1e308 * 10 AS less, ['nan'::DOUBLE] AS nans, TIMESTAMPTZ '2024-01-01 00:00:00+02' AS zone,
+    NULL::TIMESTAMP AS unknown, TIME '12:00:00' AS noon"""
+FAR_CELLS = {
+    "t": "infinity",
+    "d": "-infinity",
+    "far": "294246-01-01",
+    "bc": "-043-03-15",
+    "ns": "2024-01-01T00:00:00.123456789",
+    "span": "P2M3DT18000.5S",
+    "none": "PT0S",
+    "list": ["infinity", None],
+    "struct": {"a": "9999-12-31"},
+    "inf": "Infinity",
+    "less": "-Infinity",
+    "nans": ["NaN"],
+    "zone": "2023-12-31T22:00:00+00:00",
+    "unknown": None,
+    "noon": "12:00:00",
+}
+
+
+def test_times_beyond_python_and_numbers_beyond_json_are_shown() -> None:
+    """Python's dates end with the year 9999 and at microseconds, and JSON has no infinity: each once failed or vanished."""
+    out = io.BytesIO()
+    with ask(CSV, FAR) as answer:
+        write(answer.reader, "json", out)
+    got = json.loads(out.getvalue())
+    assert dict(zip((c["name"] for c in got["columns"]), got["rows"][0], strict=True)) == FAR_CELLS
+    out = io.BytesIO()
+    with ask(CSV, FAR) as answer:
+        write(answer.reader, "csv", out)
+    header, row = csv.reader(io.StringIO(out.getvalue().decode(), newline=""))
+    texts = ["" if v is None else v if isinstance(v, str) else json.dumps(v) for v in FAR_CELLS.values()]
+    assert dict(zip(header, row, strict=True)) == dict(zip(FAR_CELLS, texts, strict=True))
+    shown = render(query(CSV, FAR), "markdown", RenderOptions())
+    assert all(text in shown for text in ("294246-01-01", "-Infinity", "P2M3DT18000.5S"))
 
 
 def test_an_answer_without_rows_has_its_columns_in_every_form() -> None:

@@ -399,6 +399,25 @@ def test_broken_json_of_one_event_is_repaired_and_noted(broken: str, name: str, 
     assert trace.ledgers[0].notes["mended-json"].count == 1
 
 
+def test_numbers_beyond_a_double_cost_no_event_and_keep_their_digits(tmp_path: Path) -> None:
+    """The second event looks like the first, but for digits: `1e5` is a double, `1e999` is not."""
+    texts = ["1e5", "1e999", "-1.5E+400", "9" * 400 + ".5", "123456789012345678901234567890", '"1e999"']
+    lines = [
+        f'{{"ph": "X", "name": "n", "cat": "cpu_op", "pid": 5, "tid": {n}, "ts": 10, "dur": 1, "args": {{"v": {text}}}}}'
+        for n, text in enumerate(texts)
+    ]
+    path = write(tmp_path / "x", slice_of(ts=1), *lines)
+    trace = tracekit.read(path)
+    got = [json.loads(r["args"])["v"] for r in rows(trace) if r["name"] == "n"]
+    assert got == [1e5, *texts[1:4], 123456789012345678901234567890, "1e999"]
+    assert trace.ledgers[0].kept == 7
+    assert {code: note.count for code, note in trace.ledgers[0].notes.items()} == {"number-as-text": 3}
+    for target in ("chrome", "perfetto", "paddle-pb", "fluid-pb"):
+        tracekit.convert(path, tmp_path / f"out.{target}", to=target)
+    written = json.loads((tmp_path / "out.chrome").read_text(encoding="utf-8"))
+    assert sum("v" in event.get("args", {}) for event in written["traceEvents"]) == len(texts)
+
+
 def test_a_garbled_event_costs_itself_alone(tmp_path: Path) -> None:
     events = [slice_of(ts=n) for n in range(3)]
     path = write(tmp_path / "x", *events, '{"ph": "X", "ts": 12..5, "name": }', *events)

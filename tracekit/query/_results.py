@@ -2,15 +2,13 @@
 
 The unit of a column is in its name: `_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that a format
 cannot store exactly (decimals, integers beyond 64 bits) keeps its digits as text. Dates and times are ISO 8601. Lists
-and structs are JSON.
+and structs are JSON. NaN and infinity are words, since a gap would be read as null.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from tracekit.columns.arrow import Column as ArrowColumn
 from tracekit.columns.arrow import pc
 from tracekit.errors import TracekitError, UsageError
 from tracekit.privacy.guard import masked_rows
+from tracekit.query._cells import cells, to_json, values
 from tracekit.query._tables import ArrowField
 from tracekit.render.base import RenderOptions
 from tracekit.report import Cell, Column, Report, ReportTable, Section
@@ -102,43 +101,12 @@ def unit_of(name: str, kind: pa.DataType) -> Unit:
 def render(table: pa.Table, form: str, options: RenderOptions) -> str:
     """Return an answer as text or markdown. Raises: UsageError for an unknown unit of time."""
     columns = tuple(
-        Column(name, name, unit_of(name, column.type), [_cell(v) for v in column.to_pylist()])
+        Column(name, name, unit_of(name, column.type), cells(column))
         for name, column in zip(table.schema.names, table.columns, strict=True)
     )
     title = f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'}"
     report = Report("answer", __version__, (), (Section("query", title, (ReportTable("answer", title, columns),)),))
     return pipeline.render(report, form, options)
-
-
-def _cell(value: object) -> Cell:
-    """Return a value as a cell of a report: a number if that is exact, else exact text."""
-    match value:
-        case None | str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return value
-        case Decimal():
-            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else str(value)
-        case datetime() | date() | time():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case list() | dict() | tuple():
-            return json.dumps(_json(value), ensure_ascii=False)
-        case _:
-            return str(value)
-
-
-def _json(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(k): _json(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(v) for v in value]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value if value == value and value not in (float("inf"), float("-inf")) else None
-    return _cell(value)
 
 
 def write(reader: pa.RecordBatchReader, form: str, file: BinaryIO, ledgers: Sequence[Ledger] = ()) -> int:
@@ -147,18 +115,18 @@ def write(reader: pa.RecordBatchReader, form: str, file: BinaryIO, ledgers: Sequ
 
 
 def _csv(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
-    """Write RFC 4180 with one header. Null, NaN and infinity are empty fields; an empty text is quoted."""
+    """Write RFC 4180 with one header. Null is an empty field; an empty text is quoted."""
     file.write((",".join(map(_field, reader.schema.names)) + "\r\n").encode())
     rows = 0
     for batch in reader:
-        cells = [[_field(_cell(v)) for v in column.to_pylist()] for column in batch.columns]
-        file.writelines((",".join(row) + "\r\n").encode("utf-8", "replace") for row in zip(*cells, strict=True))
+        texts = [[_field(each) for each in cells(column)] for column in batch.columns]
+        file.writelines((",".join(row) + "\r\n").encode("utf-8", "replace") for row in zip(*texts, strict=True))
         rows += batch.num_rows
     return rows
 
 
 def _field(cell: Cell) -> str:
-    if cell is None or cell != cell or cell in (float("inf"), float("-inf")):
+    if cell is None:
         return ""
     text = str(cell)
     if isinstance(cell, str) and (not text or any(c in text for c in '",\r\n') or text != text.strip()):
@@ -176,8 +144,8 @@ def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[L
     file.write(head.encode())
     rows = 0
     for batch in reader:
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            file.write(("\n  " if not rows else ",\n  ").encode() + json.dumps(_json(list(row))).encode())
+        for row in zip(*(values(column) for column in batch.columns), strict=True):
+            file.write(("\n  " if not rows else ",\n  ").encode() + json.dumps(to_json(list(row))).encode())
             rows += 1
     ledger = json.dumps([each.to_json() for each in ledgers])
     file.write(f'],\n "ledger": {ledger}}}\n'.encode())

@@ -115,15 +115,18 @@ def _bytes(value: int | float | str) -> str:
 
 def _finite(text: Callable[[float], str]) -> Callable[[int | float | str], str]:
     def format_finite(value: int | float | str) -> str:
-        known = isinstance(value, (int, float)) and math.isfinite(value)
-        return text(float(value or 0)) if known else UNKNOWN  # -0.0 is 0
+        if isinstance(value, str):
+            return visible(value)
+        return text(float(value or 0)) if math.isfinite(value) else UNKNOWN  # -0.0 is 0
 
     return format_finite
 
 
 def _number(value: int | float | str) -> str:
-    """Return every digit of a float; a whole number without its ".0"."""
-    known = isinstance(value, (int, float)) and math.isfinite(value)
+    """Return every digit of a float; a whole number without its ".0". Text stays as it is."""
+    if isinstance(value, str):
+        return visible(value)
+    known = math.isfinite(value)
     return f"{value:,}".removesuffix(".0") if known else UNKNOWN
 
 

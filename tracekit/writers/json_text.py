@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import NoReturn
 
 import orjson
@@ -14,6 +15,8 @@ _OWN_KEYS = """
 """
 OWN_KEYS = frozenset(_OWN_KEYS.split())
 """Keys of an event's args that hold columns. An args object of the row that uses one of them is not merged."""
+
+_LONG = re.compile(r"\d{20}")
 
 
 def _plain(value: object) -> object:
@@ -41,13 +44,30 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(text)
 
 
+def _double(text: str) -> float | str:
+    """Return the number, or its text where a double has no room for it: 1e999."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
 def parsed(text: str) -> dict[str, object] | None:
-    """Return the JSON object of an args text, None where it is not one."""
+    """Return the JSON object of an args text, None where it is not one.
+
+    Integers keep all digits; a number beyond a double is its text.
+
+    >>> parsed('{"a": 1e999, "b": 123456789012345678901}')
+    {'a': '1e999', 'b': 123456789012345678901}
+    """
     try:
-        value: object = orjson.loads(text)
+        # orjson makes a double of an integer beyond 64 bits.
+        value: object = orjson.loads(text) if not _LONG.search(text) else _exact(text)
     except ValueError:
-        try:  # orjson refuses lone surrogates and objects nested beyond its limit
-            value = json.loads(text, parse_constant=_refuse)
+        try:  # orjson refuses lone surrogates, objects nested beyond its limit and numbers beyond a double
+            value = _exact(text)
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def _exact(text: str) -> object:
+    return json.loads(text, parse_constant=_refuse, parse_float=_double)

@@ -1,12 +1,13 @@
 """JSON objects that their producers broke: split and repaired one by one, by rules that are certain enough to name.
 
 Repaired are control characters in strings, escapes that JSON does not have (Windows paths: kineto issues 617, 750,
-1459), NaN and Infinity (they become strings), lone surrogates, quotes inside strings (MXNet and Mini-Caffe write names
-as they are). An object that no rule repairs is dropped.
+1459), NaN, Infinity and numbers beyond a double (they become strings), lone surrogates, and quotes inside strings
+(MXNet and Mini-Caffe write names as they are). An object that no rule repairs is dropped.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -27,6 +28,8 @@ _BAD_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 _NUMBERLESS = re.compile(_TO_ITS_END + rb"|([-+]?\b(?:nan|infinity|inf)\b(?:\(ind\))?)", re.DOTALL | re.IGNORECASE)
 _NO_NUMBER = re.compile(rb"\b(?:nan|inf)", re.IGNORECASE)
+_NUMBER = re.compile(_TO_ITS_END + rb"|([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)", re.DOTALL)
+_EXPONENT = re.compile(rb"\d[eE][-+]?\d")
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_STRING = re.compile(rb'\s*(?::|,\s*["\[{0-9tfn-]|[}\]])')
 _SWALLOWED_QUOTE = re.compile(rb'\\"(?=\s*(?:,\s*"[^"\\,:]{1,40}"\s*:|\}\s*[,}\]]|\}\s*$))')
@@ -44,6 +47,36 @@ def is_json(text: bytes) -> bool:
     return True
 
 
+def has_exponents(shape: bytes) -> bool:
+    """Return whether an object has a number with an exponent.
+
+    Objects with other exponents have the same shape: one may be a double (1e5), the other beyond it (1e999).
+    """
+    return bool(_EXPONENT.search(shape) and _EXPONENT.search(_STRING.sub(b'""', shape)))
+
+
+def with_large_numbers_as_text(text: bytes) -> bytes:
+    """Return the object with quotes around the numbers that no double can hold.
+
+    >>> with_large_numbers_as_text(b'{"a":1e999,"b":1e9,"c":"1e999"}')
+    b'{"a":"1e999","b":1e9,"c":"1e999"}'
+    """
+    return _NUMBER.sub(_quoted_beyond_double, text)
+
+
+def _quoted_beyond_double(match: re.Match[bytes]) -> bytes:
+    if match[1] is None or math.isfinite(_double(match[1])):
+        return match[0]
+    return b'"' + match[1] + b'"'
+
+
+def _double(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:  # several points: 1.2.3
+        return 0.0
+
+
 def repaired(text: bytes) -> bytes | None:
     """Return the text as JSON that means the same, None where no rule helps. Digits outside strings never change.
 
@@ -58,6 +91,8 @@ def repaired(text: bytes) -> bytes | None:
             changed = _STRING.sub(_clean_string, changed)
         if _NO_NUMBER.search(changed):
             changed = _NUMBERLESS.sub(_quoted, changed)
+        if not is_json(changed):
+            changed = with_large_numbers_as_text(changed)
         if is_json(changed):
             return changed
     return None

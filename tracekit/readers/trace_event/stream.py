@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
-from tracekit.readers.trace_event._repair import is_json, objects, repaired
+from tracekit.readers.trace_event._repair import has_exponents, is_json, objects, repaired, with_large_numbers_as_text
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
 from tracekit.trace import Ledger
@@ -205,6 +205,10 @@ class Events:
             if shape not in self._known:
                 if not is_json(found.object(int(found.sample[code]))):
                     return False
+                if has_exponents(shape):
+                    if not all(is_json(found.object(row)) for row in np.flatnonzero(found.codes == code).tolist()):
+                        return False
+                    continue
                 self._known.add(shape)
         return True
 
@@ -222,8 +226,11 @@ class Events:
             self.ledger.read += 1
             self._number += 1
             if text != data[start:end]:
-                why = "events with broken JSON (quotes, escapes, NaN) were repaired"
-                self.ledger.note("mended-json", why, where=f"event {self._number}")
+                if text == with_large_numbers_as_text(data[start:end]):
+                    code, why = "number-as-text", "events with numbers beyond a double: these were kept as text"
+                else:
+                    code, why = "mended-json", "events with broken JSON (quotes, escapes, NaN) were repaired"
+                self.ledger.note(code, why, where=f"event {self._number}")
             texts.append(text)
             numbers.append(self._number)
         rest = data[used:].lstrip(b" \t\r\n,")

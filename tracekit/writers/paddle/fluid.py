@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-import orjson
 import pyarrow as pa
 
 from tracekit import schema
 from tracekit.messages import EVENT_TYPES, PLACES, Message, delimited, messages, varint
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.json_text import parsed
 
 _COLUMNS = ("ts_ns", "dur_ns", "name", "kind", "source", "pid", "tid", "device", "stream", "bytes", "args")
 _NO_PLACE = ("rank", "context", "correlation", "step", "grid_x", "registers", "value")
@@ -170,10 +170,7 @@ def _place(place: str, device: int | None) -> int:
 
 
 def _object(args: str | None) -> dict[str, object]:
-    if args is None:
-        return {}
-    found: object = orjson.loads(args)
-    return found if isinstance(found, dict) else {}
+    return (parsed(args) or {}) if args is not None else {}
 
 
 def _is_int(value: object, bits: int) -> bool:

@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-import orjson
 import pyarrow as pa
 
 from tracekit import schema
@@ -39,6 +38,7 @@ from tracekit.messages import STAND_IN, Message, delimited, messages, varint
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.json_text import parsed
 from tracekit.writers.paddle._devices import DeviceRows, Row
 from tracekit.writers.paddle._messages import (
     CALLS,
@@ -187,8 +187,7 @@ def _stored(path: Path) -> Iterator[list[Row]]:
 
 
 def _object(args: str | None) -> Args:
-    found: object = orjson.loads(args) if args is not None else None
-    return found if isinstance(found, dict) else {}
+    return (parsed(args) or {}) if args is not None else {}
 
 
 def _host_rows(chunk: list[Row], state: _State) -> None:

@@ -116,11 +116,8 @@ def of_args(args: DictColumn, interned: Interned) -> Annotations:
 
 def _object(source: str) -> dict[str, object]:
     """Return the members that a text of args is written as; see `writers/chrome` for the same rule."""
-    try:
-        found: object = orjson.loads(source)
-    except orjson.JSONDecodeError:
-        found = parsed(source)
-    if not isinstance(found, dict):
+    found = parsed(source)
+    if found is None:
         return {"args_text": source}
     if not OWN_KEYS.isdisjoint(found):
         return {"args": found}
