@@ -202,11 +202,11 @@ PRIVATE_IN_TESTS = {
         "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "recorder/test_exit_summary.py",
         "recorder/test_ranges.py", "render/test_series.py", "views/test_compat_fluid.py",
-        "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_chrome_trace.py",
-        "writers/test_perfetto.py",
+        "views/test_compat_paddle.py", "views/test_step_heat.py",
     },
     "a limit is made small": {
-        "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py", "writing.py",
+        "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py",
+        "writers/test_perfetto.py", "writing.py",
     },
     "a part is put in its place, or made to fail": {
         "batch_trees.py", "profiler/conftest.py", "profiler/fake_cupti.py", "profiler/test_cuda.py",

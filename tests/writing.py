@@ -23,7 +23,7 @@ from tracekit.readers.builder import event_batch
 from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.chrome._text import quoted
+from tracekit.writers.tracks.texts import quoted
 
 _CHILD = """
 import resource, sys

@@ -25,8 +25,8 @@ from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.chrome import trace
-from tracekit.writers.chrome._text import quoted
 from tracekit.writers.json_text import OWN_KEYS
+from tracekit.writers.tracks.texts import quoted
 
 ARROW = ("launch", "launch")
 

@@ -26,7 +26,7 @@ from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
 from tracekit.writers.perfetto import _packets, trace
-from tracekit.writers.perfetto._order import Items, order_packets
+from tracekit.writers.tracks.order import Items, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")
 NUMBERS = ("correlation", "step", "bytes", "registers", "static_smem_bytes", "dynamic_smem_bytes")

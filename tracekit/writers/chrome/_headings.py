@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tracekit.writers.chrome._text import quoted
 from tracekit.writers.tracks.lanes import Heading, Lanes
+from tracekit.writers.tracks.texts import quoted
 
 
 class Headings:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from tracekit.columns import arrow
 from tracekit.columns.arrays import Mask
 from tracekit.columns.arrow import Column, pc
-from tracekit.writers.chrome._text import merged, number, quoted
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, Batch
+from tracekit.writers.tracks.texts import merged, number, quoted
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,8 @@ from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column, pc
 from tracekit.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.chrome._digits import Micros, Piece, fixed_rows
 from tracekit.writers.chrome._headings import Headings
 from tracekit.writers.chrome._members import Members, gathered
-from tracekit.writers.chrome._text import quoted
 from tracekit.writers.tracks.arrows import BOUND, Launches, inside_points
 from tracekit.writers.tracks.batch import (
     ASYNC,
@@ -31,8 +29,6 @@ from tracekit.writers.tracks.batch import (
     INSTANT,
     LONE_INSTANT,
     NOT_WRITTEN,
-    NUMBERS,
-    SHAPES,
     SLICE,
     START,
     STEP,
@@ -42,7 +38,10 @@ from tracekit.writers.tracks.batch import (
     launch_columns,
 )
 from tracekit.writers.tracks.codes import Codes, classes, value_codes
+from tracekit.writers.tracks.digits import Micros, Piece, fixed_rows
+from tracekit.writers.tracks.fields import Present, number_pieces, own_numbers
 from tracekit.writers.tracks.lanes import Lane
+from tracekit.writers.tracks.texts import quoted
 
 OPENING = {
     SLICE: '"ph":"X"',
@@ -63,11 +62,6 @@ BOUND_HEAD = f'"cat":"{BOUND}","name":"{BOUND}"'
 CHUNK_BYTES = 1 << 25
 """Most bytes of lines that are built at once: a batch of long names is written in several chunks."""
 EMPTY = '""'
-_DEVICE_SIDE = ("device", "context", "stream")
-
-
-Present: TypeAlias = list[tuple[str, Mask | None]]
-"""Columns of numbers, and which rows write them (None: all rows)."""
 
 
 @dataclass(slots=True)
@@ -144,7 +138,7 @@ class LineMaker:
 
     def _row_groups(self, batch: Batch, members: Members, prefixes: list[str]) -> list[_Group]:
         """Return the lines of the rows, without ends and arrows, in groups that have the same columns."""
-        present = _present(batch)
+        present = own_numbers(batch)
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
         if members.present is not None:
             parts.append(_two(members.present))
@@ -158,7 +152,7 @@ class LineMaker:
                 continue
             rows = np.arange(batch.count) if len(kinds.first) == 1 else np.flatnonzero(kinds.of_row == kind)
             names = [name for name, mask in present if mask is None or mask[row]]
-            pieces = _numbers(batch, names, rows)
+            pieces = number_pieces(batch, names, rows)
             pieces.append(b'},"ts":')
             pieces.append(Micros(batch.ts[rows]))
             if phase == SLICE:
@@ -270,47 +264,6 @@ class LineMaker:
 def _two(mask: Mask) -> Codes:
     """Return a mask as codes, 0 and 1."""
     return mask.view(np.int8), 2
-
-
-def _present(batch: Batch) -> Present:
-    """Return the columns of numbers that some rows write, without the numbers that the lane has already."""
-    out: Present = []
-    some_host = not batch.on_device.all()
-    for name in NUMBERS:
-        column = batch.columns[name]
-        if column.all_null:
-            continue
-        mask = column.valid
-        if name in _DEVICE_SIDE:
-            if not some_host:
-                continue
-            mask = ~batch.on_device if mask is None else mask & ~batch.on_device
-        elif name == "tid":
-            mask = batch.on_device if mask is None else mask & batch.on_device
-        if mask is None or mask.any():
-            out.append((name, mask))
-    return out
-
-
-def _numbers(batch: Batch, names: list[str], rows: Rows) -> list[Piece]:
-    """Return the pieces of the columns of numbers, commas between them; launch shapes as [x,y,z]."""
-    pieces: list[Piece] = []
-    rest = list(names)
-    while rest:
-        name = rest[0]
-        key, columns = name, [name]
-        for shape, parts in SHAPES:
-            if name == parts[0] and tuple(rest[:3]) == parts:
-                key, columns = shape, list(parts)
-        values = [batch.columns[c].values[rows] for c in columns]
-        pieces.append(f'{"," if pieces else ""}"{key}":{"[" if len(values) > 1 else ""}'.encode())
-        pieces.append(values[0])
-        for value in values[1:]:
-            pieces += [b",", value]
-        if len(values) > 1:
-            pieces.append(b"]")
-        rest = rest[len(columns) :]
-    return pieces
 
 
 def _assembled(groups: list[_Group], prefixes: list[str], members: Column | None, count: int) -> Iterator[memoryview]:

@@ -40,9 +40,9 @@ from isal import igzip
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.chrome._rows import LineMaker
-from tracekit.writers.chrome._text import facts_text
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import event_tables
+from tracekit.writers.tracks.texts import facts_text
 
 BATCH_ROWS = 32 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,

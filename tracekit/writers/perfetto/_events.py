@@ -19,15 +19,14 @@ from tracekit.writers.tracks.batch import (
     INSTANT,
     LONE_INSTANT,
     NOT_WRITTEN,
-    NUMBERS,
     SHAPES,
     SLICE,
     Batch,
 )
 from tracekit.writers.tracks.codes import Codes, Integers, classes, value_codes
+from tracekit.writers.tracks.fields import own_numbers
 
 _TYPES = {SLICE: 1, INSTANT: 3, LONE_INSTANT: 3, COUNTER: 4}
-_DEVICE_SIDE = ("device", "context", "stream")
 _MOST_SHARED = 1 << 15
 _TEXTS = ("kind", "name", "raw_name", "copy_kind")
 
@@ -60,7 +59,7 @@ class Templates:
 
     def shared(self, batch: Batch) -> tuple[Shared, OwnFields]:
         """Return the templates of a batch, and the fields that each row has beside its template."""
-        present = _present(batch)
+        present = dict(own_numbers(batch))
         wide = [name for name in present if name not in self._varies]
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
         parts += [value_codes(batch.columns[name]) for name in _TEXTS]
@@ -220,26 +219,6 @@ def _put_points(cells: Cells, phases: Bytes, identity: I64, points: Mask) -> Non
     cells.put(b"\x30", points)
     cells.varint(identity, sizes, points)
     cells.put(b"\x60\x01", bound)
-
-
-def _present(batch: Batch) -> dict[str, Mask | None]:
-    """Return the columns of numbers that some rows write, and which rows: all where it is None.
-
-    Device, context and stream of device work are those of its track.
-    """
-    out: dict[str, Mask | None] = {}
-    for name in NUMBERS:
-        column = batch.columns[name]
-        if column.all_null:
-            continue
-        mask = column.valid
-        if name in _DEVICE_SIDE:
-            mask = ~batch.on_device if mask is None else mask & ~batch.on_device
-        elif name == "tid":
-            mask = batch.on_device if mask is None else mask & batch.on_device
-        if mask is None or mask.any():
-            out[name] = mask
-    return out
 
 
 def _all_of(masks: list[Mask | None]) -> Mask | None:

@@ -18,13 +18,13 @@ from tracekit.errors import SchemaError
 from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
 from tracekit.writers.perfetto._events import Shared, Templates
 from tracekit.writers.perfetto._interned import Interned, Text
-from tracekit.writers.perfetto._order import Items, Order, order_packets
 from tracekit.writers.perfetto._points import Points
 from tracekit.writers.perfetto._tracks import Timelines
 from tracekit.writers.perfetto._wire import Cells, sizes_of, varint_sizes
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, UNDRAWN, Batch
 from tracekit.writers.tracks.codes import classes, value_codes
 from tracekit.writers.tracks.lanes import Lanes
+from tracekit.writers.tracks.order import Items, Order, order_packets
 
 CHUNK_BYTES = 1 << 24
 """Most bytes of packets that are built at once: a batch of long args is written in several chunks."""

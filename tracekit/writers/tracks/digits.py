@@ -31,7 +31,14 @@ class Micros:
     ns: Rows
 
 
-Piece: TypeAlias = bytes | Rows | Micros
+@dataclass(frozen=True, slots=True, eq=False)
+class Millis:
+    """Times in ns, shape (n,), not negative: written in ms with exactly six decimals."""
+
+    ns: Rows
+
+
+Piece: TypeAlias = bytes | Rows | Micros | Millis
 """A text that all rows share, integers of shape (n,), or times."""
 
 
@@ -59,6 +66,11 @@ def _following(last: bool) -> Words:
 @lru_cache(maxsize=1)
 def _decimals() -> Words:
     return np.frombuffer(b"".join(b".%03d" % i for i in range(1000)), np.uint32)
+
+
+@lru_cache(maxsize=1)
+def _three_digits() -> npt.NDArray[np.bytes_]:
+    return np.array([b"%03d" % i for i in range(1000)])
 
 
 class _Layout:
@@ -109,6 +121,19 @@ class _Layout:
         self.number(whole)
         self.put(_decimals().take(values - whole * 1000))
 
+    def millis(self, ns: Rows) -> None:
+        low, high = int(ns.min()), int(ns.max())
+        if low == high:
+            self.text += b"%d.%06d" % divmod(low, 1_000_000)
+            return
+        thousands = _unsigned(ns, high) // 1000
+        whole = thousands // 1000
+        self.number(whole)
+        self.put(_decimals().take(thousands - whole * 1000))
+        self.columns.append((len(self.text), _three_digits().take(_unsigned(ns, high) - thousands * 1000)))
+        self.text += b"000"
+        self._taken = len(self.text)
+
     def _signed(self, values: Rows | Unsigned) -> None:
         texts = pc.cast(arrow.array(values, pa.int64()), pa.string())
         width = int(pc.max(pc.binary_length(texts)).as_py())
@@ -145,6 +170,8 @@ def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> Column:
                 layout.text += piece
             elif isinstance(piece, Micros):
                 layout.micros(piece.ns)
+            elif isinstance(piece, Millis):
+                layout.millis(piece.ns)
             else:
                 layout.number(piece)
         layouts.append(layout)
