@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns.arrow import Column as ArrowColumn
-from tracekit.columns.arrow import pc
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Values
 from tracekit.report import Cell
 
 _ENDS = {(1 << 63) - 1: "infinity", -(1 << 63) + 1: "-infinity"}
@@ -20,7 +21,7 @@ _DAYS = {(1 << 31) - 1: "infinity", -(1 << 31) + 1: "-infinity"}
 """DuckDB's infinite dates."""
 
 
-def cells(column: ArrowColumn) -> list[Cell]:
+def cells(column: Values) -> list[Cell]:
     """Return the values of a column as cells of a report: a number if that is exact, else exact text.
 
     NaN and infinity are the words that JSON's users know: "NaN", "Infinity", "-Infinity".
@@ -28,38 +29,46 @@ def cells(column: ArrowColumn) -> list[Cell]:
     return [_cell(value) for value in values(column)]
 
 
-def values(column: ArrowColumn) -> list[object]:
+def values(column: Values) -> list[object]:
     """Return the values of a column as Python's; dates, times and intervals as text, at any depth.
 
     Python's own dates end with the year 9999 and at microseconds; those of DuckDB do not.
     """
-    return [value for chunk in _chunks(column) for value in _of_chunk(chunk)]
+    return [
+        value
+        for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+        for value in _of_chunk(chunk)
+    ]
 
 
-def _chunks(column: ArrowColumn) -> Iterable[ArrowColumn]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else (column,)
-
-
-def _of_chunk(chunk: ArrowColumn) -> Iterable[object]:
+def _of_chunk(chunk: arrow.Column) -> Iterable[object]:
     kind = chunk.type
     if pa.types.is_timestamp(kind):
         return _texts(chunk, pa.int64(), f"datetime64[{kind.unit}]", _ENDS, "+00:00" if kind.tz else "")
     if pa.types.is_date32(kind):
         return _texts(chunk, pa.int32(), "datetime64[D]", _DAYS, "")
     if pa.types.is_time(kind):
-        return (None if text is None else _short(text) for text in chunk.cast(pa.string()).to_pylist())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return (text and _short(text) for text in arrow.optional_texts(chunk.cast(pa.string())))
+    if isinstance(chunk, pa.ListArray | pa.LargeListArray):
         return _lists(chunk)
-    if pa.types.is_struct(kind):
+    if isinstance(chunk, pa.StructArray):
         return _structs(chunk)
-    return chunk.to_pylist()
+    found: list[object] = _untyped(chunk).to_pylist()
+    return found
 
 
-def _texts(chunk: ArrowColumn, stored: pa.DataType, kind: str, ends: dict[int, str], zone: str) -> Iterator[str | None]:
+def _untyped(chunk: Any) -> Any:
+    """Return the column as one whose values may be of any type: the stubs have no type for all of them."""
+    return chunk
+
+
+def _texts(
+    chunk: arrow.Column, stored: pa.DataType, kind: str, ends: dict[int, str], zone: str
+) -> Iterator[str | None]:
     """Yield instants as ISO 8601, in UTC if they have a zone."""
-    for number in chunk.cast(stored).to_pylist():
+    for number in _untyped(chunk.cast(stored)).to_pylist():
         if number is None or number in ends:
-            yield None if number is None else ends[number]
+            yield number and ends[number]
         else:
             yield _short(str(np.array(number, np.int64).astype(kind))) + zone
 
@@ -70,16 +79,16 @@ def _short(text: str) -> str:
     return text if fraction.strip("0") else whole
 
 
-def _lists(chunk: ArrowColumn) -> Iterator[object]:
+def _lists(chunk: pa.ListArray[Any] | pa.LargeListArray[Any]) -> Iterator[object]:
     inside = iter(values(chunk.flatten()))
-    for length in pc.list_value_length(chunk).to_pylist():
+    for length in _untyped(chunk.value_lengths()).to_pylist():
         yield None if length is None else [next(inside) for _ in range(length)]
 
 
-def _structs(chunk: ArrowColumn) -> Iterator[object]:
+def _structs(chunk: pa.StructArray) -> Iterator[object]:
     names = [field.name for field in chunk.type]
     fields = [values(chunk.field(number)) for number in range(len(names))]
-    for row, valid in enumerate(chunk.is_valid().to_pylist()):
+    for row, valid in enumerate(_untyped(chunk.is_valid()).to_pylist()):
         yield {name: field[row] for name, field in zip(names, fields, strict=True)} if valid else None
 
 
