@@ -32,7 +32,10 @@ MAY: dict[str, set[str]] = {
         "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units", "options",
         "errors",
     },
-    "render": {"columns", "text", "report", "analysis.intervals", "units", "errors"},  # pixels have exact shares
+    "render": {
+        "columns", "plugins", "text", "report", "units", "errors",
+        "analysis.intervals",  # pixels have exact shares
+    },
     "compat": {
         "columns", "text.display", "views", "index", "trace", "schema", "report", "render.base", "render.cells",
         "messages", "analysis", "plugins", "units", "options", "errors",
@@ -42,9 +45,10 @@ MAY: dict[str, set[str]] = {
         "columns", "analysis", "readers", "writers.base", "run", "selection", "trace", "schema", "options", "errors",
         "credentials", "privacy",
     },
+    "conversion": {"columns", "writers", "inputs", "trace", "privacy", "schema", "options", "errors", "_version"},
     "pipeline": {
-        "columns", "readers", "writers", "views", "compat", "index", "render", "inputs", "run", "selection", "trace",
-        "privacy", "schema", "report", "units", "options", "errors", "_version",
+        "columns", "conversion", "readers", "writers", "views", "compat", "index", "render", "inputs", "run",
+        "selection", "trace", "schema", "report", "units", "options", "errors", "_version",
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
@@ -65,8 +69,8 @@ MAY: dict[str, set[str]] = {
         "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
-        "compare", "archive", "batch", "query", "pipeline", "explain", "inputs", "selection", "readers", "writers",
-        "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
+        "compare", "archive", "batch", "query", "conversion", "pipeline", "explain", "inputs", "selection", "readers",
+        "writers", "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
         "_version", "credentials", "privacy",
     },
     "api": {

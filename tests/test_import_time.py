@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support import SAMPLES
 
+CSV = SAMPLES / "nvprof-csv" / "gpu-and-api-trace.csv"
 HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "typer", "rich", "google.protobuf")
 
 
@@ -20,6 +23,35 @@ def loaded_after(statement: str) -> set[str]:
 @pytest.mark.parametrize("statement", ["import tracekit", "import tracekit.recorder", "import tracekit.errors"])
 def test_importing_loads_nothing_heavy(statement: str) -> None:
     assert not loaded_after(statement) & set(HEAVY)
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return the modules that a command has loaded."""
+    statement = (
+        "import contextlib, io\nfrom tracekit.cli import app\n"
+        f"with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app({list(words)!r})"
+    )
+    return loaded_after(statement)
+
+
+def parts(loaded: set[str], *packages: str) -> set[str]:
+    """Return the loaded modules that are one of these packages or inside one."""
+    return {name for name in loaded if any(f"{name}.".startswith(f"tracekit.{part}.") for part in packages)}
+
+
+def test_convert_loads_no_view_and_no_other_target(tmp_path: Path) -> None:
+    loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
+    assert (tmp_path / "run.json").exists()
+    assert not loaded & {"pandas", "jinja2", "tracekit.pipeline"}
+    assert not parts(loaded, "views", "render", "compat", "index", "report")
+
+
+def test_a_view_loads_no_other_views_and_no_upstream() -> None:
+    loaded = loaded_by("summary", str(CSV), "--view", "kernel")
+    assert "tracekit.views.tables.kernel" in loaded
+    assert not parts(loaded, "views.findings", "views.timeline", "views.path", "views.memory", "render.page.html")
+    assert parts(loaded, "compat") <= {"tracekit.compat", "tracekit.compat.base"}
+    assert not loaded & {"pandas", "jinja2"}
 
 
 def test_help_loads_no_data_library() -> None:

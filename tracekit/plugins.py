@@ -1,7 +1,9 @@
-"""Readers, views, writers and compats of other packages, by entry points.
+"""Registries of readers, views, writers and renderers: ours, and those of other packages, by entry points.
 
     [project.entry-points."tracekit.readers"]
     toy = "tracekit_toy.reader:READER"
+
+A `Registry` knows the names of our own declarations, and imports the module of one when it is asked for that one.
 
 The groups are `tracekit.readers`, `tracekit.views`, `tracekit.writers` and `tracekit.compat`; each entry point names a
 declaration (a Reader, View, Writer or Compat). `docs/plugin/` has a complete package. A plugin that cannot be loaded is
@@ -11,8 +13,9 @@ named in a PluginWarning and skipped, and so is one whose name is taken.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
 
@@ -33,6 +36,53 @@ class Declared(Protocol):
 
 
 D = TypeVar("D", bound=Declared)
+
+
+class Registry(MutableMapping[str, D]):
+    """Declarations by name: ours, each imported when it is asked for, then those of other packages.
+
+    group: the package of our modules, and the group of entry points. kind: the class of a declaration. modules: the
+    name of each declaration of ours, and its module below the package. attribute: what the module calls it; it may be a
+    tuple of several. Names are known without an import; `values` and `items` load all.
+    """
+
+    def __init__(self, group: str, kind: type[D], attribute: str, modules: Mapping[str, str]) -> None:
+        self._group, self._kind, self._attribute, self._modules = group, kind, attribute, dict(modules)
+        self._loaded: dict[str, D] = {}
+        self._others: dict[str, D] | None = None
+
+    def __getitem__(self, name: str) -> D:
+        if name in self._loaded:
+            return self._loaded[name]
+        if name not in self._modules:
+            return self._of_plugins()[name]
+        place = f"{self._group}.{self._modules[name]}"
+        found: object = getattr(import_module(place), self._attribute)
+        for each in found if isinstance(found, tuple) else (found,):
+            if isinstance(each, self._kind) and each.name == name:
+                self._loaded[name] = each
+                return each
+        raise TypeError(f"{place}.{self._attribute} is no {self._kind.__name__} with the name {name}")
+
+    def __setitem__(self, name: str, declared: D) -> None:
+        self._loaded[name] = declared
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys((*self._modules, *self._of_plugins(), *self._loaded))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules or name in self._loaded or name in self._of_plugins()
+
+    def _of_plugins(self) -> dict[str, D]:
+        if self._others is None:
+            self._others = plugins(self._group, self._kind, self._modules) if self._group in GROUPS else {}
+        return self._others
 
 
 def plugins(group: str, kind: type[D], taken: Collection[str]) -> dict[str, D]:

@@ -64,10 +64,10 @@ def convert(
 
 
 def _convert(reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool) -> Conversion:
-    from tracekit import pipeline
+    from tracekit import conversion
 
     with progress(f"converting {inputs[0]}") as update:
-        return pipeline.convert(inputs, output, reading.input_options(update), to=to, viewer=viewer, force=force)
+        return conversion.convert(inputs, output, reading.input_options(update), to=to, viewer=viewer, force=force)
 
 
 def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
@@ -97,12 +97,12 @@ def _one_each(
     reading: Reading, folder: Path, lost: list[str], *, to: str, viewer: str, force: bool
 ) -> Sequence[Failure]:
     failures: list[Failure] = []
-    from tracekit import pipeline
+    from tracekit import conversion
     from tracekit.errors import Failure
     from tracekit.inputs import expand
 
     to = to or "chrome"
-    suffix = pipeline.writer_for("", to).suffixes[0]
+    suffix = conversion.writer_for("", to).suffixes[0]
     folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
     for item in expand(reading.inputs):

@@ -26,13 +26,13 @@ def inspect(
     format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
 ) -> None:
     """Show what each input is, what is in it, and its ledger: records read = kept + merged + ... + dropped."""
-    from tracekit import pipeline
+    from tracekit import conversion
     from tracekit.inputs.inventory import incomplete_stock
 
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
     with progress(f"reading {reading.inputs[0]}") as update:
-        found = pipeline.inspect(reading.inputs, reading.input_options(update))
+        found = conversion.inspect(reading.inputs, reading.input_options(update))
     lost = incomplete_stock(found.inputs)
     if format_ == "json":
         import orjson

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tracekit.render.base import Renderer
-from tracekit.views.base import View
+if TYPE_CHECKING:
+    from tracekit.render.base import Renderer
+    from tracekit.views.base import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,39 +1,36 @@
-"""READERS: one line a format; plugins add theirs. A new format is one module and one line here; the order is free."""
+"""READERS: one line a format; plugins add theirs. A new format is one module and one line here; the order is free.
+
+A module is imported when its format is asked for; recognition by content asks all of them.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from tracekit.plugins import plugins
+from tracekit.plugins import Registry
 from tracekit.readers.base import Reader
 
-_MODULES: tuple[str, ...] = (
-    "archive.events_jsonl",
-    "archive.parquet",
-    "caffe.mini",
-    "caffe.time",
-    "chrome.trace",
-    "cuda_profile.reader",
-    "fluid.pb",
-    "fluid.report",
-    "kineto.reader",
-    "mxnet.table",
-    "mxnet.trace",
-    "nsys.jsonl",
-    "nsys.sqlite",
-    "nsys.stats_csv",
-    "nvprof.csv",
-    "nvprof.sqlite",
-    "nvprof.text",
-    "paddle.json",
-    "paddle.pb",
-    "paddle.summary",
-    "recorder_log.reader",
-    "singa.reader",
-    "theano.reader",
-)
-
-_OWN: dict[str, Reader] = {
-    reader.name: reader for reader in (import_module(f"tracekit.readers.{name}").READER for name in _MODULES)
+_MODULES = {
+    "events-jsonl": "archive.events_jsonl",
+    "parquet": "archive.parquet",
+    "mini-caffe": "caffe.mini",
+    "caffe-time": "caffe.time",
+    "chrome-trace": "chrome.trace",
+    "cuda-profile": "cuda_profile.reader",
+    "fluid-pb": "fluid.pb",
+    "fluid-report": "fluid.report",
+    "kineto": "kineto.reader",
+    "mxnet-table": "mxnet.table",
+    "mxnet": "mxnet.trace",
+    "nsys-jsonl": "nsys.jsonl",
+    "nsys-sqlite": "nsys.sqlite",
+    "nsys-stats-csv": "nsys.stats_csv",
+    "nvprof-csv": "nvprof.csv",
+    "nvprof-sqlite": "nvprof.sqlite",
+    "nvprof-text": "nvprof.text",
+    "paddle-json": "paddle.json",
+    "paddle-pb": "paddle.pb",
+    "paddle-summary": "paddle.summary",
+    "recorder-log": "recorder_log.reader",
+    "singa": "singa.reader",
+    "theano": "theano.reader",
 }
-READERS: dict[str, Reader] = _OWN | plugins("tracekit.readers", Reader, _OWN)
+READERS = Registry("tracekit.readers", Reader, "READER", _MODULES)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from tracekit.plugins import Registry
 from tracekit.render.base import Renderer, RenderOptions
 from tracekit.report import Report, show_with
 
-_MODULES: tuple[str, ...] = (
-    "csv",
-    "json",
-    "markdown",
-    "page.html",
-    "text",
-)
-
-RENDERERS: dict[str, Renderer] = {
-    renderer.name: renderer for renderer in (import_module(f"tracekit.render.{name}").RENDERER for name in _MODULES)
+_MODULES = {
+    "csv": "csv",
+    "json": "json",
+    "markdown": "markdown",
+    "html": "page.html",
+    "text": "text",
 }
+RENDERERS = Registry("tracekit.render", Renderer, "RENDERER", _MODULES)
 
 
 def _shown(report: Report, width: int) -> str:

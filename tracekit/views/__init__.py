@@ -1,40 +1,37 @@
-"""VIEWS: one line a view, in the order in which a report shows them; plugins add theirs at the end."""
+"""VIEWS: one line a view, in the order in which a report shows them; plugins add theirs at the end.
+
+A module is imported when its view is asked for.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from tracekit.plugins import plugins
+from tracekit.plugins import Registry
 from tracekit.views.base import View
 
-_MODULES: tuple[str, ...] = (
-    "timeline.timeline",
-    "findings.findings",
-    "tables.overview",
-    "steps.steps",
-    "path.critical_path",
-    "ranks.ranks",
-    "device.device",
-    "steps.benchmark",
-    "tables.model",
-    "ranks.distributed",
-    "tables.operator",
-    "tables.user_defined",
-    "device.breakdown",
-    "device.idle",
-    "device.launch",
-    "tables.kernel",
-    "memory.memory",
-    "memory.manipulation",
-    "tables.api",
-    "tables.other",
-    "tables.metrics",
-)
-
-_OWN: dict[str, View] = {
-    view.name: view for view in (import_module(f"tracekit.views.{name}").VIEW for name in _MODULES)
+_MODULES = {
+    "timeline": "timeline.timeline",
+    "findings": "findings.findings",
+    "overview": "tables.overview",
+    "steps": "steps.steps",
+    "critical_path": "path.critical_path",
+    "ranks": "ranks.ranks",
+    "device": "device.device",
+    "benchmark": "steps.benchmark",
+    "model": "tables.model",
+    "distributed": "ranks.distributed",
+    "operator": "tables.operator",
+    "user_defined": "tables.user_defined",
+    "breakdown": "device.breakdown",
+    "idle": "device.idle",
+    "launch": "device.launch",
+    "kernel": "tables.kernel",
+    "memory": "memory.memory",
+    "memory_manipulation": "memory.manipulation",
+    "api": "tables.api",
+    "other": "tables.other",
+    "metrics": "tables.metrics",
 }
-VIEWS: dict[str, View] = _OWN | plugins("tracekit.views", View, _OWN)
+VIEWS = Registry("tracekit.views", View, "VIEW", _MODULES)
 
 SUMMARY: tuple[str, ...] = (
     "findings",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from tracekit.plugins import plugins
+from tracekit.plugins import Registry
 from tracekit.writers.base import Writer
 
-_MODULES: tuple[str, ...] = (
-    "chrome.trace",
-    "csv",
-    "cuda_profile",
-    "paddle.fluid",
-    "jsonl",
-    "paddle.pb",
-    "parquet",
-    "perfetto.trace",
-)
-
-_OWN: dict[str, Writer] = {
-    writer.name: writer for name in _MODULES for writer in import_module(f"tracekit.writers.{name}").WRITERS_HERE
+_MODULES = {
+    "chrome": "chrome.trace",
+    "csv": "csv",
+    "cuda-kvp": "cuda_profile",
+    "cuda-csv": "cuda_profile",
+    "fluid-pb": "paddle.fluid",
+    "jsonl": "jsonl",
+    "paddle-pb": "paddle.pb",
+    "parquet": "parquet",
+    "perfetto": "perfetto.trace",
 }
-WRITERS: dict[str, Writer] = _OWN | plugins("tracekit.writers", Writer, _OWN)
+WRITERS = Registry("tracekit.writers", Writer, "WRITERS_HERE", _MODULES)

@@ -1,0 +1,172 @@
+"""Inputs as a Trace, as a file of a target, or as an inventory: read, convert, write, inspect.
+
+Of the package only what these need is imported: no view, no renderer, and of readers and writers those that are asked
+for. `pipeline` has the same names beside those of views and reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit._version import __version__
+from tracekit.columns.tables import sorted_by_start
+from tracekit.errors import Failure, OutOfOrderError, OutputError, OutputExistsError, UsageError
+from tracekit.inputs import USUAL, InputOptions, Inputs, PathLike, refuse_inputs, steps
+from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
+from tracekit.options import no_such
+from tracekit.privacy.guard import masked_copy, masked_rows
+from tracekit.trace import Ledger, Run, Trace, concat
+from tracekit.writers import WRITERS
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+
+BATCH_ROWS = 1 << 16
+
+
+def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Trace:
+    """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs). Raises: TracekitError."""
+    events: list[pa.RecordBatch] = []
+    totals: list[pa.RecordBatch] = []
+    with Inputs(inputs, options) as joined:
+        stream = joined.stream(order=False)
+        columns = joined.columns(joined.formats)
+        # `step` is still to be set, which takes columns of its own.
+        unmarked = joined.unmarked and (columns is None or "step" in columns)
+        asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
+        needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
+        keep = [n for n in schema.EVENTS.names if needed is None or n in needed]
+        for batch in stream.batches:
+            if schema.is_totals(batch):
+                totals.append(batch)
+            else:
+                events.append(batch if columns is None else batch.select(keep))
+        failures = joined.bad()
+    empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)
+    summed = concat(totals, schema.TOTALS)
+    trace = Trace(sorted_by_start(events, empty), summed, stream.run, stream.ledgers, failures)
+    if not unmarked:
+        return trace
+    marked = steps.marked_table(trace.events).select([n for n in keep if asked is None or n in asked])
+    return Trace(marked, trace.totals, trace.run, trace.ledgers, failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The result of a conversion: rows written and left out, facts, a ledger for each source, inputs that failed."""
+
+    written: Written
+    run: Run
+    ledgers: tuple[Ledger, ...]
+    failures: tuple[Failure, ...] = ()
+
+
+def writer_for(target: PathLike, to: str = "") -> Writer:
+    """Return the writer of that name, or the one whose suffix the target has. Raises: UsageError."""
+    if to:
+        if to not in WRITERS:
+            raise no_such("--to", to, "target", WRITERS)
+        return WRITERS[to]
+    name = Path(target).name.lower()
+    found = [(len(s), w.name) for w in WRITERS.values() for s in w.suffixes if name.endswith(s)]
+    if not found:
+        raise UsageError(
+            f"{target}: the suffix names no target", hint=f"say --to with one of: {', '.join(sorted(WRITERS))}"
+        )
+    return WRITERS[max(found)[1]]
+
+
+def convert(
+    source: PathLike | Sequence[PathLike],
+    target: PathLike,
+    options: InputOptions = USUAL,
+    *,
+    to: str = "",
+    force: bool = False,
+    viewer: str = "",
+    label: Callable[[Run, int | None], str] | None = None,
+) -> Conversion:
+    """Convert inputs into one file, as a stream: memory does not grow with the input.
+
+    to: a writer's name; "" lets the target's suffix decide. force: replace a file that exists. Nothing is left
+    half-written. label: what an archive writes into its file's metadata (`WriteOptions.label`).
+    Raises: TracekitError.
+    """
+    writer = writer_for(target, to)
+    if Path(target).exists() and not force:
+        raise OutputExistsError(str(target))
+    wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)
+    with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
+        refuse_inputs(target, joined.names())
+        for sort in (False, True):
+            stream = joined.stream(order=True, sort=sort)
+            joined.bad()
+            try:
+                written = _write(writer, stream, Path(target), wanted)
+            except OutOfOrderError:
+                continue  # the format's promise was false for this file: once more, sorted on disk
+            return Conversion(written, stream.run, stream.ledgers, joined.bad())
+    raise OutputError(f"{target}: the rows cannot be brought into order")  # pragma: no cover - the sort gives order
+
+
+def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, viewer: str = "") -> Written:
+    """Write a trace into a file; the suffix or `to` names the target. Raises: TracekitError."""
+    batches = map(masked_rows, [*trace.totals.to_batches(), *trace.events.to_batches(max_chunksize=BATCH_ROWS)])
+    # A trace may be made by hand. Ledgers of its own: what a file did not take is no fact of the trace.
+    stream = Stream(masked_copy(trace.run), batches, tuple(map(copy, trace.ledgers)))
+    return _write(writer_for(target, to), stream, Path(target), WriteOptions(force, viewer, __version__))
+
+
+def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
+    stream.batches = _events_for(writer, stream, stream.batches)
+    written = writer.write(stream, target, options)
+    if len(stream.ledgers) == 1:
+        stream.ledgers[0].written = written.events + written.totals
+        stream.ledgers[0].left_out = dict(written.left_out)
+    return written
+
+
+def _events_for(writer: Writer, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Refuse a timeline of totals alone: durations without starts are never unfolded into invented events."""
+    events = totals = 0
+    for batch in batches:
+        if schema.is_totals(batch):
+            totals += batch.num_rows
+        else:
+            events += batch.num_rows
+        yield batch
+    if totals and not events and writer.holds == "events":
+        path = stream.ledgers[0].path if stream.ledgers else "the trace"
+        raise UsageError(
+            f"{path} holds totals alone, no events: {writer.name} needs a timeline",
+            hint="`tracekit summary` shows the totals; --to parquet keeps them",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The inventory of each input, as the documented JSON of `tracekit inspect`, and the inputs that failed."""
+
+    inputs: tuple[StockJson, ...]
+    failures: tuple[Failure, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the documented JSON object."""
+        lost = incomplete_stock(self.inputs)
+        return {**({"incomplete": lost} if lost else {}), "tracekit": __version__, "inputs": list(self.inputs)}
+
+
+def inspect(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Inspection:
+    """Return what each input is and holds. Streams. Raises: TracekitError."""
+    with Inputs(inputs, options) as joined:
+        entries = []
+        for opened in joined.each():
+            entry = take_stock(opened.run, opened.batches, opened.ledgers)
+            if opened.original:
+                entry["archived_ledgers"] = [ledger.to_json() for ledger in opened.original]
+            entries.append(entry)
+        return Inspection(tuple(entries), joined.bad())
