@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis.clocks.bounds import OPEN, solve
+
+BASE = 1_790_000_000_000_000_000
+LIMITS = st.lists(st.tuples(st.integers(0, 40), st.integers(-60, 60), st.integers(0, 50)), min_size=2, max_size=9)
+
+
+def by_force(rows: list[tuple[int, int, int]], steepest: float) -> tuple[float, float, float, float] | None:
+    """Least and greatest height at the middle and slope, from all lines through two corners, of all limits."""
+    times = [t for t, _, _ in rows]
+    middle = min(times) + (max(times) - min(times)) // 2
+    corners = [(t - middle, y) for t, low, width in rows for y in (low, low + width)]
+    slopes = {(b - a) / (s - t) for (t, a), (s, b) in combinations(corners, 2) if s != t}
+    slopes = {each for each in slopes if abs(each) <= steepest} | {-steepest, steepest, 0.0}
+    fits = []
+    for slope in slopes:
+        low = max(low - slope * (t - middle) for t, low, _ in rows)
+        high = min(low + width - slope * (t - middle) for t, low, width in rows)
+        if low <= high + 1e-9:
+            fits.append((low, high, slope))
+    if not fits:
+        return None
+    return min(f[0] for f in fits), max(f[1] for f in fits), min(f[2] for f in fits), max(f[2] for f in fits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LIMITS, st.sampled_from([0.0, 0.5, 3.0]))
+def test_the_answer_is_that_of_all_corners(rows: list[tuple[int, int, int]], steepest: float) -> None:
+    times, low, width = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    found = solve(BASE + times, low, low + width, steepest=steepest)
+    want = by_force(rows, steepest)
+    if want is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.steady == (found.steady_low <= found.steady_high)
+    if times.min() == times.max():
+        assert (found.low, found.high) == (int(low.max()), int((low + width).min()))
+        return
+    assert found.middle == BASE + times.min() + (times.max() - times.min()) // 2
+    assert found.low == pytest.approx(want[0], abs=1.01)
+    assert found.high == pytest.approx(want[1], abs=1.01)
+    assert found.low <= want[0] + 1e-6
+    assert found.high >= want[1] - 1e-6
+    assert (found.slowest, found.fastest) == pytest.approx(want[2:], abs=1e-6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1_000_000), st.integers(2, 3_000))
+def test_the_truth_is_never_outside_however_many_limits_there_are(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = BASE + rng.integers(0, 60_000_000_000, count)
+    drift = rng.uniform(-50e-6, 50e-6)
+    ahead = rng.integers(-(10**10), 10**10) + np.rint(drift * (times - BASE)).astype(np.int64)
+    low, high = (ahead + sign * rng.integers(1, 100_000, count) for sign in (-1, 1))
+    found = solve(times, low, high)
+    assert found is not None
+    at_middle = int(ahead[0] + np.rint(drift * (found.middle - int(times[0]))))
+    assert found.low <= at_middle <= found.high
+    assert found.slowest <= drift <= found.fastest
+    assert found.count == count
+
+
+def test_contradictions_have_no_answer_but_for_the_slack() -> None:
+    times, low, high = np.array([0, 5, 10]), np.array([0, 30, 0]), np.array([1, 40, 1])
+    assert solve(times, low, high, steepest=10.0) is None
+    assert solve(times, low, high, 15, steepest=10.0) is not None
+    assert solve(np.array([7, 7]), np.array([5, 0]), np.array([9, 4])) is None
+    assert solve(*[np.zeros(0, np.int64)] * 3) is None
+
+
+def test_limits_of_one_side_leave_the_other_open() -> None:
+    found = solve(np.array([0, 10]), np.array([3, 5]), np.array([OPEN, OPEN]))
+    assert found is not None
+    assert (found.low, found.high, found.steady) == (5, OPEN, True)
+
+
+def test_a_drift_is_needed_where_no_offset_alone_does() -> None:
+    found = solve(np.array([0, 1_000_000]), np.array([0, 40]), np.array([9, 49]))
+    assert found is not None
+    assert not found.steady
+    assert (found.low, found.high) == (20, 29)
+    assert found.slowest == pytest.approx(31e-6)
+    assert found.fastest == pytest.approx(49e-6)

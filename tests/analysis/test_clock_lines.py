@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, Line, fit, limit
+
+BASE = 1_790_000_000_000_000_000
+
+
+def line(*, offset: int = 0, drift: float = 0.0, middle: int = BASE) -> Line:
+    return Line(offset, drift, middle, 1, 0.0, 1, BASE, BASE, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-(10**12), 10**12), st.floats(-2e-4, 2e-4), st.lists(st.integers(0, 10**13), max_size=20))
+def test_corrected_times_keep_their_order_and_are_the_references(offset: int, drift: float, since: list[int]) -> None:
+    clock = line(offset=offset, drift=drift, middle=BASE + 10**12)
+    times = BASE + np.sort(np.array(since, np.int64))
+    shown = times + clock.ahead(times)
+    back = clock.corrected(shown)
+    assert np.abs(back - times).max(initial=0) <= 1
+    assert (np.diff(back) >= 0).all()
+    dense = BASE + np.arange(3_000)
+    assert set(np.diff(clock.corrected(dense))) <= {0, 1, 2}
+
+
+def test_an_exact_line_is_found_to_the_ns() -> None:
+    times = BASE + np.arange(0, 60_000_000_000, 100_000_000)
+    apart = 4_000_000_000 + np.rint(50e-6 * (times - BASE)).astype(np.int64)
+    found = fit(times, apart)
+    assert found is not None
+    assert found.drift == pytest.approx(50e-6, abs=1e-12)
+    assert np.abs(found.ahead(times) - apart).max() <= 1
+    assert found.uncertainty <= 2
+    assert (found.first, found.last, found.count) == (times[0], times[-1], times.size)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+def test_late_ends_do_not_move_the_line(share: float) -> None:
+    rng = np.random.default_rng(3)
+    times = BASE + np.sort(rng.integers(0, 60_000_000_000, 500))
+    apart = np.rint(-7e9 + 20e-6 * (times - BASE) + rng.normal(0, 2_000, 500)).astype(np.int64)
+    apart += (rng.random(500) < share) * rng.integers(50_000, 5_000_000, 500) * rng.choice([-1, 1], 500)
+    found = fit(times, apart)
+    assert found is not None
+    truth = np.rint(-7e9 + 20e-6 * (times - BASE)).astype(np.int64)
+    assert np.abs(found.ahead(times) - truth).max() <= found.uncertainty <= 2_000
+    assert abs(found.drift - 20e-6) <= found.in_drift
+
+
+def test_a_drift_that_could_be_chance_is_none_and_makes_the_limits_wider() -> None:
+    rng = np.random.default_rng(6)
+    times = BASE + np.sort(rng.integers(0, 100_000_000, 60))
+    found = fit(times, rng.integers(-1_000, 1_000, 60) + np.rint(1e-7 * (times - BASE)).astype(np.int64))
+    assert found is not None
+    assert found.drift == 0
+    assert found.in_drift >= 1e-7
+    assert found.uncertainty > found.at_middle
+
+
+def test_too_few_differences_have_no_line_and_few_ones_no_drift() -> None:
+    few = np.arange(LEAST_FOR_DRIFT - 1) * 1_000_000_000
+    assert fit(few[: LEAST - 1], few[: LEAST - 1]) is None
+    found = fit(few, few // 20_000)
+    assert found is not None
+    assert found.drift == 0
+    assert found.uncertainty >= int(few[-1] // 40_000)
+    once = fit(np.full(20, 5), np.arange(20))
+    assert once is not None
+    assert once.drift == 0
+
+
+def test_half_of_the_ends_on_the_line_do_not_make_it_certain() -> None:
+    apart = np.zeros(40, np.int64)
+    apart[::3] = 30_000
+    found = fit(np.arange(40) * 1_000_000, apart)
+    assert found is not None
+    assert found.uncertainty > 1_000
+
+
+def test_limits_are_those_of_students_distribution() -> None:
+    """Figures of Student's distribution at 0.25 % on each side, from tables."""
+    for freedom, want in ((5, 4.773), (8, 3.833), (10, 3.581), (30, 3.030), (120, 2.860)):
+        assert limit(freedom) == pytest.approx(want, rel=0.01)
+    assert limit(0) == limit(1)

@@ -1,0 +1,7 @@
+"""Clocks: how far one is from another, how fast it goes, and how sure that is."""
+
+from __future__ import annotations
+
+from tracekit.analysis.clocks.meetings import LEAST_MEETINGS as LEAST_MEETINGS
+from tracekit.analysis.clocks.meetings import Clocks as Clocks
+from tracekit.analysis.clocks.meetings import align as align

@@ -1,0 +1,140 @@
+"""Offsets between two clocks that inequalities leave open: an interval, and none where they contradict each other.
+
+Each inequality says that at some time a clock is ahead of the reference by no less than `low` and no more than `high`.
+Nobody leaves a collective before the last one has come; a range that a program opens inside another one begins no
+earlier; a kernel does not start before the call that launches it. All of them hold for sure, so what they leave open is
+what is not known. The clock is a line, offset and drift, so that the answer is a linear program of two unknowns.
+
+The program is solved on the hulls: of the lower limits only those that a line from above can touch count, and of the
+upper ones only those that a line from below can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.columns.arrays import F64, I64, Mask
+
+__all__ = ["OPEN", "Bounds", "solve"]
+
+OPEN = 1 << 62
+"""A limit that is not known: low = -OPEN, high = OPEN."""
+_BINS = 128
+"""Of so many parts of the time the strictest limits count each: dropping the others can only widen the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the inequalities leave open. low, high: ns by which the clock is ahead at the time `middle`.
+
+    slowest, fastest: its drift, ns in each ns. steady: some offset without drift satisfies all of them; steady_low,
+    steady_high: then its interval. first, last: times of the inequalities, ns of the reference. count: their number.
+    """
+
+    low: int
+    high: int
+    slowest: float
+    fastest: float
+    middle: int
+    steady: bool
+    steady_low: int
+    steady_high: int
+    first: int
+    last: int
+    count: int
+
+
+def solve(times: I64, low: I64, high: I64, slack: int = 0, steepest: float = 2e-4) -> Bounds | None:
+    """Return the offsets and drifts that satisfy all inequalities, None where none does, or there is no inequality.
+
+    times, low, high: shape (n,), ns. slack: ns by which each of them may be missed. steepest: no clock drifts more.
+
+    >>> found = solve(np.array([0, 1_000_000]), np.array([90, 95]), np.array([120, 110]))
+    >>> found.steady, found.steady_low, found.steady_high
+    (True, 95, 110)
+    """
+    if not times.size:
+        return None
+    first, last = int(times.min()), int(times.max())
+    middle = first + (last - first) // 2
+    low, high = low - slack * (low > -OPEN), high + slack * (high < OPEN)
+    steady_low, steady_high = int(low.max()), int(high.min())
+    steady = steady_low <= steady_high
+    one_sided = steady_low <= -OPEN or steady_high >= OPEN
+    if one_sided or last == first:
+        if not steady:
+            return None
+        return Bounds(
+            steady_low, steady_high, -steepest, steepest, middle, True, steady_low, steady_high, first, last, times.size
+        )
+    base = (steady_low + steady_high) // 2
+    below = _hull(*_strictest(times - middle, low - base, low > -OPEN))
+    above = _hull(*_strictest(times - middle, base - high, high < OPEN))
+    found = _program(below, (above[0], -above[1]), steepest)
+    if found is None:
+        return None
+    least, most, slowest, fastest = found
+    return Bounds(
+        base + math.floor(least),
+        base + math.ceil(most),
+        slowest,
+        fastest,
+        middle,
+        steady,
+        steady_low,
+        steady_high,
+        first,
+        last,
+        int(times.size),
+    )
+
+
+def _strictest(times: I64, limits: I64, known: Mask) -> tuple[F64, F64]:
+    """Return times and limits of the largest limit in each part of the time, in order of time."""
+    times, limits = times[known], limits[known]
+    if times.size > _BINS:
+        begin, span = int(times.min()), int(times.max()) - int(times.min()) + 1
+        part = ((times - begin) / span * _BINS).astype(np.int64)
+        order = np.lexsort((limits, part))
+        last = np.append(part[order][1:] != part[order][:-1], True)
+        chosen = order[last]
+        times, limits = times[chosen], limits[chosen]
+    order = np.lexsort((limits, times))
+    times, limits = times[order], limits[order]
+    last = np.append(times[1:] != times[:-1], True)
+    return times[last].astype(np.float64), limits[last].astype(np.float64)
+
+
+def _hull(x: F64, y: F64) -> tuple[F64, F64]:
+    """Return the upper hull of points in order of x: at most _BINS of them, so a loop does."""
+    kept: list[int] = []
+    for at in range(x.size):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            if (y[b] - y[a]) * (x[at] - x[a]) > (y[at] - y[a]) * (x[b] - x[a]):
+                break
+            kept.pop()
+        kept.append(at)
+    return x[kept], y[kept]
+
+
+def _program(
+    below: tuple[F64, F64], above: tuple[F64, F64], steepest: float
+) -> tuple[float, float, float, float] | None:
+    """Return least and greatest height at 0, and least and greatest slope, of lines between two hulls."""
+    (bx, by), (ax, ay) = below, above
+    length = ax[None, :] - bx[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        across = ((ay[None, :] - by[:, None]) / length)[length != 0]
+        along = np.diff(by) / np.diff(bx), np.diff(ay) / np.diff(ax)
+        slopes = np.concatenate((across, *along, [-steepest, steepest, 0.0]))
+    slopes = np.unique(slopes[np.abs(slopes) <= steepest])
+    least = (by[None, :] - slopes[:, None] * bx[None, :]).max(axis=1)
+    most = (ay[None, :] - slopes[:, None] * ax[None, :]).min(axis=1)
+    fits = least <= most + 1e-3  # a thousandth of an ns: what floats leave over
+    if not fits.any():
+        return None
+    return float(least[fits].min()), float(most[fits].max()), float(slopes[fits].min()), float(slopes[fits].max())

@@ -1,0 +1,241 @@
+"""Offsets between the clocks of several processes, from the work that they did together.
+
+No rank leaves a collective (all-reduce, all-gather, reduce-scatter, all-to-all, barrier) before the last one has come,
+and all leave at about the same time. So the differences of their *ends* are the differences of their clocks, and the
+scatter of these differences is the uncertainty. Starts do not help to find them: a rank that comes early waits. But
+starts and ends together are inequalities, which hold for sure (`bounds`).
+
+`align` is for tables: each clock is compared with the one that has most meetings, and its uncertainty is that of one
+end, the limit that 95 % of the differences stay within, widened by sqrt(m / (m - 2)) for the two numbers that were
+fitted. `relate` is for applying: its uncertainty is that of the clock, the line through all differences, and it also
+reaches clocks that never met the reference, over those that did. A rank that always leaves a little later than the
+others looks like a clock that is a little ahead. How much later, nothing in the files says but the inequalities; so the
+uncertainty has room for a habit as large as `HABIT` times the median distance of single ends from the line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracekit.analysis.clocks.bounds import Bounds, solve
+from tracekit.analysis.clocks.line import LEAST, Line, fit
+from tracekit.analysis.segments import as_groups, as_int64, check_same_length
+from tracekit.analysis.statistics import nearest_rank
+from tracekit.columns.arrays import F64, I64, Mask, Numbers
+
+__all__ = ["LEAST_MEETINGS", "Clocks", "Relation", "align", "relate"]
+
+LEAST_MEETINGS = LEAST
+"""With fewer meetings there is no result: two points are always on a line."""
+MOST_WRONG = 0.05
+"""Share of the meetings that may contradict the others: rows that were taken for one collective and are two."""
+NOISE_NS = 50_000
+"""Times of device work are put onto the host's clock with errors of some us, so limits may contradict by this."""
+HABIT = 1.5
+"""A rank that always leaves later than another does so by less than this, in median distances of single ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clocks:
+    """Clocks against clock number `reference`; arrays of shape (c,).
+
+    known: whether there were enough meetings. offset: ns that a clock is ahead at the time `middle` of the reference;
+    drift: ns by which it gains in each ns; uncertainty: ns, 0 for the reference; meetings: those with the reference.
+    """
+
+    reference: int
+    known: Mask
+    offset: I64
+    drift: F64
+    uncertainty: I64
+    meetings: I64
+    middle: int
+
+    def corrected(self, clocks: Numbers, times: Numbers) -> I64:
+        """Return times of these clocks, shapes (n,), as times of the reference; unknown clocks stay as they are."""
+        at = as_int64(times, "times")
+        moved: I64 = at - self.offset[clocks]
+        # The time that a clock has gained since the middle: microseconds in days, so floats hold it to the ns.
+        rate = self.drift[clocks] / (1 + self.drift[clocks])
+        gained: I64 = np.rint(rate * (moved - self.middle)).astype(np.int64)
+        return moved - gained
+
+
+def align(meetings: Numbers, clocks: Numbers, ends: Numbers, n_clocks: int) -> Clocks:
+    """Return the offset and the drift of each clock.
+
+    meetings, clocks, ends: shape (n,): a process left this meeting at this time of its clock (ns). A clock is in a
+    meeting once. n_clocks: 1 or more.
+    Raises: ValueError for a clock outside 0 .. n_clocks - 1, different lengths; TypeError for no integers.
+
+    >>> of = align(np.array([1, 1, 2, 2, 3, 3]), np.array([0, 1] * 3), np.array([10, 510, 20, 520, 30, 530]), 2)
+    >>> of.offset, of.corrected(np.array([1]), np.array([520]))
+    (array([  0, 500]), array([20]))
+    """
+    meeting, clock, end = as_int64(meetings, "meetings"), as_groups(clocks, n_clocks), as_int64(ends, "ends")
+    check_same_length(meetings=meeting, clocks=clock, ends=end)
+    reference = int(np.bincount(clock, minlength=n_clocks).argmax())
+    known = np.zeros(n_clocks, np.bool_)
+    offset, uncertainty = np.zeros(n_clocks, np.int64), np.zeros(n_clocks, np.int64)
+    count, drift = np.zeros(n_clocks, np.int64), np.zeros(n_clocks)
+    own = clock == reference
+    order = np.argsort(meeting[own], kind="stable")
+    met, left = meeting[own][order], end[own][order]
+    middle = (int(left.min()) + int(left.max())) // 2 if left.size else 0
+    for other in range(n_clocks):
+        mine = np.flatnonzero(clock == other)
+        at = np.minimum(np.searchsorted(met, meeting[mine]), max(met.size - 1, 0))
+        both = met[at] == meeting[mine] if met.size else np.zeros(mine.size, np.bool_)
+        mine, at = mine[both], at[both]
+        count[other] = mine.size
+        if other == reference:
+            known[other] = bool(mine.size)
+            continue
+        if mine.size < LEAST_MEETINGS:
+            continue
+        known[other] = True
+        offset[other], drift[other], uncertainty[other] = _fit(left[at], end[mine] - left[at], middle)
+    return Clocks(reference, known, offset, drift, uncertainty, count, middle)
+
+
+def _fit(times: I64, apart: I64, middle: int) -> tuple[int, float, int]:
+    """Return offset, drift and uncertainty of differences `apart` at these times."""
+    line = fit(times, apart)
+    if line is None:  # pragma: no cover - there are LEAST_MEETINGS
+        raise ValueError("too few meetings")
+    left = apart - line.ahead(times)
+    offset = line.offset + round(line.drift * (middle - line.middle))
+    scatter = nearest_rank(np.sort(np.abs(left)), 95)
+    return offset, line.drift, math.ceil(scatter * math.sqrt(times.size / (times.size - 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One clock against the reference. line: times of the reference; bounds: what the inequalities leave open.
+
+    uncertainty: ns, of a corrected time within the line's span, over all clocks in between; in_drift: of the drift.
+    over: the clocks in between that the meetings lead over, 0 where the clock met the reference itself. wrong: meetings
+    that contradict the line. apart: the clock's own times contradict that it and the reference are one clock.
+    """
+
+    line: Line
+    bounds: Bounds
+    uncertainty: int
+    in_drift: float
+    over: int
+    wrong: int
+    apart: bool
+
+
+def relate(
+    meetings: Numbers, clocks: Numbers, starts: Numbers, ends: Numbers, n_clocks: int
+) -> tuple[int, list[Relation | None]]:
+    """Return the reference, and for each clock its relation to that, None for the reference and where none is known.
+
+    meetings, clocks, starts, ends: shape (n,): somebody on this clock came to this meeting and left it (ns of the
+    clock). Several may be on one clock. n_clocks: 1 or more.
+    """
+    meeting, clock = as_int64(meetings, "meetings"), as_groups(clocks, n_clocks)
+    start, end = as_int64(starts, "starts"), as_int64(ends, "ends")
+    check_same_length(meetings=meeting, clocks=clock, starts=start, ends=end)
+    meeting, clock, start, end, leave = _one_of_each_clock(meeting, clock, start, end)
+    reference = int(np.bincount(clock, minlength=n_clocks).argmax())
+    found: list[Relation | None] = [None] * n_clocks
+    resolutions = [_resolution(end[clock == number]) for number in range(n_clocks)]
+    # Per meeting, on the reference's clock: the last to come, the first to leave, and where all leave.
+    of = np.unique(meeting, return_inverse=True)[1]
+    count = int(of.max(initial=-1)) + 1
+    here = np.flatnonzero(clock == reference)
+    came, left, middle_left = (np.full(count, fill) for fill in (np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0))
+    known = np.zeros(count, np.bool_)
+    hops, unsure, loose = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
+    came[of[here]], left[of[here]], middle_left[of[here]], known[of[here]] = start[here], end[here], leave[here], True
+    waiting = [number for number in range(n_clocks) if number != reference]
+    while waiting:
+        shared = [int(np.count_nonzero(known[of[clock == number]])) for number in waiting]
+        reached = [number for number, many in zip(waiting, shared, strict=True) if many >= LEAST_MEETINGS]
+        if not reached:
+            break
+        fresh = []
+        for number in reached:
+            mine = np.flatnonzero(clock == number)
+            mine = mine[known[of[mine]]]
+            at = of[mine]
+            relation = _relation(
+                middle_left[at],
+                leave[mine] - middle_left[at],
+                start[mine] - left[at],
+                end[mine] - came[at],
+                resolutions[number] + resolutions[reference],
+                int(hops[at].max()),
+                int(unsure[at].max()),
+                float(loose[at].max()),
+            )
+            waiting.remove(number)
+            if relation is not None:
+                found[number] = relation
+                fresh.append(number)
+        for number in fresh:  # after the round: the order of clocks has no meaning
+            relation = found[number]
+            mine = np.flatnonzero(clock == number)
+            mine = mine[~known[of[mine]]]
+            if relation is None or not mine.size:
+                continue
+            at = of[mine]
+            come, gone, out = (relation.line.corrected(times[mine]) for times in (start, end, leave))
+            came[at], left[at], middle_left[at] = np.maximum(came[at], come), np.minimum(left[at], gone), out
+            hops[at], unsure[at], loose[at] = relation.over + 1, relation.uncertainty, relation.in_drift
+            known[at] = True
+    return reference, found
+
+
+def _one_of_each_clock(meeting: I64, clock: I64, start: I64, end: I64) -> tuple[I64, I64, I64, I64, I64]:
+    """Return a row for each meeting and clock: the last start, the first end and the mean end of those on it."""
+    order = np.lexsort((clock, meeting))
+    meeting, clock, start, end = meeting[order], clock[order], start[order], end[order]
+    begins = np.append(True, (np.diff(meeting) != 0) | (np.diff(clock) != 0))[: meeting.size]
+    first = np.flatnonzero(begins)
+    if first.size == meeting.size:
+        return meeting, clock, start, end, end
+    sizes = np.diff(np.append(first, meeting.size))
+    first_end = np.minimum.reduceat(end, first)
+    mean = first_end + np.add.reduceat(end - np.repeat(first_end, sizes), first) // sizes
+    return meeting[first], clock[first], np.maximum.reduceat(start, first), first_end, mean
+
+
+def _resolution(ends: I64) -> int:
+    """Return the ns between two times that a clock can tell apart: what all differences are multiples of."""
+    if ends.size < LEAST_MEETINGS:
+        return 1
+    step = int(np.gcd.reduce(ends - ends[0]))
+    return min(max(step, 1), 1_000_000)
+
+
+def _relation(
+    times: I64, apart: I64, low: I64, high: I64, resolution: int, over: int, unsure: int, loose: float
+) -> Relation | None:
+    """Return the relation that differences of ends and the limits of each meeting show, None where they disagree."""
+    line = fit(times, apart, max(resolution // 2, 1))
+    if line is None:  # pragma: no cover - there are LEAST_MEETINGS
+        return None
+    ahead = line.ahead(times)
+    scatter = nearest_rank(np.sort(np.abs(apart - ahead)), 50)
+    uncertainty = line.uncertainty + math.ceil(HABIT * scatter)
+    apart_by = resolution + unsure
+    wrong = (ahead < low - uncertainty - apart_by) | (ahead > high + uncertainty + apart_by)
+    bad = int(np.count_nonzero(wrong))
+    if bad > MOST_WRONG * times.size:
+        return None  # they are not the same collectives
+    right = ~wrong
+    bounds = solve(times[right], low[right], high[right], apart_by)
+    bounds = bounds or solve(times[right], low[right], high[right], apart_by + NOISE_NS)
+    if bounds is None:
+        return None
+    against = np.count_nonzero((low[right] > apart_by) | (high[right] < -apart_by))
+    # A habit may change on the way: one of several ranks of the clock stops to write.
+    in_drift = line.in_drift + HABIT / 2 * scatter / max(line.last - line.first, 1)
+    sure = uncertainty + unsure, in_drift + loose
+    return Relation(line, bounds, *sure, over, bad, bool(against >= LEAST_MEETINGS))
