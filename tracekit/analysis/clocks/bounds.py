@@ -1,9 +1,9 @@
 """Offsets between two clocks that inequalities leave open: an interval, and none where they contradict each other.
 
 Each inequality says that at some time a clock is ahead of the reference by no less than `low` and no more than `high`.
-Nobody leaves a collective before the last one has come; a range that a program opens inside another one begins no
-earlier; a kernel does not start before the call that launches it. All of them hold for sure, so what they leave open is
-what is not known. The clock is a line, offset and drift, so that the answer is a linear program of two unknowns.
+No rank leaves a collective before the last one has come; a range inside another one does not begin earlier; a kernel
+does not start before the call that launches it. All of these are certain. The clock is a line (offset and drift), so
+the answer is a linear program of two unknowns.
 
 The program is solved on the hulls: of the lower limits only those that a line from above can touch count, and of the
 upper ones only those that a line from below can.
@@ -28,7 +28,7 @@ _BINS = 128
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the inequalities leave open. low, high: ns by which the clock is ahead at the time `middle`.
+    """The offsets and drifts that remain possible. low, high: ns by which the clock is ahead at the time `middle`.
 
     slowest, fastest: its drift, ns in each ns. steady: some offset without drift satisfies all of them; steady_low,
     steady_high: then its interval. first, last: times of the inequalities, ns of the reference. count: their number.

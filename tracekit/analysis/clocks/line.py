@@ -1,8 +1,8 @@
 """The line through differences of two clocks: offset, drift, and how far the truth may be from them.
 
-Differences are integers; their median and the middle of the times are taken off first, so that floats hold small
-numbers only. Huber's regression gives the line: of all differences those far from it count less, not nothing (Huber,
-Robust Estimation of a Location Parameter, 1964). It starts from Theil's line, the median of the slopes between
+Differences are integers. Their median and the middle of the times are subtracted first, so floats hold small numbers
+only. Huber's regression finds the line: differences far from it count less (Huber, Robust Estimation of a Location
+Parameter, 1964). It starts from Theil's line, the median of the slopes between
 difference i and difference i + m/2. The errors of offset and drift are the robust ones of such an estimate (Huber and
 Ronchetti, Robust Statistics, 2009, section 7.6), and Student's distribution makes limits of them that hold in `SURELY`
 of all cases for offset and drift together.
@@ -23,7 +23,7 @@ __all__ = ["LEAST", "LEAST_FOR_DRIFT", "Line", "fit", "limit"]
 LEAST = 3
 """With fewer differences there is no line: two points are always on one."""
 LEAST_FOR_DRIFT = 8
-"""With fewer differences there is no drift, and the offset is all that they tell."""
+"""With fewer differences only the offset is known."""
 SURELY = 0.99
 _DEVIATION = 1.4826
 """The standard deviation of a normal distribution, as a multiple of the median distance from its median."""
@@ -69,7 +69,7 @@ class Line:
 def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
     """Return the line through differences `apart` at these times of the reference, None for fewer than LEAST.
 
-    times, apart: shape (n,), ns. resolution: ns between two times that the clocks can tell apart.
+    times, apart: shape (n,), ns. resolution: ns between two times that the clocks can distinguish.
 
     >>> fit(np.arange(0, 1_000_000, 100_000), np.full(10, 250))
     Line(offset=250, drift=0.0, middle=450000, at_middle=1, in_drift=0.0, uncertainty=1, first=0, last=900000, count=10)

@@ -207,7 +207,7 @@ def _one_of_each_clock(meeting: I64, clock: I64, start: I64, end: I64) -> tuple[
 
 
 def _resolution(ends: I64) -> int:
-    """Return the ns between two times that a clock can tell apart: what all differences are multiples of."""
+    """Return the ns between two times that a clock can distinguish: all its times are multiples of it."""
     if ends.size < LEAST_MEETINGS:
         return 1
     step = int(np.gcd.reduce(ends - ends[0]))
