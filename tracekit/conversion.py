@@ -24,6 +24,7 @@ from tracekit.privacy.guard import masked_copy, masked_rows
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.overlapped import write_overlapped
 
 BATCH_ROWS = 1 << 16
 
@@ -123,7 +124,7 @@ def write(trace: Trace, target: PathLike, *, to: str = "", force: bool = False, 
 
 def _write(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
     stream.batches = _events_for(writer, stream, stream.batches)
-    written = writer.write(stream, target, options)
+    written = write_overlapped(writer, stream, target, options)
     if len(stream.ledgers) == 1:
         stream.ledgers[0].written = written.events + written.totals
         stream.ledgers[0].left_out = dict(written.left_out)

@@ -240,7 +240,7 @@ class SourceFacts:
 
 
 _STORED = tuple(each.name for each in fields(SourceFacts) if each.repr)
-_NAME_TABLES = ("devices", "processes", "threads", "streams", "ids")
+NAME_TABLES = ("devices", "processes", "threads", "streams", "ids")
 
 
 @dataclass(slots=True)
@@ -264,7 +264,7 @@ class Run:
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; each name table is a list of [key..., name], sorted."""
         out: dict[str, object] = {"origin_ns": self.origin_ns, "sources": [s.to_json() for s in self.sources]}
-        for name in _NAME_TABLES:
+        for name in NAME_TABLES:
             table: dict[Key, str] = getattr(self, name)
             out[name] = [[*key, table[key]] for key in sorted(table, key=_nulls_last)]
         return out
@@ -275,7 +275,7 @@ class Run:
         run = cls(origin_ns=data.get("origin_ns"))
         for s in data.get("sources", []):
             run.sources.append(SourceFacts(**{k: s[k] for k in _STORED if k in s}))
-        for name in _NAME_TABLES:
+        for name in NAME_TABLES:
             setattr(run, name, {tuple(row[:-1]): str(row[-1]) for row in data.get(name, [])})
         return run
 

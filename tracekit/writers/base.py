@@ -63,7 +63,8 @@ class Written:
 class Writer:
     """One target. holds: the tables that it can write: "events", "totals" or "both".
 
-    fingerprint: the facts of the run must have the SHA-256 of each source.
+    fingerprint: the facts of the run must have the SHA-256 of each source. names_only: until the batches are exhausted
+    the writer needs only the names and labels of the run; it may then write while the next batches are read.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Writer:
     write: Callable[[Stream, Path, WriteOptions], Written]
     holds: str = "events"
     fingerprint: bool = False
+    names_only: bool = False
 
 
 @contextlib.contextmanager

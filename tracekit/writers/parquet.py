@@ -191,5 +191,6 @@ WRITER = Writer(
     write=_write,
     holds="both",
     fingerprint=True,
+    names_only=True,
 )
 WRITERS_HERE: tuple[Writer, ...] = (WRITER,)

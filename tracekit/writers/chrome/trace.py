@@ -156,5 +156,7 @@ def _facts(stream: Stream, options: WriteOptions, line_maker: LineMaker, written
     }
 
 
-WRITER = Writer("chrome", "Chrome trace (Perfetto, chrome://tracing, speedscope)", (".json", ".json.gz"), write)
+WRITER = Writer(
+    "chrome", "Chrome trace (Perfetto, chrome://tracing, speedscope)", (".json", ".json.gz"), write, names_only=True
+)
 WRITERS_HERE = (WRITER,)

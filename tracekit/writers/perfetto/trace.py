@@ -140,5 +140,5 @@ def _facts(
     }
 
 
-WRITER = Writer("perfetto", "Perfetto trace (ui.perfetto.dev)", (".pftrace", ".pftrace.gz"), write)
+WRITER = Writer("perfetto", "Perfetto trace (ui.perfetto.dev)", (".pftrace", ".pftrace.gz"), write, names_only=True)
 WRITERS_HERE = (WRITER,)

@@ -7,6 +7,7 @@ of ours, the point is 1 ns later.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -96,8 +97,8 @@ class Flows:
 
     def __init__(self) -> None:
         self.made = 0
-        self._open: dict[FlowKey, _Flow] = {}
-        self._ended: dict[FlowKey, _Flow] = {}
+        self._open: OrderedDict[FlowKey, _Flow] = OrderedDict()
+        self._ended: OrderedDict[FlowKey, _Flow] = OrderedDict()
 
     def accept(self, phase: object, key: FlowKey, *, after_slice: bool, enclosing: bool) -> int | None:
         """Return the id of a point in the file, from 1, or None for a row that cannot be a point.
@@ -128,10 +129,10 @@ class _Flow:
     continued: bool = False
 
 
-def _keep(flows: dict[FlowKey, _Flow], key: FlowKey, flow: _Flow, most: int) -> None:
-    """Add a flow; the oldest one goes where there are too many."""
+def _keep(flows: OrderedDict[FlowKey, _Flow], key: FlowKey, flow: _Flow, most: int) -> None:
+    """Add a flow; the oldest one goes where there are too many. (A plain dict looks for its oldest key ever longer.)"""
     if len(flows) >= most:
-        del flows[next(iter(flows))]
+        flows.popitem(last=False)
     flows[key] = flow
 
 

@@ -1,0 +1,140 @@
+"""Reading and writing at the same time: the batches are made in the calling thread, a second thread writes them.
+
+Both spend most of their time in pyarrow, numpy and the file system, which release the interpreter lock. The reader
+keeps the calling thread: Ctrl-C then ends even a long first pass at once. The writer never works long on one batch.
+The writer sees the names of the run as they were when its batch was made, so the bytes of a file do not depend on
+which thread was faster.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+
+import pyarrow as pa
+
+from tracekit.trace import NAME_TABLES, Run
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+
+AHEAD = 2
+"""Most batches that wait for the writer."""
+_NAMES = ("origin_ns", *NAME_TABLES)
+
+
+def write_overlapped(writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> Written:
+    """Write a stream as `writer.write` does, in a second thread while the next batches are made in this one.
+
+    All is done in this thread where there is no second core, or where the writer needs more of the run than its names.
+    Raises: what the stream or the writer raises; the second thread has ended by then.
+    """
+    if not writer.names_only or _cores() < 2:
+        return writer.write(stream, target, options)
+    return _Handover(writer, stream, target, options).run()
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Parcel:
+    """One batch, and the names that have changed since the one before. Without a batch it ends the stream."""
+
+    batch: pa.RecordBatch | None
+    changed: dict[str, object]
+
+
+class _Handover:
+    """Hands batches from the thread that makes them to the thread that writes them."""
+
+    def __init__(self, writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> None:
+        self._batches = stream.batches
+        self._run = stream.run
+        self._seen = Run(sources=deepcopy(stream.run.sources))
+        self._parcels: Queue[_Parcel] = Queue(AHEAD)
+        self._ended = threading.Event()
+        self._stop: BaseException | None = None
+        self._written: Written | None = None
+        self._failed: BaseException | None = None
+        copy = Stream(self._seen, self._received(), stream.ledgers)
+        self._thread = threading.Thread(target=self._write, args=(writer, copy, target, options), name="tracekit-write")
+        for name, value in self._changed(self._seen).items():
+            setattr(self._seen, name, value)
+
+    def run(self) -> Written:
+        """Return the result of the writer; raise what the stream or the writer raised."""
+        try:
+            self._thread.start()
+            self._send_all()
+            self._thread.join()
+        except BaseException as err:
+            # The writer gets the error from its batches, as it would without a second thread, and cleans up.
+            self._stop = err
+            self._send(None, {})
+            self._thread.join()
+            raise
+        if self._written is None:
+            raise self._failed or RuntimeError("the writer has neither ended nor failed")
+        return self._written
+
+    def _send_all(self) -> None:
+        """Make the batches, all or as many as the writer takes."""
+        sent = Run(**{name: getattr(self._seen, name) for name in _NAMES})
+        for batch in self._batches:
+            changed = self._changed(sent)
+            for name, value in changed.items():
+                setattr(sent, name, value)
+            self._send(batch, changed)
+            if self._ended.is_set():
+                return
+        self._send(None, {})
+
+    def _changed(self, known: Run) -> dict[str, object]:
+        """Return copies of the names of the run that differ from the known ones."""
+        now = {name: getattr(self._run, name) for name in _NAMES}
+        return {
+            name: dict(value) if isinstance(value, dict) else value
+            for name, value in now.items()
+            if value != getattr(known, name)
+        }
+
+    def _send(self, batch: pa.RecordBatch | None, changed: dict[str, object]) -> None:
+        if not self._ended.is_set():
+            self._parcels.put(_Parcel(batch, changed))
+
+    # ---- in the second thread
+
+    def _write(self, writer: Writer, stream: Stream, target: Path, options: WriteOptions) -> None:
+        try:
+            self._written = writer.write(stream, target, options)
+        except BaseException as err:  # noqa: BLE001 - the other thread raises it
+            self._failed = err
+        finally:
+            self._ended.set()
+            # The other thread may wait for a place in the queue: after this it finds one, and sends no more.
+            with suppress(Empty):
+                while True:
+                    self._parcels.get_nowait()
+
+    def _received(self) -> Iterator[pa.RecordBatch]:
+        while True:
+            parcel = self._parcels.get()
+            if self._stop is not None:
+                raise self._stop
+            for name, value in parcel.changed.items():
+                setattr(self._seen, name, value)
+            if parcel.batch is None:
+                break
+            yield parcel.batch
+        self._seen.sources = self._run.sources
+        for name in _NAMES:
+            setattr(self._seen, name, getattr(self._run, name))
