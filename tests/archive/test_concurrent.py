@@ -81,6 +81,55 @@ def test_processes_that_add_the_same_at_once_do_not_stumble_over_each_other(tmp_
     assert not archive.verify(tmp_path / "a").problems
 
 
+_TAGS = """
+import sys
+from tracekit import archive
+root, source, writer, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(count):
+    archive.add(root, source, run="same", tags={f"{writer}-{number}": "1", "last": writer})
+    print(f"{writer}-{number}", flush=True)
+"""
+
+
+def tagging(root: Path, source: Path, writers: int, count: int) -> list[subprocess.Popen[str]]:
+    """Return processes that add the same source with tags of their own, each printed when it was acknowledged."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _TAGS, str(root), str(source), str(writer), str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for writer in range(writers)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    return started
+
+
+@pytest.mark.parametrize(("writers", "killed"), [(4, 0), (4, 2), (3, 3)])
+def test_no_acknowledged_tag_is_lost(writers: int, killed: int, tmp_path: Path) -> None:
+    """Adds of one entry at the same moment, some of them killed: every tag that was printed is in the one file."""
+    started = tagging(tmp_path / "a", LOG, writers, 4)
+    go(*started)
+    for process in started[:killed]:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is in the middle of its adds
+        process.kill()
+    printed = [line for process in started for line in process.communicate(timeout=300)[0].split()]
+    assert len(printed) >= 4 * (writers - killed)
+    assert set(printed) <= {tag for entry in archive.entries(tmp_path / "a") for tag in entry.tags}
+    archive.add(tmp_path / "a", LOG, run="same", tags={"end": "1"})
+    [entry] = archive.entries(tmp_path / "a")
+    assert set(printed) <= set(entry.tags)
+    found = archive.verify(tmp_path / "a")
+    assert (found.files, found.problems, found.leftovers) == (1, (), ())
+
+
 def test_adds_and_prunes_do_not_disturb_each_other(tmp_path: Path) -> None:
     folder = sources(tmp_path / "sources", 40)
     process = adding(tmp_path / "a", folder, 0, 40)

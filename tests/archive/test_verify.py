@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
+import sys
 import time
 from datetime import date
 from pathlib import Path
@@ -14,6 +16,7 @@ from support import sample
 
 import tracekit
 from tracekit import archive
+from tracekit.archive._store import open_store
 from tracekit.errors import TracekitError, UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
@@ -122,12 +125,49 @@ def test_the_same_sources_twice_are_found_and_the_next_add_heals_it(root: Path) 
     first = Path(archive.entries(root)[0].path)
     kept = first.read_bytes()
     archive.add(root, CSV, run="r1", tags={"new": "1"})
-    first.write_bytes(kept)  # as if another process had added it at the same moment
-    assert codes(root) == ["twice"]
-    assert archive.find(root, first.name[:16]).run == "r1"
+    first.write_bytes(kept)  # as if the add had been killed before it removed the older file
+    assert (codes(root), archive.verify(root).leftovers) == ([], (str(first),))
+    assert [entry.tags for entry in archive.entries(root, run="r1")] == [{"day": "1", "new": "1"}]
+    assert archive.find(root, first.name[:16]).tags == {"day": "1", "new": "1"}
     archive.add(root, CSV, run="r1")
+    assert (codes(root), archive.verify(root).leftovers) == ([], ())
+
+
+def test_copies_of_one_run_with_other_tags_are_found_and_the_next_add_joins_them(root: Path, tmp_path: Path) -> None:
+    archive.add(root, CSV, run="r1", tags={"a": "1", "both": "here"})
+    other = {"b": "2", "both": "there"}
+    there = Path(archive.add(tmp_path / "other", CSV, run="r1", tags=other, date="2026-01-02").path)
+    copied = root / there.relative_to(tmp_path / "other")
+    copied.parent.mkdir(parents=True, exist_ok=True)
+    copied.write_bytes(there.read_bytes())
+    assert codes(root) == ["twice"]
+    assert len(archive.entries(root, run="r1")) == 2
+    done = archive.add(root, CSV, run="r1")
+    assert done.tags == {"a": "1", "b": "2", "both": "here", "day": "1"}  # of the later revision
+    assert [(e.tags, str(e.date)) for e in archive.entries(root, run="r1")] == [(done.tags, "2026-01-01")]
     assert codes(root) == []
-    assert len(archive.entries(root, run="r1")) == 1
+
+
+def test_prune_removes_an_entry_with_the_older_files_that_a_kill_left(root: Path) -> None:
+    first = Path(archive.entries(root, run="r1")[0].path)
+    kept = first.read_bytes()
+    archive.add(root, CSV, run="r1", tags={"new": "1"})
+    first.write_bytes(kept)
+    archive.prune(root, run="r1")
+    assert archive.entries(root, run="r1") == []
+    assert not first.exists()
+
+
+def test_the_workspace_of_a_killed_add_is_removed_by_the_next(root: Path) -> None:
+    code = "import os, sys; from tracekit.archive._store import open_store\n"
+    code += f"with open_store({str(root)!r}).workspace() as folder: (folder / 'x').touch(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert len(archive.verify(root).leftovers) == 2  # its lock and its file
+    with open_store(root).workspace() as alive:
+        archive.add(root, CSV, run="r1", tags={"now": "1"})
+        assert alive.is_dir()  # of a process that lives
+        assert [path.name for path in root.iterdir() if path.name.startswith(".adding-")] == [alive.name]
+    assert archive.verify(root).leftovers == ()
 
 
 def test_verify_names_the_folder_of_a_killed_add_and_prune_removes_it_after_a_day(root: Path) -> None:

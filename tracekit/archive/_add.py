@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
-from urllib.parse import quote
 
 from tracekit import pipeline
 from tracekit.archive._entry import (
@@ -22,7 +21,9 @@ from tracekit.archive._entry import (
     identity,
     name_of,
 )
-from tracekit.archive._list import entry_at, entry_of
+from tracekit.archive._list import entry_at
+from tracekit.archive._revisions import Label, merged, unchanged
+from tracekit.archive._settle import files_of, readable, settle
 from tracekit.archive._store import Store, Stored, open_store, remote_errors
 from tracekit.errors import Failure, OutputError, SchemaError, TracekitError, UsageError
 from tracekit.inputs import ALL, USUAL, Input, InputOptions, PathLike, expand
@@ -55,21 +56,6 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class _Label:
-    """The archive's metadata in a file."""
-
-    id: str
-    run: str
-    date: Date
-    date_from: str
-    tags: dict[str, str]
-
-    def text(self) -> str:
-        facts = {"id": self.id, "run": self.run, "date": self.date.isoformat(), "date_from": self.date_from}
-        return json.dumps(facts | {"tags": self.tags}, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
 class _Request:
     """The arguments of an add. None and "": not given."""
 
@@ -81,14 +67,17 @@ class _Request:
     modified: Date | None
     """The day of the last change of the oldest input; None if that is unknown."""
 
-    def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[_Label, list[Stored]]:
+    def label(self, store: Store, run: Run, first_ns: int | None) -> tuple[Label, list[Stored]]:
         """Return the label of a run that was read, and the files that it replaces. Raises: UsageError for no date."""
         entry_id = identity([str(s.sha256) for s in run.sources], self.run, self.reading)
-        existing = _files_of_id(store, self.run, entry_id)
-        old = _newest_readable(store, existing)
+        existing = files_of(store, self.run, entry_id)
+        known = readable(store, existing)
+        old = merged(known) if known else None
         tags = {**(old.tags if old else {}), **self.tags}
         if self.date is not None:
             day, how = self.date, self.date_from
+        elif old is not None and old.date_from == "given":
+            day, how = old.date, old.date_from
         elif (clock := clock_date(run, first_ns)) is not None:
             day, how = clock, "trace"
         elif old is not None:
@@ -100,7 +89,8 @@ class _Request:
                 "the day of the run is unknown: the trace has no wall clock, and its source no time of change",
                 hint="give a date: YYYY-MM-DD",
             )
-        return _Label(entry_id, self.run, day, how, dict(sorted(tags.items()))), existing
+        made = Label(entry_id, self.run, day, how, dict(sorted(tags.items())), old.revision if old else 1)
+        return unchanged(made, known), existing
 
     def is_met_by(self, old: Entry) -> bool:
         """Return whether an entry has all tags and the date of the request."""
@@ -148,7 +138,7 @@ def add(
         return _unchanged(old)
     with store.workspace(workspace) as folder:
         part = folder / ".trace.part"  # not *.parquet: readers of the tree must not find it
-        label: _Label | None = None
+        label: Label | None = None
         replaced: list[Stored] = []
 
         def text(facts: Run, first_ns: int | None) -> str:
@@ -179,30 +169,43 @@ def add(
         _check_rows(done, part)
         if not force and (old := _existing_as_requested(store, request, replaced)) is not None:
             return _unchanged(old)
-        with part.open("rb") as file:
-            sha256 = file_sha256(file)
-        table = "totals" if done.written.totals and not done.written.events else "events"
-        name = name_of(table, label.date, label.run, label.id, sha256)
-        size = part.stat().st_size
+        name = _name(done, label, part)
+        known = readable(store, replaced)
+        if name not in {entry.name for entry in known} and any(e.revision >= label.revision for e in known):
+            # Other rows under the old label, from another version of tracekit: these are the newer ones.
+            label = replace(label, revision=label.revision + 1)
+            made = folder / ".labelled.part"
+            _relabelled(part, label, made)
+            part = made
+            name = _name(done, label, part)
+        damaged = {stored.name for stored in replaced} - {entry.name for entry in known} - {name}
         store.put(part, name)
-        for stored in replaced:
-            if stored.name != name:
-                store.delete(stored.name)
-    return Added(
-        path=f"{store.root}/{name}",
-        id=label.id,
-        new=not replaced,
-        changed=bool(replaced),
-        run=label.run,
-        date=label.date,
-        date_from=label.date_from,
-        tags=label.tags,
-        events=done.written.events,
-        totals=done.written.totals,
-        bytes=size,
-        ledgers=done.ledgers,
-        failures=tuple(all_bad),
+        entry = settle(store, label.run, label.id, part, _relabelled)
+        for each in sorted(damaged):
+            store.delete(each)
+    if entry is None:
+        raise OutputError(f"{store.root}/{name}: another process removed it at once", hint="add it again")
+    return replace(
+        _unchanged(entry), new=not replaced, changed=bool(replaced), ledgers=done.ledgers, failures=tuple(all_bad)
     )
+
+
+def _name(done: pipeline.Conversion, label: Label, part: Path) -> str:
+    with part.open("rb") as file:
+        return name_of(_table(done), label.date, label.run, label.id, file_sha256(file))
+
+
+def _table(done: pipeline.Conversion) -> str:
+    return "totals" if done.written.totals and not done.written.events else "events"
+
+
+def _relabelled(source: Path, label: Label, part: Path) -> str:
+    """Write an archived file again with another label, and return the table that it is in."""
+    done = pipeline.convert(
+        [source], part, InputOptions(format="parquet"), to="parquet", label=lambda *_: label.text(), force=True
+    )
+    _check_rows(done, part)
+    return _table(done)
 
 
 def _word(item: Input) -> str:
@@ -265,21 +268,6 @@ def _day_of_change(name: str) -> Date | None:
     return when.astimezone(UTC).date() if isinstance(when, datetime) else None
 
 
-def _files_of_id(store: Store, run: str, entry_id: str) -> list[Stored]:
-    """Return the files of an id: usually one, several after two adds at the same moment."""
-    return store.below(f"run={quote(run, safe='')}", f"{entry_id}-*.parquet")
-
-
-def _newest_readable(store: Store, existing: Sequence[Stored]) -> Entry | None:
-    """Return the entry of the newest file that can be read, None without any."""
-    for stored in sorted(existing, key=lambda each: (each.modified, each.name), reverse=True):
-        try:
-            return entry_of(store, stored)
-        except TracekitError:
-            continue
-    return None
-
-
 def _existing(store: Store, request: _Request, items: Sequence[Input]) -> Entry | None:
     """Return the entry that an add would make, if the inputs' SHA-256 alone shows that the archive has it."""
     fingerprints = []
@@ -293,14 +281,14 @@ def _existing(store: Store, request: _Request, items: Sequence[Input]) -> Entry 
         except OSError:
             return None
     entry_id = identity(fingerprints, request.run, request.reading)
-    return _existing_as_requested(store, request, _files_of_id(store, request.run, entry_id))
+    return _existing_as_requested(store, request, files_of(store, request.run, entry_id))
 
 
 def _existing_as_requested(store: Store, request: _Request, existing: Sequence[Stored]) -> Entry | None:
     """Return the entry of the only existing file, if that is undamaged and has the requested tags and date."""
     if len(existing) != 1 or not _is_undamaged(store, existing[0]):
         return None
-    old = _newest_readable(store, existing)
+    old = next(iter(readable(store, existing)), None)
     return old if old is not None and request.is_met_by(old) else None
 
 

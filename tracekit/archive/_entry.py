@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import BinaryIO, TypedDict
+from typing import BinaryIO, NotRequired, TypedDict
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -45,6 +45,7 @@ class Entry:
     fingerprints: SHA-256 of each source. ledgers: the counts of each source's records.
     schema, version: of the event schema, and of the tracekit that wrote the file. as_written: False if another program
     rewrote the file; its rows are then unverified, and `verify` reports it.
+    revision: counts the files that were written for this entry; 0 in files of older versions.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Entry:
     schema: int
     version: str
     as_written: bool
+    revision: int = 0
 
     def matches(self, tag: str) -> bool:
         """Return whether the entry has a tag: "KEY", or "KEY=VALUE"."""
@@ -163,6 +165,7 @@ class _LabelJson(TypedDict):
     date: str
     date_from: str
     tags: dict[str, str]
+    revision: NotRequired[int]
 
 
 class _CheckJson(TypedDict):
@@ -204,6 +207,7 @@ def read_entry(file: BinaryIO | Path, *, path: str, name: str, size: int) -> Ent
             schema=int(texts["tracekit.schema"]),
             version=texts["tracekit.version"].decode(),
             as_written=check["data_bytes"] == size - 8 - footer.serialized_size,
+            revision=label.get("revision", 0),
         )
     except _DAMAGE as err:
         raise ParseError(path, "footer", f"the metadata cannot be read ({_short(err)})", hint=VERIFY) from err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,6 +14,7 @@ from pyarrow import fs
 
 from tracekit import pipeline
 from tracekit.archive._entry import NAME, VERIFY, Entry, checked_date, read_entry, run_of
+from tracekit.archive._revisions import by_revision, superseded
 from tracekit.archive._store import TABLES, Store, Stored, names_in, open_store
 from tracekit.errors import Failure, InputError, TracekitError
 from tracekit.trace import Trace
@@ -63,23 +65,29 @@ def listing(
         checked_date(d, option) if isinstance(d, str) else d for option, d in (("since", since), ("until", until))
     )
     wanted = [tag] if isinstance(tag, str) else list(tag)
-    chosen = []
+    named = []
     for stored in store.files():
         found = NAME.fullmatch(stored.name)
-        if found is None:
-            if stored.problem and _may_hold_runs(stored):
-                error = InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
-                failures.append(Failure(stored.path, error))
-            continue
+        if found is not None:
+            named.append((stored, found["id"], found["date"]))
+        elif stored.problem and _may_hold_runs(stored):
+            error = InputError(f"{stored.path}: {stored.problem}", hint=VERIFY)
+            failures.append(Failure(stored.path, error))
+    days = {stored.name: day for stored, _, day in named}
+    files = Counter(entry_id for _, entry_id, _ in named)
+
+    def is_wanted(name: str) -> bool:
         # The date may not exist (2026-02-31). `verify` reports that; here it is compared as text.
-        day = found["date"]
-        if (low and day < low.isoformat()) or (high and day > high.isoformat()):
-            continue
-        if run is None or run_of(stored.name) == run:
-            chosen.append(stored)
-    opened = _opened(store, chosen)
+        day = days[name]
+        within = (not low or day >= low.isoformat()) and (not high or day <= high.isoformat())
+        return within and (run is None or run_of(name) == run)
+
+    # Of several files of one entry, all are read: one may be an older version of another.
+    opened = _opened(store, [s for s, entry_id, _ in named if files[entry_id] > 1 or is_wanted(s.name)])
     failures += [each for each in opened if isinstance(each, Failure)]
-    out = [each for each in opened if isinstance(each, Entry) and all(each.matches(t) for t in wanted)]
+    read = [each for each in opened if isinstance(each, Entry)]
+    older = {entry.name for entry in superseded(read)}
+    out = [each for each in read if each.name not in older and is_wanted(each.name) and all(map(each.matches, wanted))]
     return Listing(sorted(out, key=lambda entry: (entry.date, entry.run, entry.id)), tuple(failures))
 
 
@@ -154,7 +162,9 @@ def find(root: str | Path, entry_id: str) -> Entry:
     if len(ids) > 1:
         raise InputError(f"{root}: {len(ids)} ids begin with {entry_id}", hint="give more digits")
     # Two files of one id: two processes archived it at once, or one was moved. An add would keep the newer file.
-    return entry_of(store, max(found, key=lambda stored: (stored.modified, stored.name)))
+    opened = _opened(store, found)
+    read = by_revision(each for each in opened if isinstance(each, Entry))
+    return read[-1] if read else entry_of(store, found[-1])
 
 
 _IDS = "`tracekit archive list ARCHIVE` shows the ids"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from datetime import date as Date
 from pathlib import Path
 
-from tracekit.archive._entry import Entry
+from tracekit.archive._entry import NAME, Entry
 from tracekit.archive._list import listing
 from tracekit.archive._store import WORKSPACE, open_store
 from tracekit.errors import Failure, UsageError
@@ -84,7 +84,11 @@ def prune(
     now = datetime.now(UTC).timestamp()
     leftovers = [s for s in store.files(f"{WORKSPACE}*") if now - s.modified > LEFTOVER_AGE_S]
     if not dry_run:
-        for name in [entry.name for entry in gone] + [stored.name for stored in leftovers]:
+        ids = {entry.id for entry in gone}
+        # With all its files, also older ones that a killed add left: they would be the entry again.
+        named = [(each.name, NAME.fullmatch(each.name)) for each in store.files("*.parquet")] if ids else []
+        files = [name for name, found_id in named if found_id is not None and found_id["id"] in ids]
+        for name in [*files, *(stored.name for stored in leftovers)]:
             store.delete(name)
     return Pruned(
         tuple(gone),

@@ -7,12 +7,15 @@ import errno
 import fnmatch
 import os
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from filelock import FileLock, Timeout
 
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
 
@@ -24,6 +27,7 @@ TABLES = ("events", "totals")
 WORKSPACE = ".adding-"
 """Prefix of the folder in which a local add prepares its file. A killed add leaves the folder."""
 COPY_BYTES = 1 << 20
+_NO_LOCK = (Timeout, OSError, NotImplementedError)
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 """Stores where an object appears when it is complete. In others, a file is written under another name first."""
 
@@ -155,12 +159,22 @@ class _Local:
 
     @contextlib.contextmanager
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
+        if within is None:
+            self._remove_dead_workspaces()
         try:
             folder = tempfile.TemporaryDirectory(prefix=WORKSPACE, dir=within or self._path, ignore_cleanup_errors=True)
         except OSError as err:
             raise _cannot_write(self.root, err) from err
-        with folder as name:
+        with folder as name, _alive(Path(name)):
             yield Path(name)
+
+    def _remove_dead_workspaces(self) -> None:
+        """Remove the workspaces of this machine whose process was killed: the system has released their lock."""
+        for name in names_in(self._path):
+            folder = self._path / name
+            if name.startswith(WORKSPACE) and (folder / _lock_name()).is_file():
+                with contextlib.suppress(*_NO_LOCK), FileLock(folder / _lock_name(), timeout=0):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def put(self, local: Path, name: str) -> None:
         target = self._path / name
@@ -202,6 +216,23 @@ class _Local:
         from pyarrow import fs
 
         return fs.LocalFileSystem(), self.root
+
+
+def _lock_name() -> str:
+    """Return the name of the lock in a workspace of this machine. Locks need not work between machines."""
+    return f"alive-{socket.gethostname()}"
+
+
+@contextlib.contextmanager
+def _alive(workspace: Path) -> Iterator[None]:
+    """Lock a workspace while its process lives."""
+    lock = FileLock(workspace / _lock_name())
+    with contextlib.suppress(*_NO_LOCK):  # a file system without locks: `prune` removes it when it is a day old
+        lock.acquire(timeout=0)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def names_in(folder: Path) -> list[str]:

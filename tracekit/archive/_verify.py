@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tracekit import pipeline
 from tracekit.archive._entry import DIGEST_DIGITS, NAME, Entry, file_sha256, folder_of, name_of, read_entry
+from tracekit.archive._revisions import superseded
 from tracekit.archive._store import WORKSPACE, Store, Stored, open_store
 from tracekit.errors import SchemaError, TracekitError
 from tracekit.inputs import InputOptions
@@ -22,7 +23,7 @@ class Problem:
     code: "damaged" (its bytes differ from the digest in its name), "wrong-name" (an undamaged archived file with a
     wrong name or folder), "foreign-file", "wrong-ledger" (rows and ledgers differ), "unreadable" (undamaged, but this
     tracekit cannot read it; or a folder, link or pipe that cannot be read), "twice" (another file has the same sources
-    under the same run).
+    under the same run with other tags).
     """
 
     path: str
@@ -32,7 +33,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of `verify`: good files with their rows and bytes, problems, and workspaces of killed adds."""
+    """The result of `verify`: good files with their rows and bytes, problems, and what killed adds left.
+
+    leftovers: workspaces, and older files of an entry. The next add removes them.
+    """
 
     files: int = 0
     events: int = 0
@@ -64,6 +68,9 @@ def verify(root: str | Path, *, progress: Callable[[float], None] | None = None)
         read += stored.size
         if progress is not None:
             progress(read / whole)
+    older = {entry.name for entry in superseded(good)}
+    leftovers += [entry.path for entry in good if entry.name in older]
+    good = [entry for entry in good if entry.name not in older]
     by_id: dict[str, list[Entry]] = defaultdict(list)
     for entry in good:
         by_id[entry.id].append(entry)

@@ -1,0 +1,58 @@
+"""Files of one entry that several processes wrote become one file, without a lock and on any store.
+
+A file is only removed when there is one of a later revision with all its tags, so that nothing that was acknowledged is
+lost: not by several adds at the same moment, not by a kill between a write and a removal, not by copying one archive
+over another. Of two values of one tag, the later revision's stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from tracekit.archive._entry import Entry, file_sha256, name_of
+from tracekit.archive._list import entry_of
+from tracekit.archive._revisions import Label, by_revision, is_contained, merged
+from tracekit.archive._store import Store, Stored
+from tracekit.errors import TracekitError
+
+
+def files_of(store: Store, run: str, entry_id: str) -> list[Stored]:
+    """Return the files of an entry: usually one, several after adds at the same moment."""
+    return store.below(f"run={quote(run, safe='')}", f"{entry_id}-*.parquet")
+
+
+def readable(store: Store, files: Iterable[Stored]) -> list[Entry]:
+    """Return the entries of the files that can be read."""
+    found = []
+    for stored in files:
+        try:
+            found.append(entry_of(store, stored))
+        except TracekitError:
+            continue  # damaged, or removed by another process
+    return found
+
+
+def settle(
+    store: Store, run: str, entry_id: str, part: Path, write: Callable[[Path, Label, Path], str]
+) -> Entry | None:
+    """Make one file of those of an entry, and return it; None if another process removed them all.
+
+    write(source, label, part): write the rows of an archived file to `part` under another label, and return the table.
+    """
+    while True:
+        ordered = by_revision(readable(store, files_of(store, run, entry_id)))
+        if not ordered:
+            return None
+        *older, newest = ordered
+        if all(is_contained(entry, newest) for entry in older):
+            for entry in older:
+                store.delete(entry.name)
+            return newest
+        label = merged(ordered)
+        with store.local(newest.name) as source:
+            table = write(source, label, part)
+        with part.open("rb") as file:
+            name = name_of(table, label.date, run, entry_id, file_sha256(file))
+        store.put(part, name)
