@@ -211,9 +211,10 @@ def test_json_has_columns_units_rows_and_the_ledger() -> None:
     assert got["ledger"][0]["path"] == stored_name(str(CSV))
 
 
-FAR = """SELECT TIMESTAMP 'infinity' AS t, DATE '-infinity' AS d, DATE '294246-01-01' AS far, DATE '0044-03-15 (BC)' AS bc,
-    TIMESTAMP_NS '2024-01-01 00:00:00.123456789' AS ns, INTERVAL '2 months 3 days 5 hours 0.5 seconds' AS span,
-    INTERVAL 0 DAY AS none, [TIMESTAMP 'infinity', NULL] AS list, {'a': DATE '9999-12-31'} AS struct,
+FAR = """SELECT TIMESTAMP 'infinity' AS t, DATE '-infinity' AS d, DATE '294246-01-01' AS far,
+    DATE '0044-03-15 (BC)' AS bc, TIMESTAMP_NS '2024-01-01 00:00:00.123456789' AS ns,
+    INTERVAL '2 months 3 days 5 hours 0.5 seconds' AS span, INTERVAL 0 DAY AS none,
+    [TIMESTAMP 'infinity', NULL] AS list, {'a': DATE '9999-12-31'} AS struct,
     'inf'::DOUBLE AS inf, -1e308 * 10 AS less, ['nan'::DOUBLE] AS nans, TIMESTAMPTZ '2024-01-01 00:00:00+02' AS zone,
     NULL::TIMESTAMP AS unknown, TIME '12:00:00' AS noon"""
 FAR_CELLS = {
@@ -236,7 +237,7 @@ FAR_CELLS = {
 
 
 def test_times_beyond_python_and_numbers_beyond_json_are_shown() -> None:
-    """Python's dates end with the year 9999 and at microseconds, and JSON has no infinity: each once failed or vanished."""
+    """Python's dates end with the year 9999 and at microseconds, and JSON has no infinity: each failed or vanished."""
     out = io.BytesIO()
     with ask(CSV, FAR) as answer:
         write(answer.reader, "json", out)

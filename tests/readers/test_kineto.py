@@ -403,7 +403,7 @@ def test_numbers_beyond_a_double_cost_no_event_and_keep_their_digits(tmp_path: P
     """The second event looks like the first, but for digits: `1e5` is a double, `1e999` is not."""
     texts = ["1e5", "1e999", "-1.5E+400", "9" * 400 + ".5", "123456789012345678901234567890", '"1e999"']
     lines = [
-        f'{{"ph": "X", "name": "n", "cat": "cpu_op", "pid": 5, "tid": {n}, "ts": 10, "dur": 1, "args": {{"v": {text}}}}}'
+        f'{{"ph": "X", "name": "n", "cat": "cpu_op", "pid": 5, "tid": 6, "ts": {n}, "args": {{"v": {text}}}, "dur": 1}}'
         for n, text in enumerate(texts)
     ]
     path = write(tmp_path / "x", slice_of(ts=1), *lines)
