@@ -16,7 +16,6 @@ from support import sample
 
 import tracekit
 from tracekit import archive
-from tracekit.archive._store import open_store
 from tracekit.errors import TracekitError, UsageError
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers import WRITERS
@@ -158,15 +157,32 @@ def test_prune_removes_an_entry_with_the_older_files_that_a_kill_left(root: Path
     assert not first.exists()
 
 
+def waiting_add(root: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """Return a process that adds its standard input, which does not come, and its workspace."""
+    before = set(root.glob(".adding-*"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; from tracekit import archive; archive.add(sys.argv[1], '-')", str(root)],
+        stdin=subprocess.PIPE,
+    )
+    while not (locked := [path.parent for path in root.glob(".adding-*/alive-*") if path.parent not in before]):
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process, locked[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_the_workspace_of_a_killed_add_is_removed_by_the_next(root: Path) -> None:
-    code = "import os, sys; from tracekit.archive._store import open_store\n"
-    code += f"with open_store({str(root)!r}).workspace() as folder: (folder / 'x').touch(); os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", code], check=False)
-    assert len(archive.verify(root).leftovers) == 2  # its lock and its file
-    with open_store(root).workspace() as alive:
-        archive.add(root, CSV, run="r1", tags={"now": "1"})
-        assert alive.is_dir()  # of a process that lives
-        assert [path.name for path in root.iterdir() if path.name.startswith(".adding-")] == [alive.name]
+    alive, its_folder = waiting_add(root)
+    killed, left = waiting_add(root)
+    killed.kill()
+    killed.communicate()
+    assert str(left) in " ".join(archive.verify(root).leftovers)
+    archive.add(root, CSV, run="r1", tags={"now": "1"})
+    assert not left.exists()
+    assert its_folder.is_dir()
+    alive.kill()
+    alive.communicate()
+    archive.add(root, CSV, run="r1", tags={"then": "1"})
     assert archive.verify(root).leftovers == ()
 
 
