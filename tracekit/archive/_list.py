@@ -82,7 +82,7 @@ def listing(
         within = (not low or day >= low.isoformat()) and (not high or day <= high.isoformat())
         return within and (run is None or run_of(name) == run)
 
-    # Of several files of one entry, all are read: one may be an older version of another.
+    # All files of an entry that has several are read: one may be an older version of another.
     opened = _opened(store, [s for s, entry_id, _ in named if files[entry_id] > 1 or is_wanted(s.name)])
     failures += [each for each in opened if isinstance(each, Failure)]
     read = [each for each in opened if isinstance(each, Entry)]

@@ -1,4 +1,4 @@
-"""The label of a file, which of several files of one entry is newer, and what they say together.
+"""Labels of archived files: read several of one entry as one, and decide which is newer.
 
 Each file has a revision, one above those that its writer saw, as in a Lamport clock.
 """

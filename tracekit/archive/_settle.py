@@ -2,7 +2,7 @@
 
 A file is only removed when there is one of a later revision with all its tags, so that nothing that was acknowledged is
 lost: not by several adds at the same moment, not by a kill between a write and a removal, not by copying one archive
-over another. Of two values of one tag, the later revision's stays.
+over another. If a tag has two values, that of the later revision stays.
 """
 
 from __future__ import annotations
