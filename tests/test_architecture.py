@@ -56,6 +56,10 @@ MAY: dict[str, set[str]] = {
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
     "archive": {"columns", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
+    "doctor": {
+        "columns", "analysis", "text.display", "readers", "writers.base", "run", "inputs", "conversion", "privacy",
+        "trace", "schema", "units", "options", "errors", "_version",
+    },
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
         "privacy", "errors", "_version",
@@ -69,7 +73,8 @@ MAY: dict[str, set[str]] = {
         "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
-        "compare", "archive", "batch", "query", "conversion", "pipeline", "explain", "inputs", "selection", "readers",
+        "compare", "archive", "batch", "query", "doctor", "conversion", "pipeline", "explain", "inputs", "selection",
+        "readers",
         "writers", "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
         "_version", "credentials", "privacy",
     },

@@ -9,7 +9,20 @@ import typer
 from typer.core import TyperGroup
 
 from tracekit._version import __version__
-from tracekit.cli import archive, batch, compare, convert, demo, explain, formats, inspect, query, report, summary
+from tracekit.cli import (
+    archive,
+    batch,
+    compare,
+    convert,
+    demo,
+    doctor,
+    explain,
+    formats,
+    inspect,
+    query,
+    report,
+    summary,
+)
 from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
 from tracekit.errors import UsageError
 
@@ -71,6 +84,7 @@ _COMMANDS = (
     summary.summary,
     report.report,
     inspect.inspect,
+    doctor.doctor,
     explain.explain,
     query.query,
     compare.compare,

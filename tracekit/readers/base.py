@@ -128,3 +128,7 @@ class Reader:
     options: tuple[OptionSpec[object], ...] = ()
     """Each `--option KEY=VALUE` of the format; `read` asks `ReadOptions.value` for them. Others are refused."""
     marks: Marks = Marks()
+    record: str = "record"
+    """The word for what `event_id` numbers: an event, line, row or record."""
+    trace_events: bool = False
+    """The format is JSON of the Trace Event grammar, which viewers open as it is."""

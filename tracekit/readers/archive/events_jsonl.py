@@ -313,4 +313,5 @@ READER = Reader(
     read=_read,
     gives="both",
     marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES),)),
+    record="line",
 )

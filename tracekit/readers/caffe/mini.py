@@ -47,4 +47,6 @@ READER = Reader(
     sniff=None,
     read=_read,
     marks=Marks(json=(Mark(_has_only_pairs, Strength.HABIT),)),
+    record="event",
+    trace_events=True,
 )

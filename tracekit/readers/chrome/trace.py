@@ -98,4 +98,6 @@ READER = Reader(
     read=_read,
     options=(UNIT,),
     marks=Marks(json=(Mark(_OURS.match, Strength.FIRST_BYTES), Mark(lambda _: True, Strength.GRAMMAR))),
+    record="event",
+    trace_events=True,
 )

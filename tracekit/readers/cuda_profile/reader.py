@@ -337,4 +337,5 @@ READER = Reader(
     suffixes=(".log", ".kvp"),
     sniff=sniff,
     read=read,
+    record="line",
 )

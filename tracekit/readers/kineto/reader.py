@@ -314,4 +314,6 @@ READER = Reader(
     read=_read,
     steps=True,
     marks=Marks(json=(Mark(_has_header, Strength.HEADER), Mark(_has_events))),
+    record="event",
+    trace_events=True,
 )

@@ -54,4 +54,6 @@ READER = Reader(
     read=_read,
     options=(MEMORY_UNIT,),
     marks=Marks(json=(Mark(_WORDS.search),)),
+    record="event",
+    trace_events=True,
 )

@@ -207,4 +207,5 @@ READER = Reader(
     sniff=sniff,
     read=read,
     options=(OSRT,),
+    record="line",
 )

@@ -271,4 +271,5 @@ READER = Reader(
     sniff=sniff,
     read=read,
     options=(OSRT,),
+    record="row",
 )

@@ -370,4 +370,5 @@ READER = Reader(
     read=read,
     gives="both",
     options=(DECIMAL,),
+    record="line",
 )

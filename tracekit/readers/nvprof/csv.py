@@ -42,4 +42,4 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     return read_nvprof(source, options, ledger, READER.name)
 
 
-READER = Reader("nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both")
+READER = Reader("nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both", record="line")

@@ -390,4 +390,5 @@ READER = Reader(
     sniff=sniff,
     read=read,
     gives="both",
+    record="row",
 )

@@ -30,5 +30,12 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 READER = Reader(
-    "nvprof-text", "nvprof text", (".txt", ".log", ".out"), sniff, read, gives="both", marks=Marks(in_logs=True)
+    "nvprof-text",
+    "nvprof text",
+    (".txt", ".log", ".out"),
+    sniff,
+    read,
+    gives="both",
+    marks=Marks(in_logs=True),
+    record="line",
 )

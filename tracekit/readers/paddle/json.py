@@ -311,4 +311,6 @@ READER = Reader(
     read=_read,
     steps=True,
     marks=Marks(json=(Mark(_has_header, Strength.HEADER),)),
+    record="event",
+    trace_events=True,
 )

@@ -37,13 +37,13 @@ _OTHER_RECORDS = {
 
 
 class ChromeReading:
-    """One file of one producer. per_unit: ns of one unit of ts and dur."""
+    """One file of one producer. per_unit: ns of one unit of ts and dur. look: what sees an event of each shape."""
 
-    def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000) -> None:
+    def __init__(self, reading: Reading, dialect: Dialect, per_unit: int = 1000, *, look: type[Look] = Look) -> None:
         self.reading, self.dialect = reading, dialect
-        look = Look(reading, dialect)
-        self._special = look.special
-        self._planner = Planner(look, reading.ledger, per_unit)
+        own = look(reading, dialect)
+        self._special = own.special
+        self._planner = Planner(own, reading.ledger, per_unit)
         self._pairs = Pairs(reading.ledger)
         self._cats: dict[str, int] = {}
 

@@ -168,7 +168,9 @@ class Pairs:
         end = match.partner[begin]
         open_ = int((end < 0).sum())
         if open_:
-            ledger.note("open-range", "ranges have no end: their duration is not known", open_)
+            first = int(match.table.column("event_id").to_numpy()[begin[end < 0]].min())
+            text = "ranges have no end: their duration is not known"
+            ledger.note("open-range", text, open_, where=f"event {first}")
         backwards = (end >= 0) & (match.ts[end] < match.ts[begin])
         if backwards.any():
             ledger.note("negative-duration", "ranges end before they begin: kept as they are", int(backwards.sum()))

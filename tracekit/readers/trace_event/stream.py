@@ -60,6 +60,8 @@ class Events:
     facts: dict[str, object] = field(default_factory=dict)
     form: str = ""
     whole: bool = False
+    comma: bool = False
+    """A comma stands between the last event and the end of the list."""
     _chunks: Iterator[bytes] | None = None
     _rest: bytes = b""
     _number: int = 0
@@ -194,6 +196,7 @@ class Events:
             numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
             self._number += len(found.start)
             if found.closed >= 0:
+                self.comma = bool(len(found.start)) and data[: found.closed].rstrip().endswith(b",")
                 return Slab(found, numbers), found.closed + 1, True
             return Slab(found, numbers), found.consumed, False
         return self._repaired_slab(data, final=final)

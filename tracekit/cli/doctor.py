@@ -1,0 +1,117 @@
+"""tracekit doctor: the defects of profiles, what each viewer does with them, and a repaired trace."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli import _names
+from tracekit.cli._common import EXIT_GATE, example, finish, output_width, progress, show
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.doctor import Diagnosis, DoctorOptions
+    from tracekit.errors import Failure
+
+
+@example("tracekit doctor run.json", "tracekit doctor run.json --fix -o repaired.json.gz")
+def doctor(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUT...", help="Files, folders, patterns, URLs, or - for stdin.")
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="Read the inputs as this format; `tracekit formats` lists them.",
+            autocompletion=_names.formats,
+        ),
+    ] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Set an option of a format.", autocompletion=_names.options),
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Write a trace without the defects to -o.")] = False,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="OUT", help="The repaired trace: .json, .json.gz or .pftrace.")
+    ] = "",
+    to: Annotated[
+        str, typer.Option(metavar="TARGET", help="Write this target, chrome or perfetto, in place of the suffix's.")
+    ] = "",
+    ledger: Annotated[
+        str, typer.Option(metavar="FILE", help="List every change in this file, not in OUT.ledger.jsonl.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="Print text or json.")] = "text",
+    debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
+) -> None:
+    """Name every defect of the inputs, and what viewers do with it. Exits with code 3 while there are defects."""
+    from tracekit.doctor import DoctorOptions, diagnose
+    from tracekit.errors import Failure
+    from tracekit.inputs import expand
+    from tracekit.options import split
+
+    del debug  # `guarded` looks at it
+    if format_ not in ("text", "json"):
+        raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
+    if not fix and (output or ledger or to):
+        raise UsageError("-o, --to and --ledger belong to --fix", hint=f"tracekit doctor {inputs[0]} --fix -o OUT")
+    items = expand(inputs)
+    with ExitStack() as stack:
+        update = stack.enter_context(progress(f"reading {inputs[0]}"))
+        options = DoctorOptions(format, split(option or ()), progress=update)
+        if fix:
+            _fix([item.name for item in items], options, output, to, ledger, force=force, form=format_)
+            return
+        found: list[Diagnosis] = []
+        failures: list[Failure] = []
+        for item in items:
+            try:
+                found.append(diagnose(item.name, options))
+            except TracekitError as err:
+                if len(items) == 1:
+                    raise
+                failures.append(Failure(item.name, err))
+    if format_ == "json":
+        _print_json({"inputs": [each.to_json() for each in found]})
+    else:
+        from tracekit.doctor.text import diagnosis_text
+
+        show("\n".join(diagnosis_text(each, output_width()) for each in found))
+    finish(failures)
+    if not all(each.is_clean for each in found):
+        raise typer.Exit(EXIT_GATE)
+
+
+def _fix(
+    names: list[str], options: DoctorOptions, output: str, to: str, ledger: str, *, force: bool, form: str
+) -> None:
+    """Write the repaired trace, and print what was changed."""
+    from tracekit.doctor import repair
+
+    if len(names) != 1:
+        raise UsageError("--fix repairs one input at a time", hint="name one file")
+    if not output.strip() or output == "-":
+        raise UsageError("--fix needs -o OUT, a file", hint=f"tracekit doctor {names[0]} --fix -o repaired.json.gz")
+    done = repair(names[0], output, options, to=to, force=force, ledger=ledger or None)
+    if form == "json":
+        _print_json({"inputs": [done.before.to_json()], "fixed": done.to_json()})
+    else:
+        from tracekit.doctor.text import diagnosis_text, repair_text
+
+        width = output_width()
+        show("\n".join((diagnosis_text(done.before, width), repair_text(done, width))))
+    if done.after is not None and not done.after.is_clean:
+        raise typer.Exit(EXIT_GATE)
+
+
+def _print_json(data: dict[str, object]) -> None:
+    import orjson
+
+    from tracekit._version import __version__
+
+    sys.stdout.write(orjson.dumps({"tracekit": __version__, **data}, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -1,0 +1,188 @@
+"""A trace in JSON as viewers see it: its own tracks, arrows and ids, before any reader makes sense of them.
+
+The grammar is read once more, as of an unknown producer, and the rows are brought into order of start. Memory: a chunk
+of rows, 24 bytes for each row with a defect, and 64 for each end of an arrow.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.analysis.lanes import LaneAssigner
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.doctor._flows import Flows
+from tracekit.doctor.findings import Finding, Gathered
+from tracekit.doctor.ledgers import FullLedger
+from tracekit.readers.base import ReadOptions
+from tracekit.readers.source import Source
+from tracekit.readers.trace_event import events
+from tracekit.readers.trace_event.generic import ChromeReading
+from tracekit.readers.trace_event.look import Dialect, Look
+from tracekit.readers.trace_event.plan import Build
+from tracekit.run import streams
+from tracekit.schema import Kind
+
+_PLAIN = Dialect("", "")
+_EXACT_NS = 1 << 53
+"""Times of which a double has every ns."""
+_MOST_ID = (1 << 32) - 1
+_TEXT_NAMES = ("process_name", "thread_name")
+
+
+class RawLook(Look):
+    """Notes what viewers stumble over, and then reads the event as of any producer."""
+
+    def __call__(self, build: Build) -> None:
+        """Put into `build` what its event is, with notes."""
+        members, notes = build.event.members, build.notes
+        if any(members[key].is_null() for key in ("ts", "dur") if key in members):
+            notes["null-time"] = "a start or duration is null"
+        if any(members[key].raw[:1] == b'"' for key in ("ts", "dur") if key in members):
+            notes["text-time"] = "a start or duration is text"
+        if any(members[key].raw[:1] == b'"' for key in ("pid", "tid") if key in members):
+            notes["text-id"] = "the id of a process or thread is text"
+        if build.event.get("ph") == "M" and build.event.get("name") in _TEXT_NAMES and build.event.arg("name") is None:
+            notes["bad-metadata"] = "the name of a process or thread is not text"
+        super().__call__(build)
+
+
+@dataclass(slots=True)
+class RawChecks:
+    """Takes the rows of the tracks in the file, in order of start."""
+
+    ids: dict[tuple[str, int, int], str]
+    _found: dict[str, Gathered] = field(default_factory=dict)
+    _wide: dict[int, Gathered] = field(default_factory=dict)
+    _flows: Flows = field(default_factory=Flows)
+    _assigner: LaneAssigner = field(default_factory=LaneAssigner)
+    _rounded: LaneAssigner | None = None
+    _last_rounded: int = -(1 << 63)
+    _tracks: dict[tuple[int, int], int] = field(default_factory=dict)
+    _first_ns: int | None = None
+    _last_ns: int = 0
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Take the next rows."""
+        ts, dur = arrow.ints(batch.column("ts_ns")), arrow.ints(batch.column("dur_ns"))
+        self._first_ns = int(ts[0]) if self._first_ns is None else self._first_ns
+        self._last_ns = max(self._last_ns, int((ts + np.maximum(dur, 0)).max()))
+        self._gather("negative-time", batch, ts < 0)
+        self._gather("negative-duration", batch, dur < 0)
+        track = self._track_of_row(batch)
+        slices = np.flatnonzero(arrow.valid(batch.column("dur_ns")) & arrow.valid(batch.column("tid")))
+        crossing = np.zeros(batch.num_rows, np.bool_)
+        crossing[slices] = self._assigner.assign(track[slices], ts[slices], dur[slices]) > 0
+        self._gather("overlapping-slices", batch, crossing)
+        self._round(batch, slices, track, crossing)
+        self._flows.see(batch, track)
+
+    def findings(self, word: str) -> list[Finding]:
+        """Return the defects of all rows."""
+        span = self._last_ns - (self._first_ns or 0)
+        found = [each.finding(word, span) for each in self._every()]
+        return [each for each in found if each is not None]
+
+    def bad_points(self) -> I64:
+        """Return the numbers of the events that are points of arrows with defects."""
+        return self._flows.bad
+
+    def _every(self) -> list[Gathered]:
+        return [*self._found.values(), *self._fallen_together(), *self._flows.found()]
+
+    def _gather(self, code: str, batch: pa.RecordBatch, mask: Mask) -> None:
+        if mask.any():
+            self._found.setdefault(code, Gathered(code)).add(batch, mask)
+
+    def _round(self, batch: pa.RecordBatch, slices: I64, track: I64, crossing: Mask) -> None:
+        """Find slices that cross once a viewer has rounded their times: those with a fraction become doubles."""
+        ts, dur = arrow.ints(batch.column("ts_ns"))[slices], arrow.ints(batch.column("dur_ns"))[slices]
+        if self._rounded is None and not (np.abs(ts) > _EXACT_NS).any():
+            return
+        self._rounded = self._rounded or LaneAssigner()
+        seen = np.where(ts % 1000 == 0, ts, np.rint((ts // 1000 + ts % 1000 / 1000) * 1000.0).astype(np.int64))
+        seen = np.maximum.accumulate(np.maximum(seen, self._last_rounded))
+        order = np.lexsort((-dur, seen))
+        if len(order):
+            self._last_rounded = int(seen[-1])
+        mask = np.zeros(batch.num_rows, np.bool_)
+        mask[slices[order]] = self._rounded.assign(track[slices][order], seen[order], dur[order]) > 0
+        self._gather("coarse-times", batch, mask & ~crossing)
+
+    def _track_of_row(self, batch: pa.RecordBatch) -> I64:
+        pairs = np.stack((arrow.ints(batch.column("pid")), arrow.ints(batch.column("tid"))))
+        distinct, place = np.unique(pairs, axis=1, return_inverse=True)
+        codes = [self._tracks.setdefault((pid, tid), len(self._tracks)) for pid, tid in distinct.T.tolist()]
+        track = np.array(codes, np.int64)[place.reshape(-1)]
+        for code, pair in zip(codes, distinct.T.tolist(), strict=True):
+            if any(self._is_wide(column, number) for column, number in zip(("pid", "tid"), pair, strict=True)):
+                self._wide.setdefault(code, Gathered("wide-id")).add(batch, track == code)
+        return track
+
+    def _is_wide(self, column: str, number: int) -> bool:
+        """Return whether viewers cut an id. The reader made small numbers of texts, and of ids beyond int64."""
+        text = self.ids.get((column, 0, number))
+        return not 0 <= number <= _MOST_ID if text is None else text.lstrip("-").isdecimal()
+
+    def _fallen_together(self) -> list[Gathered]:
+        """Return the rows of tracks with ids that viewers cut, where that makes one track of several."""
+        seen: dict[tuple[int, int], list[int]] = {}
+        for (pid, tid), track in self._tracks.items():
+            process = 0 if self._is_wide("pid", pid) else pid
+            thread = 0 if self._is_wide("tid", tid) else tid
+            seen.setdefault((process, thread or process), []).append(track)
+        found = Gathered("wide-id")
+        for tracks in seen.values():
+            for track in tracks if len(tracks) > 1 else ():
+                if track in self._wide:
+                    found.join(self._wide[track])
+        return [found]
+
+
+def check(source: Source, ledger: FullLedger, *, per_unit: int) -> tuple[list[Finding], I64]:
+    """Return the defects that the tracks of a trace in JSON have in viewers, and all points of arrows with defects.
+
+    Its notes are in the ledger.
+    per_unit: ns of one unit of the file's times. Raises: ParseError.
+    """
+    _check_encoding(source, ledger)
+    reading = events.begin(source, ReadOptions(demangle=False), ledger, "", "")
+    raw = ChromeReading(reading, _PLAIN, per_unit, look=RawLook)
+    checks = RawChecks(reading.run.ids)
+    for batch in streams.in_order(_light(raw.batches())):
+        checks.see(batch)
+    if reading.events.comma and reading.events.form == "object":
+        ledger.note("trailing-comma", "a comma follows the last event")
+    if reading.events.form == "array" and not reading.events.whole and "torn-row" not in ledger.notes:
+        ledger.note("open-list", "the list of events is not closed")
+    return checks.findings("event"), checks.bad_points()
+
+
+def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows without the args of all but arrows."""
+    place = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        place = batch.schema.get_field_index("args") if place is None else place
+        kinds = arrow.encoded(batch.column("kind"))
+        flow = np.array([text == Kind.FLOW for text in arrow.texts(kinds.dictionary)])[arrow.codes(kinds)]
+        args = batch.column("args")
+        if args.null_count < len(args):
+            kept = arrow.nulls(len(args), args.type)
+            if flow.any():
+                kept = events.where(flow, args, kept)
+            batch = batch.set_column(place, batch.schema.field(place), kept)
+        yield batch
+
+
+def _check_encoding(source: Source, ledger: FullLedger) -> None:
+    with closing(source.binary()) as stream:
+        if stream.read(3) == codecs.BOM_UTF8:
+            ledger.note("byte-order-mark", "the file begins with a byte order mark", where="byte 0")

@@ -1,0 +1,430 @@
+"""The classes of defects: their codes, their meaning, the behaviour of each viewer, and their repair. One list.
+
+`NOTED` says to which class a note or reason of a reader belongs. A note that belongs to no class is a remark: nothing
+is wrong with the file. Sources: the viewers' own code and Perfetto v52's engine, tried on the cases of
+tests/doctor/test_viewer_cases.py; catapult is the viewer behind chrome://tracing, DevTools the panel "Performance".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+REFUSED = "refuses the whole file"
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One class of defects.
+
+    meaning: one sentence. chrome, perfetto, devtools, speedscope: what that viewer does with it, "" where that is not
+    known or nothing. fix: what `--fix` does, "" where nothing can bring back what is missing. remark: it is named, but
+    the file is not called defective for it.
+    """
+
+    code: str
+    title: str
+    meaning: str
+    fix: str
+    chrome: str = ""
+    perfetto: str = ""
+    devtools: str = ""
+    speedscope: str = ""
+    remark: bool = False
+
+    def viewers(self) -> dict[str, str]:
+        """Return what each viewer does with it, by the viewer's name; those of which nothing is known are left out."""
+        found = {
+            "chrome": self.chrome,
+            "perfetto": self.perfetto,
+            "devtools": self.devtools,
+            "speedscope": self.speedscope,
+        }
+        return {name: text for name, text in found.items() if text}
+
+
+_EVERY = (
+    # The text of the file.
+    Defect(
+        "torn-tail",
+        "The file was cut",
+        "The file ends within a record, or before the end that its format has; later records are missing.",
+        "drops the cut record and writes a complete file",
+        chrome="refuses an unfinished object, and reads an unfinished array",
+        perfetto="refuses an unfinished object, and reads an unfinished array",
+        devtools=REFUSED,
+        speedscope="refuses an unfinished object, and reads an unfinished array",
+    ),
+    Defect(
+        "bad-json",
+        "Text that is not JSON",
+        "Events or members that no repair turns into JSON.",
+        "drops them",
+        chrome=REFUSED,
+        perfetto=REFUSED,
+        devtools=REFUSED,
+        speedscope=REFUSED,
+    ),
+    Defect(
+        "bad-escape",
+        "Broken strings and numbers in JSON",
+        "Escapes that JSON does not have, bare quotes, control characters or NaN.",
+        "writes them as valid JSON",
+        chrome=REFUSED,
+        perfetto="refuses the file for NaN and bare quotes, and shows bad escapes as they are",
+        devtools=REFUSED,
+        speedscope=REFUSED,
+    ),
+    Defect(
+        "bad-encoding",
+        "Text that is not plain UTF-8",
+        "Bytes that are not UTF-8, UTF-16, or a byte order mark before the JSON.",
+        "writes UTF-8, with U+FFFD for what cannot be read",
+        chrome="shows U+FFFD; refuses UTF-16",
+        perfetto="refuses a byte order mark and UTF-16",
+        devtools="shows U+FFFD; refuses UTF-16",
+    ),
+    Defect(
+        "loose-json",
+        "JSON that only some viewers take",
+        "A comma behind the last event, or a time that is text.",
+        "writes strict JSON",
+        chrome="refuses the comma in an object; adds up texts instead of numbers",
+        perfetto="takes both",
+        devtools=REFUSED,
+    ),
+    Defect(
+        "open-list",
+        "A list without its end",
+        "The list of events is not closed, which the format allows.",
+        "closes it",
+        devtools=REFUSED,
+        remark=True,
+    ),
+    Defect(
+        "second-list",
+        "Something behind the trace",
+        "Another trace, or text, follows the list of events.",
+        "leaves it out: split the file to read both",
+        chrome=REFUSED,
+        devtools=REFUSED,
+        speedscope=REFUSED,
+    ),
+    Defect(
+        "bad-record",
+        "Records that cannot be read",
+        "Lines, rows or messages that are not what the format says, or values that do not fit their column.",
+        "drops them, and leaves out values that do not fit",
+    ),
+    Defect(
+        "locale-numbers",
+        "Numbers of an unknown locale",
+        "Numbers such as 1,234 that mean different values in different countries, where the table does not decide.",
+        "drops the rows: --option decimal=, or decimal=. says how to read them",
+    ),
+    # Times.
+    Defect(
+        "no-time",
+        "No time",
+        "Records without a start, or with a start of 0 where the profiler measured none.",
+        "drops them",
+        chrome="draws them at 0, so that the rest is squeezed into a corner",
+        perfetto="drops them, and counts an import error",
+    ),
+    Defect(
+        "bad-time",
+        "Impossible times",
+        "Times that are not numbers, or lie more than 146 years from 0.",
+        "drops them, or leaves the duration unknown",
+        chrome="draws nothing, or everything in one pixel",
+        perfetto="drops them, and counts an import error",
+    ),
+    Defect(
+        "null-time",
+        "A time that is null",
+        "The start or the duration of an event is null.",
+        "leaves it out: a start of null drops the event, a duration of null is not known",
+        chrome="takes it for 0",
+        perfetto=REFUSED,
+    ),
+    Defect(
+        "no-duration",
+        "No duration",
+        "A slice (phase X) or row without a duration or an end.",
+        "writes a moment, which says that the duration is not known",
+        chrome="draws it as if it had no end",
+        perfetto="drops it, and counts an import error",
+    ),
+    Defect(
+        "negative-duration",
+        "Negative durations",
+        "Events end before they start.",
+        "writes the duration 0, and the measured one into args.dur_ns",
+        chrome="zooms far out",
+        perfetto="keeps the slice without a word; it counts against every sum",
+    ),
+    Defect(
+        "zero-duration",
+        "Device work that takes no time",
+        "Kernels or copies with a duration of 0: their end was not measured.",
+        "writes a moment, which says that the duration is not known",
+        chrome="draws a hairline",
+        perfetto="draws a mark",
+    ),
+    Defect(
+        "negative-time",
+        "Times before 0",
+        "Events start before 0.",
+        "moves all events together so that the first one starts at 0",
+        chrome="draws them",
+        perfetto="drops them, and counts trace_sorter_negative_timestamp_dropped",
+    ),
+    Defect(
+        "clock-reset",
+        "A clock that jumps",
+        "Groups of events lie days apart, or the clock was set or went back while it was read.",
+        "moves the far groups next to the largest one, with the old start in args.ts_ns",
+        chrome="draws all of it in a few pixels",
+        perfetto="draws all of it in a few pixels",
+        devtools="draws all of it in a few pixels",
+    ),
+    Defect(
+        "clock-skew",
+        "Work before its launch",
+        "Device work starts before the call that launched it: the clocks of host and device differ.",
+        "keeps the times, and moves the launch id of the work to args.launch_correlation",
+        chrome="draws the arrow backwards",
+        perfetto="draws no arrow",
+    ),
+    Defect(
+        "clocks-differ",
+        "Several clocks in one file",
+        "Parts of the file were timed by clocks whose distance is not known.",
+        "nothing: the order of events of different parts is not known",
+        remark=True,
+    ),
+    # Structure.
+    Defect(
+        "overlapping-slices",
+        "Slices that cross",
+        "A slice starts inside another one on its track and ends after it.",
+        "moves the later slice to an extra track",
+        chrome="draws both wrongly, without a word",
+        perfetto="drops the later one; newer versions move it away and count an error",
+        devtools="nests them wrongly",
+        speedscope="refuses the file, or closes the first one early",
+    ),
+    Defect(
+        "coarse-times",
+        "Times that viewers round",
+        "Times are fractions of such large numbers that viewers round them by up to 256 ns, and slices then cross.",
+        "writes times from the first event on, and the rest into baseTimeNanoseconds",
+        chrome="draws both wrongly, without a word",
+        perfetto="drops the later one",
+    ),
+    Defect(
+        "unmatched-begin",
+        "Ranges without an end",
+        "A range begins (B, b, push) and does not end.",
+        "writes a moment, which says that the duration is not known",
+        chrome="draws it up to the end of the trace",
+        perfetto="draws it up to the end of the trace, without a duration",
+        speedscope="closes it at the end of the trace",
+    ),
+    Defect(
+        "unmatched-end",
+        "Ends without a begin",
+        "A range ends (E, e, pop) that did not begin, or that began under another name.",
+        "drops them",
+        chrome="warns, or closes another range",
+        perfetto="leaves them out without a word",
+        speedscope="warns",
+    ),
+    Defect(
+        "unmatched-flow",
+        "Arrows with one end",
+        "An arrow has no start or no end: the other end has another id, category or name, or is missing.",
+        "leaves the point out",
+        chrome="leaves the arrow out",
+        perfetto="leaves the arrow out",
+    ),
+    Defect(
+        "flow-of-every-call",
+        "Arrows of calls that start no work",
+        "PyTorch writes one end of an arrow at every call of the runtime; most calls start no work for the other end.",
+        "leaves the point out",
+        perfetto="leaves it out",
+        remark=True,
+    ),
+    Defect(
+        "flow-backwards",
+        "Arrows that point back in time",
+        "An arrow ends before it starts.",
+        "leaves the arrow out",
+        chrome="draws it backwards",
+        perfetto="leaves it out without a word",
+    ),
+    Defect(
+        "flow-without-slice",
+        "Arrows that touch no slice",
+        "An arrow starts or ends at a time at which its track has no slice.",
+        "leaves the point out",
+        chrome="leaves the arrow out",
+        perfetto="leaves it out, and counts flow_no_enclosing_slice",
+    ),
+    Defect(
+        "duplicate-id",
+        "Ids that are used twice",
+        "Two arrows, or two launches of one process, have the same id.",
+        "numbers arrows anew; work belongs to the first launch",
+        chrome="draws one of the arrows",
+        perfetto="joins the wrong ends, and counts flow_duplicate_id",
+    ),
+    Defect(
+        "wide-id",
+        "Ids that viewers cut",
+        "A process, thread or arrow has an id below 0, above 2^32, or beyond what a double holds (2^53).",
+        "writes small unique numbers, and the real ids into the names of tracks",
+        chrome="rounds ids above 2^53: threads and arrows fall together",
+        perfetto="takes pids and tids outside 32 bits for others: threads fall together",
+        speedscope="rounds ids above 2^53: threads fall together",
+    ),
+    Defect(
+        "text-id",
+        "Ids that are text",
+        'A process or thread has a text for its id, such as "stream 7".',
+        "writes numbers, and the text into the names of tracks",
+        chrome="takes them",
+        perfetto="makes up numbers for them",
+        speedscope="folds all such threads into one",
+        remark=True,
+    ),
+    Defect(
+        "unknown-phase",
+        "Unknown phases",
+        "Events with a phase that the format does not have, or none.",
+        "drops them",
+        chrome="warns, and leaves them out",
+        perfetto="leaves them out",
+    ),
+    Defect(
+        "bad-metadata",
+        "Names that are no text",
+        "A process or thread has a name that is null or not text.",
+        "leaves the name out",
+        chrome='shows "null"',
+        perfetto="leaves it out, and counts json_parser_failure",
+    ),
+    Defect(
+        "empty-object",
+        "Empty events",
+        "The list has objects without members; Paddle and JAX end their lists with one.",
+        "leaves them out",
+        chrome="warns",
+        perfetto="leaves them out, and counts json_tokenizer_failure",
+        remark=True,
+    ),
+    Defect(
+        "unknown-number",
+        "Counters without a number",
+        "A counter has no value that is a number.",
+        "writes a mark",
+        chrome="draws nothing",
+        perfetto="leaves it out",
+    ),
+    # The recording.
+    Defect(
+        "orphan-work",
+        "Device work without its launch",
+        "The file has launches, but none with the id of this work.",
+        "moves the launch id to args.launch_correlation, where nothing looks for a launch",
+        chrome="draws no arrow",
+        perfetto="draws no arrow",
+    ),
+    Defect(
+        "orphan-launch",
+        "Launches without their work",
+        "The file has device work, but none with the id of this launch.",
+        "moves the launch id to args.launch_correlation, where nothing looks for work",
+        chrome="draws no arrow",
+        perfetto="draws no arrow",
+    ),
+    Defect(
+        "missing-table",
+        "Parts of the profile are missing",
+        "A table or part that the rest refers to is not in the file: kernels, names, headers.",
+        "",
+    ),
+    Defect(
+        "events-lost",
+        "The profiler lost events",
+        "The profiler itself says that records are missing, were dropped, or have wrong times.",
+        "",
+    ),
+    Defect(
+        "remark",
+        "Remarks",
+        "What the reader has to say besides; nothing is wrong with the file.",
+        "",
+        remark=True,
+    ),
+)
+DEFECTS = {each.code: each for each in _EVERY}
+
+ROWS = ""
+"""The class of notes that say less than the check of the rows, which counts them again."""
+
+_BY_CLASS = {
+    "torn-tail": "torn-row no-end cut compressed-file-damaged no-end-line unfinished-line table-cut list-cut "
+    "benchmark-cut rows-missing",
+    "bad-json": "bad-json not-json event-too-long line-too-long facts-not-read",
+    "bad-escape": "mended-json",
+    "loose-json": "trailing-comma text-time",
+    "open-list": "open-list",
+    "bad-encoding": "not-utf-8 byte-order-mark",
+    "second-list": "another-list text-behind",
+    "bad-record": "bad-row broken-row bad-line bad-item unknown-line-kind damaged bad-value bad-size no-column "
+    "bad-header odd-cell cell-of-another-type number-too-large value-too-large unknown-marker too-many-threads "
+    "too-many-variables thread-lost name-lost range-crossed",
+    "locale-numbers": "ambiguous-number",
+    "no-time": "no-time",
+    "bad-time": "bad-time",
+    "null-time": "null-time",
+    "no-duration": "no-duration",
+    "clock-reset": "clock-went-back wall-clock-set",
+    "clocks-differ": "several-host-clocks clocks-not-comparable",
+    "negative-duration": "ends-before-start",
+    "unmatched-begin": "open-range open-call unfinished-range too-many-open",
+    "unmatched-end": "end-without-begin end-without-start",
+    "text-id": "text-id",
+    "unknown-phase": "unknown-phase no-phase",
+    "bad-metadata": "bad-metadata",
+    "unknown-number": "counter-without-number",
+    "missing-table": "no-texts no-header table-without-header no-column-line columns-lost facts-lost",
+    ROWS: "negative-duration",
+}
+NOTED = {code: name for name, codes in _BY_CLASS.items() for code in codes.split()}
+_OF_THE_PROFILER = ("nvprof-warning", "profiler-", "driver-")
+"""Begins of the codes of notes that quote the profiler."""
+_LOST = re.compile(
+    r"\b(?:lost|lose|losing|dropp(?:ed|ing)|discard|overflow|invalid timestamp|invalid record|incomplete|out of memory|"
+    r"missing|not (?:all|complete|recorded)|buffers? (?:full|exhausted)|truncated|inconsistent|out of order)",
+    re.IGNORECASE,
+)
+
+
+def class_of_note(code: str, text: str, *, dropped: bool = False) -> Defect | None:
+    """Return the class of a note of a reader; None where the rows themselves are checked for it.
+
+    text: of the note: a message of the profiler is a defect if it says that events were lost. dropped: records were
+    dropped for this reason, which is never a remark.
+
+    >>> class_of_note("nvprof-warning", "nvprof itself warns: 12 records were dropped").code
+    'events-lost'
+    """
+    found = NOTED.get(code)
+    if found == ROWS:
+        return None
+    if found is None and code.startswith(_OF_THE_PROFILER):
+        found = "events-lost" if _LOST.search(text) else None
+    return DEFECTS[found or ("bad-record" if dropped else "remark")]

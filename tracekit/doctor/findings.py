@@ -1,0 +1,154 @@
+"""What a diagnosis consists of: findings, with their examples and the time that they concern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.analysis.intervals import union_length
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.doctor.defects import DEFECTS, Defect
+from tracekit.trace import LedgerJson
+
+EXAMPLES = 3
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One place of a defect. where: "event 12", "line 40". text: the name of the event, or the reader's words."""
+
+    where: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.where, self.text)))
+
+
+@dataclass(slots=True)
+class Finding:
+    """The records of one input that have one defect.
+
+    count: records, or other places where it occurs. time_ns: ns that these records cover (their union), None where the
+    records have no times. share: part of the span of the trace, 0..1. text: the words of the reader, for notes.
+    rows: numbers of the records, where they are known; not in the JSON.
+    """
+
+    defect: Defect
+    count: int
+    examples: list[Example] = field(default_factory=list)
+    time_ns: int | None = None
+    share: float | None = None
+    text: str = ""
+    rows: I64 = field(default_factory=lambda: _NONE)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the public form."""
+        return {
+            "code": self.defect.code,
+            "title": self.defect.title,
+            "meaning": self.defect.meaning,
+            "count": self.count,
+            "examples": [{"where": each.where, "text": each.text} for each in self.examples],
+            "text": self.text,
+            "time_ns": self.time_ns,
+            "share": self.share,
+            "viewers": self.defect.viewers(),
+            "fix": self.defect.fix,
+        }
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The rows with one defect, as they come batch by batch. Memory: 24 bytes a row."""
+
+    code: str
+    _numbers: list[I64] = field(default_factory=list)
+    _starts: list[I64] = field(default_factory=list)
+    _ends: list[I64] = field(default_factory=list)
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, batch: pa.RecordBatch, mask: Mask) -> None:
+        """Take the rows of a batch for which the mask is set."""
+        if mask.any():
+            rows = np.flatnonzero(mask)
+            names = batch.column("name")
+            self.take(
+                arrow.ints(batch.column("event_id"))[rows],
+                arrow.ints(batch.column("ts_ns"))[rows],
+                arrow.ints(batch.column("dur_ns"))[rows],
+                [names[row].as_py() or "" for row in rows[:EXAMPLES].tolist()],
+            )
+
+    def take(self, numbers: I64, starts: I64, durations: I64, names: list[str]) -> None:
+        """Take rows as arrays of shape (n,); names: those of the first rows."""
+        self._numbers.append(numbers)
+        self._starts.append(starts)
+        self._ends.append(starts + np.maximum(durations, 0))
+        more = EXAMPLES - len(self.examples)
+        self.examples += list(zip(numbers.tolist(), names, strict=False))[: max(more, 0)]
+
+    def join(self, other: Gathered) -> None:
+        """Take the rows of another one."""
+        self._numbers += other._numbers
+        self._starts += other._starts
+        self._ends += other._ends
+        self.examples = [*self.examples, *other.examples][:EXAMPLES]
+
+    def numbers(self) -> I64:
+        """Return the numbers of the records."""
+        return np.concatenate(self._numbers) if self._numbers else _NONE
+
+    def finding(self, word: str, span_ns: int) -> Finding | None:
+        """Return the finding, None without rows. word: what the format calls a record. span_ns: of the trace."""
+        if not self._numbers:
+            return None
+        rows = self.numbers()
+        time = union_length(np.concatenate(self._starts), np.concatenate(self._ends))
+        return Finding(
+            DEFECTS[self.code],
+            len(rows),
+            [Example(f"{word} {number}", f'"{name}"' if name else "") for number, name in self.examples],
+            time,
+            time / span_ns if span_ns > 0 else None,
+            rows=rows,
+        )
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What is wrong with one input.
+
+    events: rows read. span_ns: from the first start to the last end. ledger: what became of each record.
+    """
+
+    path: str
+    format: str
+    findings: list[Finding]
+    remarks: list[Finding]
+    events: int
+    totals: int
+    span_ns: int
+    ledger: LedgerJson
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether there is no defect."""
+        return not self.findings
+
+    def to_json(self) -> dict[str, object]:
+        """Return the public form, one of the `inputs` of `tracekit doctor --format json`."""
+        return {
+            "path": self.path,
+            "format": self.format,
+            "clean": self.is_clean,
+            "events": self.events,
+            "totals": self.totals,
+            "span_ns": self.span_ns,
+            "defects": [each.to_json() for each in self.findings],
+            "remarks": [each.to_json() for each in self.remarks],
+            "ledger": self.ledger,
+        }
