@@ -29,7 +29,7 @@ class Flows:
     _ends: dict[int, int] = field(default_factory=dict)
     """Track -> latest end of a slice so far."""
     _points: list[I64] = field(default_factory=list)
-    """Of each batch: key (name and category), id, phase, track, ts, number, waits; shape (7, n)."""
+    """One array a batch: key (name and category), id, phase, track, ts, number, waits; shape (7, n)."""
     _texts: dict[tuple[str, str], int] = field(default_factory=dict)
     _names: list[str] = field(default_factory=list)
     _loose: Gathered = field(default_factory=lambda: Gathered("flow-without-slice"))

@@ -7,6 +7,7 @@ of rows, 24 bytes for each row with a defect, and 64 for each end of an arrow.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from tracekit.run import streams
 from tracekit.schema import Kind
 
 _PLAIN = Dialect("", "")
+_NUMBER = re.compile(rb'"\s*[-+]?[0-9][0-9.eE+-]*\s*"')
+"""A number that is text."""
 _EXACT_NS = 1 << 53
 """Times of which a double has every ns."""
 _MOST_ID = (1 << 32) - 1
@@ -44,7 +47,7 @@ class RawLook(Look):
         members, notes = build.event.members, build.notes
         if any(members[key].is_null() for key in ("ts", "dur") if key in members):
             notes["null-time"] = "a start or duration is null"
-        if any(members[key].raw[:1] == b'"' for key in ("ts", "dur") if key in members):
+        if any(_NUMBER.fullmatch(members[key].raw) for key in ("ts", "dur") if key in members):
             notes["text-time"] = "a start or duration is text"
         if any(members[key].raw[:1] == b'"' for key in ("pid", "tid") if key in members):
             notes["text-id"] = "the id of a process or thread is text"

@@ -114,10 +114,10 @@ def repair(
                 _add_up(done, examined, None)
             else:
                 _write(done, examined, source, name, options, writer, line, force=force)
+            if writer.name == "chrome":
+                with sources(str(target)) as written:
+                    done.after = examine(written, str(target), DoctorOptions()).diagnosis
             line({"summary": {"tracekit": __version__, **done.to_json()}})
-    if writer.name == "chrome":
-        with sources(str(target)) as source:
-            done.after = examine(source, str(target), DoctorOptions()).diagnosis
     return done
 
 

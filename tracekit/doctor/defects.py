@@ -53,7 +53,6 @@ _EVERY = (
         chrome="refuses an unfinished object, and reads an unfinished array",
         perfetto="refuses an unfinished object, and reads an unfinished array",
         devtools=REFUSED,
-        speedscope="refuses an unfinished object, and reads an unfinished array",
     ),
     Defect(
         "bad-json",
@@ -63,7 +62,6 @@ _EVERY = (
         chrome=REFUSED,
         perfetto=REFUSED,
         devtools=REFUSED,
-        speedscope=REFUSED,
     ),
     Defect(
         "bad-escape",
@@ -73,16 +71,14 @@ _EVERY = (
         chrome=REFUSED,
         perfetto="refuses the file for NaN and bare quotes, and shows bad escapes as they are",
         devtools=REFUSED,
-        speedscope=REFUSED,
     ),
     Defect(
         "bad-encoding",
         "Text that is not plain UTF-8",
         "Bytes that are not UTF-8, UTF-16, or a byte order mark before the JSON.",
         "writes UTF-8, with U+FFFD for what cannot be read",
-        chrome="shows U+FFFD; refuses UTF-16",
-        perfetto="refuses a byte order mark and UTF-16",
-        devtools="shows U+FFFD; refuses UTF-16",
+        chrome="shows U+FFFD",
+        perfetto="refuses a byte order mark, and shows other bytes as they are",
     ),
     Defect(
         "loose-json",
@@ -108,7 +104,6 @@ _EVERY = (
         "leaves it out: split the file to read both",
         chrome=REFUSED,
         devtools=REFUSED,
-        speedscope=REFUSED,
     ),
     Defect(
         "bad-record",
@@ -128,7 +123,6 @@ _EVERY = (
         "No time",
         "Records without a start, or with a start of 0 where the profiler measured none.",
         "drops them",
-        chrome="draws them at 0, so that the rest is squeezed into a corner",
         perfetto="drops them, and counts an import error",
     ),
     Defect(
@@ -136,7 +130,6 @@ _EVERY = (
         "Impossible times",
         "Times that are not numbers, or lie more than 146 years from 0.",
         "drops them, or leaves the duration unknown",
-        chrome="draws nothing, or everything in one pixel",
         perfetto="drops them, and counts an import error",
     ),
     Defect(
@@ -144,7 +137,6 @@ _EVERY = (
         "A time that is null",
         "The start or the duration of an event is null.",
         "leaves it out: a start of null drops the event, a duration of null is not known",
-        chrome="takes it for 0",
         perfetto=REFUSED,
     ),
     Defect(
@@ -186,7 +178,6 @@ _EVERY = (
         "moves the far groups next to the largest one, with the old start in args.ts_ns",
         chrome="draws all of it in a few pixels",
         perfetto="draws all of it in a few pixels",
-        devtools="draws all of it in a few pixels",
     ),
     Defect(
         "clock-skew",
@@ -211,8 +202,6 @@ _EVERY = (
         "moves the later slice to an extra track",
         chrome="draws both wrongly, without a word",
         perfetto="drops the later one; newer versions move it away and count an error",
-        devtools="nests them wrongly",
-        speedscope="refuses the file, or closes the first one early",
     ),
     Defect(
         "coarse-times",
@@ -229,7 +218,6 @@ _EVERY = (
         "writes a moment, which says that the duration is not known",
         chrome="draws it up to the end of the trace",
         perfetto="draws it up to the end of the trace, without a duration",
-        speedscope="closes it at the end of the trace",
     ),
     Defect(
         "unmatched-end",
@@ -238,7 +226,6 @@ _EVERY = (
         "drops them",
         chrome="warns, or closes another range",
         perfetto="leaves them out without a word",
-        speedscope="warns",
     ),
     Defect(
         "unmatched-flow",
@@ -309,10 +296,9 @@ _EVERY = (
     ),
     Defect(
         "bad-metadata",
-        "Names that are no text",
+        "Names that are not text",
         "A process or thread has a name that is null or not text.",
         "leaves the name out",
-        chrome='shows "null"',
         perfetto="leaves it out, and counts json_parser_failure",
     ),
     Defect(
@@ -329,7 +315,6 @@ _EVERY = (
         "Counters without a number",
         "A counter has no value that is a number.",
         "writes a mark",
-        chrome="draws nothing",
         perfetto="leaves it out",
     ),
     # The recording.

@@ -1,4 +1,4 @@
-"""What a diagnosis consists of: findings, with their examples and the time that they concern."""
+"""The parts of a diagnosis: findings, with their examples and the time that they concern."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Gathered:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What is wrong with one input.
+    """The defects and remarks of one input.
 
     events: rows read. span_ns: from the first start to the last end. ledger: what became of each record.
     """
