@@ -29,9 +29,9 @@ _ARCHIVES = ("parquet", "events-jsonl")
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """The way to read the inputs. format: a reader's name, "" lets the content decide. options: `key: value` of the format.
+    """The way to read an input.
 
-    progress: called with the share done, 0..1.
+    format: a reader's name, "" lets the content decide. options: `key: value` of the format. progress: called with the share done, 0..1.
     """
 
     format: str = ""
