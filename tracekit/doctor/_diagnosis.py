@@ -31,7 +31,8 @@ _ARCHIVES = ("parquet", "events-jsonl")
 class DoctorOptions:
     """The way to read an input.
 
-    format: a reader's name, "" lets the content decide. options: `key: value` of the format. progress: called with the share done, 0..1.
+    format: a reader's name, "" lets the content decide. options: `key: value` of the format. progress: called with
+    the share done, 0..1.
     """
 
     format: str = ""
