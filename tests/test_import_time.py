@@ -11,6 +11,7 @@ import pytest
 from support import SAMPLES
 
 CSV = SAMPLES / "nvprof-csv" / "gpu-and-api-trace.csv"
+DECLARED = "from tracekit.readers import READERS\nlist(READERS.values())"
 HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "typer", "rich", "google.protobuf")
 
 
@@ -52,6 +53,18 @@ def test_a_view_loads_no_other_views_and_no_upstream() -> None:
     assert not parts(loaded, "views.findings", "views.timeline", "views.path", "views.memory", "render.page.html")
     assert parts(loaded, "compat") <= {"tracekit.compat", "tracekit.compat.base"}
     assert not loaded & {"pandas", "jinja2"}
+
+
+def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
+    loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
+    reading = {name for name in parts(loaded - loaded_after(DECLARED), "readers") if name.count(".") > 2}
+    assert "tracekit.readers.nvprof._read" in reading
+    assert reading <= parts(loaded, "readers.nvprof", "readers.printed")
+
+
+def test_declarations_of_formats_load_no_data_library() -> None:
+    loaded = loaded_after(DECLARED)
+    assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.schema", "tracekit.trace"}
 
 
 def test_help_loads_no_data_library() -> None:

@@ -1,18 +1,25 @@
-"""The contract of a reader: what it declares, what it is asked, what it returns."""
+"""The contract of a reader: what it declares, what it is asked, what it returns.
+
+Each command that recognises a file imports the module of each `READER`. So such a module imports what reading needs
+(pyarrow, numpy, the modules beside it) inside its functions, and patterns are compiled when they are used.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, TypeVar
 
 from tracekit.options import OptionSpec, value
-from tracekit.readers.source import Head as Head
-from tracekit.readers.source import Source
-from tracekit.trace import Ledger, Run
+from tracekit.readers.head import Head as Head
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger, Run
 
 T = TypeVar("T")
 
@@ -44,12 +51,16 @@ class Strength(IntEnum):
 class Mark:
     """A mark by which a JSON trace shows its producer.
 
-    found: the `search` or `match` of a regular expression, or a predicate, on the head from its first bracket on; any
+    found: a regular expression that is searched in the head from its first bracket on, or a predicate of that text; any
     true result means that the mark is there.
     """
 
-    found: Callable[[bytes], object]
+    found: bytes | Callable[[bytes], object]
     strength: Strength = Strength.EVENTS
+
+    def is_in(self, data: bytes) -> bool:
+        """Return whether the mark is in a head."""
+        return bool(re.search(self.found, data) if isinstance(self.found, bytes) else self.found(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +68,19 @@ class Marks:
     """Means to find files of a format besides its sniffer.
 
     json: marks of the producer in JSON traces; `sniff.votes` compares those of all readers. in_logs: programs print
-    this format between their own output, so the sniffer is also asked about the end of a long text.
+    this format between their own output, so the sniffer is also asked about the end of a long text. words: the head of
+    each file of the format has one of these; the sniffer is asked about no other file, with () about each. They are
+    compared in lower case and with single blanks for all white space.
     """
 
     json: tuple[Mark, ...] = ()
     in_logs: bool = False
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for words that no head has: they are searched for in lower case."""
+        if any(word != word.lower() for word in self.words):
+            raise ValueError(f"words in lower case are needed: {self.words}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
 from tracekit.readers.base import Confidence, Head, Reader
-from tracekit.readers.printed.lines import end_of
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.trace_event.marks import claimants
 
-_XPLANE = re.compile(rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment")
+_XPLANE = rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment"
 """Names of the planes in an XSpace (tsl/profiler/utils/xplane_schema.cc)."""
 
 
@@ -29,7 +28,20 @@ def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidenc
         claimed = _claimants(head, marked)
     except Exception:  # noqa: BLE001 - a mark of a plugin may raise anything
         claimed = _claimants(head, [reader for reader in marked if _has_sound_marks(head, reader)])
-    return [(reader, _vote(head, reader, by_marks=reader.name in claimed)) for reader in readers]
+    text = _words_of(head.data)
+    return [
+        (reader, _vote(head, reader, by_marks=reader.name in claimed))
+        if text is None or not reader.marks.words or any(word in text for word in reader.marks.words)
+        else (reader, Confidence.NO)
+        for reader in readers
+    ]
+
+
+def _words_of(data: bytes) -> str | None:
+    """Return a head as `Marks.words` are compared with it; None where colours or escapes may stand within words."""
+    if b"\x1b" in data or b"\\u00" in data:
+        return None
+    return " ".join(data.decode("utf-8", "replace").lower().split())
 
 
 def _claimants(head: Head, readers: Iterable[Reader]) -> frozenset[str]:
@@ -74,7 +86,7 @@ def identify(source: Source, readers: Iterable[Reader]) -> Reader:
     for wanted in (Confidence.YES, Confidence.MAYBE):
         if found := [reader for reader, answer in answers if answer is wanted]:
             return _one(source, found)
-    if (end := end_of(source)) is not None:
+    if (end := source.end()) is not None:
         answers = votes(end, [reader for reader in readers if reader.marks.in_logs])
         if found := [reader for reader, answer in answers if answer is Confidence.YES]:
             return _one(source, found)
@@ -110,7 +122,9 @@ def _why(head: Head, path: str) -> tuple[str, str]:
             "Nsight Compute's closed binary report: counters of single kernels, no timeline",
             "record a timeline with: nsys profile -o run PROGRAM; nsys export --type sqlite -o run.sqlite run.nsys-rep",
         )
-    if name.endswith(".xplane.pb") or (data[:1] == b"\x0a" and min(data[1:16], default=9) < 9 and _XPLANE.search(data)):
+    if name.endswith(".xplane.pb") or (
+        data[:1] == b"\x0a" and min(data[1:16], default=9) < 9 and re.search(_XPLANE, data)
+    ):
         script = (
             "import sys; from xprof.convert.raw_to_tool_data import xspace_to_tool_data as x; "
             'print(x(sys.argv[1:], "trace_viewer", {})[0])'

@@ -27,10 +27,12 @@ import numpy as np
 from tracekit.errors import InputError, MissingExtraError, ParseError, TracekitError
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
 from tracekit.readers._zstd import ZstdStream
+from tracekit.readers.head import Head
 from tracekit.trace import Ledger
 
 HEAD_BYTES = 64 << 10
 BLOCK_BYTES = 2 << 20
+TAIL_BYTES = 256 << 10
 MAX_LINE_BYTES = 16 << 20
 WHOLE_FILE_BYTES = 256 << 20
 """Formats that cannot be read in pieces (protobuf messages) are read whole up to this size."""
@@ -52,25 +54,6 @@ class Stream(SupportsRead, Protocol):
 
     def close(self) -> None:
         """Close the file too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The part of an input that sniffers see: at most 64 KiB, its name, and the names of an SQLite file's tables.
-
-    data: decompressed, text as UTF-8.
-    complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
-    """
-
-    name: str
-    data: bytes
-    complete: bool = True
-    text: bool = True
-    tables: frozenset[str] = frozenset()
-
-    def lines(self) -> list[bytes]:
-        """Return the lines without their ends; the last one may be cut."""
-        return self.data.splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +178,14 @@ class Source:
                 if not chunk:
                     return tail
                 tail = (tail + chunk)[-size:]
+
+    def end(self) -> Head | None:
+        """Return the end of a long text as a head, from its first whole line on; None for a short file or no text."""
+        head = self.head()
+        if not head.text or head.complete:
+            return None
+        end = self.tail(TAIL_BYTES)
+        return Head(head.name, end[end.find(b"\n") + 1 :], False, True)
 
     def _salvaged(self, skip: int) -> Iterator[bytes]:
         """Yield what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""

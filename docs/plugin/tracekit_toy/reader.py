@@ -11,15 +11,16 @@ Not supported: anything but kernels.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.builder import event_batch
-from tracekit.readers.source import Source
-from tracekit.schema import Kind
-from tracekit.trace import Ledger, Run, SourceFacts
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+
+if TYPE_CHECKING:  # each command imports this module: what reading needs waits inside the functions
+    import pyarrow as pa
+
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 UNIT = OptionSpec("unit", str, "us", "The unit of the times in a toy log.", choices=("us", "ns"))
 
@@ -31,11 +32,16 @@ def sniff(head: Head) -> Confidence:
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the kernels, block by block: memory does not grow with the file."""
+    from tracekit.trace import Run, SourceFacts
+
     run = Run(sources=[SourceFacts(source.name, "toy-log", facts={"tool": "Toy 1"})])
     return Opened(run, _batches(source, options, ledger), ordered=True, ledgers=(ledger,))
 
 
 def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    from tracekit.readers.builder import event_batch
+    from tracekit.schema import Kind
+
     factor = 1000 if options.value(UNIT) == "us" else 1
     for block in source.line_blocks(ledger):
         lines, starts, durations, names = [], [], [], []
@@ -59,4 +65,6 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[p
             yield event_batch(len(names), {**columns, **same})
 
 
-READER = Reader("toy-log", "Log of the Toy profiler", (".toy",), sniff, read, options=(UNIT,))
+READER = Reader(
+    "toy-log", "Log of the Toy profiler", (".toy",), sniff, read, options=(UNIT,), marks=Marks(words=("#toy 1",))
+)

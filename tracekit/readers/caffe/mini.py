@@ -14,30 +14,32 @@ Source of the facts: Mini-Caffe's profiler.cpp; no real file was at hand.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions, Strength
-from tracekit.readers.source import Source
-from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import Dialect
 from tracekit.readers.trace_event.marks import PHASE
-from tracekit.trace import Ledger
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 NAME = "mini-caffe"
-DIALECT = Dialect(NAME, "Mini-Caffe profiler")
-_CAT = re.compile(rb'"cat"\s*:\s*"category"')
+_CAT = rb'"cat"\s*:\s*"category"'
 
 
-def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    reading = events.begin(source, options, ledger, DIALECT.tool, NAME)
-    return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events."""
+    from tracekit.readers.trace_event.generic import read_generic
+    from tracekit.readers.trace_event.look import Dialect
+
+    return read_generic(source, options, ledger, Dialect(NAME, "Mini-Caffe profiler"))
 
 
 def _has_only_pairs(data: bytes) -> bool:
     """Return whether the head is an object whose events are all begins and ends of the one category."""
-    phases = PHASE.findall(data)
+    phases = re.findall(PHASE, data)
     pairs = bool(phases) and all(phase.endswith((b'"B"', b'"E"')) for phase in phases)
-    return pairs and data[:1] == b"{" and len(_CAT.findall(data)) >= max(len(phases) - 1, 1)
+    return pairs and data[:1] == b"{" and len(re.findall(_CAT, data)) >= max(len(phases) - 1, 1)
 
 
 READER = Reader(
@@ -45,7 +47,7 @@ READER = Reader(
     title="Mini-Caffe profiler trace",
     suffixes=(".json", ".json.gz"),
     sniff=None,
-    read=_read,
+    read=read,
     marks=Marks(json=(Mark(_has_only_pairs, Strength.HABIT),)),
     record="event",
     trace_events=True,

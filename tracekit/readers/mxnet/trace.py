@@ -16,34 +16,36 @@ Facts of files: tests/readers/test_mxnet.py. Not supported: the aggregate JSON a
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
 from tracekit.options import OptionSpec
 from tracekit.readers.base import Mark, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.source import Source
-from tracekit.readers.trace_event import events
-from tracekit.readers.trace_event.generic import ChromeReading
-from tracekit.readers.trace_event.look import Dialect
-from tracekit.schema import Kind
-from tracekit.trace import Ledger
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 NAME = "mxnet"
-DIALECT = Dialect(
-    NAME, "MXNet profiler", {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER}
-)
-_WORDS = re.compile(rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"')
+_WORDS = rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:cpu|gpu)/[0-9]+"|"cat"\s*:\s*"MXNET_C_API"'
 MEMORY_UNIT = OptionSpec(
     "memory_unit", str, "", "Unit of memory in MXNet's tables: kB as in 1.9, or kb as before it.", ("kB", "kb")
 )
 """For `--compat mxnet`. MXNet's tables call 1000 bytes a kB from 1.9 on, and called 100 bytes a kb before."""
 
 
-def _read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
-    reading = events.begin(source, options, ledger, DIALECT.tool, NAME)
-    reading.run.origin_ns = 0 if events.first_time(source) >= events.EPOCH_FROM_US else None
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events."""
+    from tracekit.readers.trace_event import events
+    from tracekit.readers.trace_event.generic import read_generic
+    from tracekit.readers.trace_event.look import Dialect
+    from tracekit.schema import Kind
+
+    kinds = {"operator": Kind.OPERATOR, "category": Kind.OPERATOR, "MXNET_C_API": Kind.OTHER}
+    opened = read_generic(source, options, ledger, Dialect(NAME, "MXNet profiler", kinds))
+    opened.run.origin_ns = 0 if events.first_time(source) >= events.EPOCH_FROM_US else None
     if unit := options.value(MEMORY_UNIT):
-        reading.run.sources[0].facts["memory_unit"] = unit
-    return Opened(reading.run, ChromeReading(reading, DIALECT).batches(), False, (ledger,))
+        opened.run.sources[0].facts["memory_unit"] = unit
+    return opened
 
 
 READER = Reader(
@@ -51,9 +53,9 @@ READER = Reader(
     title="MXNet profiler trace",
     suffixes=(".json", ".json.gz"),
     sniff=None,
-    read=_read,
+    read=read,
     options=(MEMORY_UNIT,),
-    marks=Marks(json=(Mark(_WORDS.search),)),
+    marks=Marks(json=(Mark(_WORDS),)),
     record="event",
     trace_events=True,
 )

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
-from tracekit.options import OptionSpec
 from tracekit.readers.nsys._codes import BITS
 from tracekit.readers.nsys._strings import process_number, string
 from tracekit.readers.sqlite.cupti import Context
@@ -25,9 +24,6 @@ _META = {
     "exported": "EXPORT_TIME_UTC",
 }
 _SYSTEM = {"host": "Hostname", "driver_version": "NvDriverVersion", "os": "OsDescription", "cpu": "CpuDescription"}
-
-
-OSRT = OptionSpec("osrt", bool, False, "Read the calls of the OS runtime too. There are many.")
 
 
 def table_named(ctx: Context, name: str) -> str | None:

@@ -23,7 +23,6 @@ from tracekit.readers.nvprof._lines import (
 )
 from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
-from tracekit.readers.printed.lines import end_of
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
@@ -35,7 +34,7 @@ def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: st
     """Return the events and totals of nvprof's output; tables of both forms, in any order."""
     state = State(source.name, options, ledger, reader)
     tagged = _is_tagged(_plain_lines(source.head().data))
-    if tagged is None and (end := end_of(source)) is not None:
+    if tagged is None and (end := source.end()) is not None:
         tagged = _is_tagged(_plain_lines(end.data))
     return Opened(state.run, _batches(source, state, bool(tagged)), True, (ledger,))
 

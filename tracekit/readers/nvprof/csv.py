@@ -26,20 +26,35 @@ as FORMATS section 1 describes them, NVIDIA's Profiler User's Guide.
 
 from __future__ import annotations
 
-from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.nvprof._read import read_nvprof, sniff_nvprof
-from tracekit.readers.source import Source
-from tracekit.trace import Ledger
+from typing import TYPE_CHECKING
+
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
+
+WORDS = (
+    *("==", "start", "duration", "invocations", "context", "total", "time(%)", "time (%)"),
+    *("activities:", "calls:", "openacc", "openmp"),
+)
+"""Each output of nvprof has one of them: of a table's header, or before a line of nvprof."""
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a header of nvprof's CSV, or for nvprof's own lines in a file named .csv."""
+    from tracekit.readers.nvprof._read import sniff_nvprof
+
     return sniff_nvprof(head, text=False)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError for a trace without Start, Duration, Name or units."""
+    from tracekit.readers.nvprof._read import read_nvprof
+
     return read_nvprof(source, options, ledger, READER.name)
 
 
-READER = Reader("nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both", record="line")
+READER = Reader(
+    "nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both", marks=Marks(words=WORDS), record="line"
+)

@@ -13,19 +13,27 @@ forms.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.nvprof._read import read_nvprof, sniff_nvprof
-from tracekit.readers.source import Source
-from tracekit.trace import Ledger
+from tracekit.readers.nvprof.csv import WORDS
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a header of nvprof's text tables, or for nvprof's own lines in a file that is not named .csv."""
+    from tracekit.readers.nvprof._read import sniff_nvprof
+
     return sniff_nvprof(head, text=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events and totals. Raises: ParseError as the reader of CSV."""
+    from tracekit.readers.nvprof._read import read_nvprof
+
     return read_nvprof(source, options, ledger, READER.name)
 
 
@@ -36,6 +44,6 @@ READER = Reader(
     sniff,
     read,
     gives="both",
-    marks=Marks(in_logs=True),
+    marks=Marks(in_logs=True, words=WORDS),
     record="line",
 )

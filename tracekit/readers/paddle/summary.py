@@ -26,36 +26,27 @@ Sources: summaries of 2.6.2 and 3.3.1 in all units and views, profiler_statistic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.paddle._tables import MARK, Tables, is_report_line
-from tracekit.readers.printed.lines import first_lines
-from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
-from tracekit.readers.source import Source
-from tracekit.trace import Ledger, Run, SourceFacts
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a title of a summary or of the benchmark, or for a line of the benchmark."""
-    if head.tables or not head.text:
-        return Confidence.NO
-    plain = Plain(MARK)
-    for text in first_lines(head.data):
-        if is_report_line(plain.of(text[:4096])[1]):
-            return Confidence.YES
-    return Confidence.NO
+    from tracekit.readers.paddle import _summary
+
+    return _summary.sniff(head)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "paddle.profiler"})])
+    from tracekit.readers.paddle import _summary
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
-        return Tables(rows, ledger, runs)
-
-    batches = read_reports(source, options, ledger, MARK, "summary of paddle.profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return _summary.read(source, options, ledger)
 
 
 READER = Reader(
@@ -65,5 +56,5 @@ READER = Reader(
     sniff,
     read,
     gives="totals",
-    marks=Marks(in_logs=True),
+    marks=Marks(in_logs=True, words=(" summary", "flops profiler", "batch_cost: ")),
 )

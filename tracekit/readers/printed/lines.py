@@ -14,12 +14,11 @@ import orjson
 import pyarrow as pa
 
 from tracekit.readers.builder import RowBuilder
-from tracekit.readers.source import Head, Source
+from tracekit.readers.source import Source
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS, TIME_EXPONENT
 
 FLUSH_ROWS = 1 << 13
-_TAIL_BYTES = 256 << 10
 NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,3})?"
 """A decimal number as C and Python print it."""
 ANY_NUMBER = rf"(?:{NUMBER}|[-+]?(?:nan|inf))"
@@ -62,15 +61,6 @@ def first_lines(data: bytes) -> list[str]:
         text = "\n".join(map(_output, text.split("\n")))
     text = uncoloured(text)
     return text.split("\n" if "\n" in text else "\r")
-
-
-def end_of(source: Source) -> Head | None:
-    """Return the end of a long text as a head, from its first whole line on; None for a short file or no text."""
-    head = source.head()
-    if not head.text or head.complete:
-        return None
-    end = source.tail(_TAIL_BYTES)
-    return Head(head.name, end[end.find(b"\n") + 1 :], False, True)
 
 
 def _is_notebook(data: bytes) -> bool:

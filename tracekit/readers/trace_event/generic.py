@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.readers import rocm
+from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.builder import RowBuilder
+from tracekit.readers.source import Source
 from tracekit.readers.trace_event import events
 from tracekit.readers.trace_event.columns import SCRATCH, Planner
 from tracekit.readers.trace_event.events import Reading
@@ -19,6 +21,7 @@ from tracekit.readers.trace_event.pairs import Pairs
 from tracekit.readers.trace_event.plan import PAIRED, SEVERAL, Build
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.schema import Kind
+from tracekit.trace import Ledger
 
 
 def _device_work(name: str) -> tuple[Kind, str | None]:
@@ -34,6 +37,12 @@ _OTHER_RECORDS = {
     "systemTraceEvents": "a trace of the system (ftrace) beside the events was skipped: not supported",
 }
 """Members of the top level that hold records of another form."""
+
+
+def read_generic(source: Source, options: ReadOptions, ledger: Ledger, dialect: Dialect) -> Opened:
+    """Return the events of a producer that differs from others by its dialect alone."""
+    reading = events.begin(source, options, ledger, dialect.tool, dialect.name)
+    return Opened(reading.run, ChromeReading(reading, dialect).batches(), False, (ledger,))
 
 
 class ChromeReading:

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tracekit.readers.base import Head, Mark, Strength
-from tracekit.readers.trace_event.stream import is_bare
 
-EVENT_LIST = re.compile(rb'"traceEvents"\s*:')
-PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z()]"')
-_EVENT_KEY = re.compile(rb'"(?:ts|pid|tid)"\s*:')
+EVENT_LIST = rb'"traceEvents"\s*:'
+PHASE = rb'"ph"\s*:\s*"[A-Za-z()]"'
+_EVENT_KEY = rb'"(?:ts|pid|tid)"\s*:'
 
 
 def claimants(head: Head, declared: Iterable[tuple[str, Sequence[Mark]]]) -> frozenset[str]:
@@ -36,7 +35,7 @@ def claimants(head: Head, declared: Iterable[tuple[str, Sequence[Mark]]]) -> fro
 
 def _strongest(data: bytes, marks: list[tuple[Mark, str]]) -> frozenset[str]:
     for strength in sorted({mark.strength for mark, _ in marks}, reverse=True):
-        if found := frozenset(name for mark, name in marks if mark.strength == strength and mark.found(data)):
+        if found := frozenset(name for mark, name in marks if mark.strength == strength and mark.is_in(data)):
             return found
     return frozenset()
 
@@ -44,5 +43,9 @@ def _strongest(data: bytes, marks: list[tuple[Mark, str]]) -> frozenset[str]:
 def _has_events(data: bytes) -> bool:
     """Return whether a JSON text is an array of events, an object with a list of them, or events one a line."""
     if data[:1] == b"[":
-        return data[1:].lstrip()[:1] == b"{" and bool(PHASE.search(data) and _EVENT_KEY.search(data))
-    return bool(EVENT_LIST.search(data)) or is_bare(data)
+        return data[1:].lstrip()[:1] == b"{" and bool(re.search(PHASE, data) and re.search(_EVENT_KEY, data))
+    if re.search(EVENT_LIST, data):
+        return True
+    from tracekit.readers.trace_event.stream import is_bare
+
+    return is_bare(data)

@@ -1,0 +1,24 @@
+"""The part of an input that sniffers see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The part of an input that sniffers see: at most 64 KiB, its name, and the names of an SQLite file's tables.
+
+    data: decompressed, text as UTF-8.
+    complete: `data` is the whole input. text: `data` holds no NUL and decodes as UTF-8 but for a few bytes.
+    """
+
+    name: str
+    data: bytes
+    complete: bool = True
+    text: bool = True
+    tables: frozenset[str] = frozenset()
+
+    def lines(self) -> list[bytes]:
+        """Return the lines without their ends; the last one may be cut."""
+        return self.data.splitlines()

@@ -1,0 +1,211 @@
+"""The tables of an export of Nsight Systems, one after the other, as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column, pc
+from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.names import Demangler
+from tracekit.readers.nsys import _work as work
+from tracekit.readers.nsys._facts import (
+    ProcessFacts,
+    devices_of,
+    facts_of,
+    named_threads,
+    ranks_of,
+    table_named,
+    with_process_facts,
+)
+from tracekit.readers.nsys._nvtx import distinct_rows, nvtx
+from tracekit.readers.nsys._strings import pid_of, strings, tid_of
+from tracekit.readers.source import Source
+from tracekit.readers.sqlite import cupti as cuda
+from tracekit.readers.sqlite.cupti import PLACE, SHAPE, SPAN, Columns, Context, Extra, args_of, coded, integers
+from tracekit.readers.sqlite.database import Block, CellType, Database
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_OVERHEADS = (
+    *("Unknown", "Driver compiler", "Buffer flush", "Instrumentation", "Resource", "Runtime triggered module loading"),
+    *("Lazy function loading", "Command buffer full"),
+)
+OVERHEAD = dict(enumerate(_OVERHEADS, 1))
+"""ENUM_CUPTI_OVERHEAD_TYPE, in the words of the reader for databases of nvprof."""
+RUNTIME_CLASS, DRIVER_CLASS = 0, 1
+"""TRACE_PROCESS_EVENT_CUDA_RUNTIME and _DRIVER; 26 (CUDA_API) is either."""
+
+PREFIX = "CUPTI_ACTIVITY_KIND_"
+Make = Callable[[Block], Columns]
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger, *, osrt: bool) -> Opened:
+    """Return the events. Raises: ParseError for a damaged database, or one that is not such an export."""
+    db = Database(source, ledger)
+    run = Run()
+    ctx = Context(db, run, options, ledger, Demangler(ledger, enabled=options.demangle))
+    try:
+        if "StringIds" not in db.tables:
+            raise db.error(ValueError("no table StringIds"))
+        run.sources.append(SourceFacts(path=source.name, format="nsys-sqlite", facts=facts_of(ctx)))
+    except BaseException:
+        db.close()
+        raise
+    return Opened(run, _batches(ctx, osrt), False, (ledger,))
+
+
+def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
+    with ctx.db:
+        try:
+            read: set[str] = set()
+            known = ProcessFacts(ranks_of(ctx), devices_of(ctx))
+            if known.devices:
+                text = "processes and machine number the devices in different ways: device is the machine's number"
+                ctx.ledger.note("devices-by-machine", text)
+            for name, wanted, make, zero in _plan(ctx, osrt, known.devices):
+                table = table_named(ctx, name)
+                if table is not None:
+                    read.add(table)
+                    start = "timestamp" if name == "GPU_METRICS" else "start"
+                    end = None if name in ("GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS") else "end"
+                    opened = "null" if name.startswith("MPI_") else ""
+                    batches = cuda.events(ctx, table, wanted, make, start=start, end=end, open_ends=opened, zero=zero)
+                    yield from with_process_facts(batches, known)
+            table = table_named(ctx, "NVTX_EVENTS")
+            if table is not None:
+                read.add(table)
+                yield from with_process_facts(nvtx(ctx, table), known)
+            named_threads(ctx)
+            facts = {t for t in ctx.db.tables if t.startswith(_FACTS)}
+            cuda.ignore_others(ctx, read, facts)
+        finally:
+            ctx.names.close()
+
+
+_FACTS = (
+    *("StringIds", "ThreadNames", "PROCESSES", "MPI_RANKS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA"),
+    "ANALYSIS_DETAILS",
+)
+
+
+def _plan(
+    ctx: Context, osrt: bool, devices: dict[tuple[int, int], int]
+) -> Iterator[tuple[str, dict[str, CellType], Make, str]]:
+    """Yield each table with the columns to read, the maker of its events, and the meaning of times of 0."""
+    place = SPAN | PLACE | integers("globalPid", "graphNodeId", "greenContextId")
+    call = SPAN | integers("eventClass", "globalTid", "correlationId", "nameId", "returnValue")
+    names = integers("demangledName", "shortName", "mangledName")
+    yield (
+        PREFIX + "KERNEL",
+        place | SHAPE | names | integers("launchType", *work.KERNEL),
+        lambda b: work.kernels(ctx, b),
+        "both",
+    )
+    graph = integers("graphId", "graphExecId", "originalGraphId")
+    yield PREFIX + "GRAPH_TRACE", place | graph, lambda b: work.graphs(ctx, b), "both"
+    copy = integers("bytes", "copyKind", "srcKind", "dstKind", "migrationCause", "virtualAddress", *cuda.PEERS)
+    yield PREFIX + "MEMCPY", place | copy, lambda b: work.copies(ctx, b, devices), "both"
+    yield PREFIX + "MEMSET", place | integers("bytes", "value", "memKind"), lambda b: work.memsets(ctx, b), "both"
+    yield PREFIX + "RUNTIME", call, lambda b: _calls(ctx, b, None), "never"
+    yield PREFIX + "DRIVER", call, lambda b: _calls(ctx, b, Kind.DRIVER), "never"
+    sync = SPAN | PLACE | integers("globalPid", "greenContextId", "syncType", "eventId", "eventSyncId")
+    yield PREFIX + "SYNCHRONIZATION", sync, lambda b: work.synchronization(ctx, b), "both"
+    yield PREFIX + "OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
+    yield "PROFILER_OVERHEAD", call | integers("overheadType"), lambda b: _overhead(ctx, b), "never"
+    memory = PLACE | integers("start", "globalPid", "address", "bytes", "memKind", "memoryOperationType")
+    memory |= {"name": CellType.TEXT}
+    yield "CUDA_GPU_MEMORY_USAGE_EVENTS", memory, lambda b: work.memory(ctx, b), "never"
+    for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"):
+        mpi = SPAN | integers("globalTid", "textId", *_MPI)
+        yield f"MPI_{name}_EVENTS", mpi, lambda b: _library(ctx, b, "textId", Kind.COMMUNICATION), "never"
+    for name in ("CUBLAS_EVENTS", "CUDNN_EVENTS", *(("OSRT_API",) if osrt else ())):
+        yield name, call, lambda b: _library(ctx, b, "nameId", Kind.OTHER), "never"
+    yield "GPU_METRICS", integers("timestamp", "typeId", "metricId") | {"value": CellType.REAL}, _counters(ctx), "never"
+
+
+_MPI = ("commHandle", "tag", "remoteRank", "rootRank", "kind", "size", "recvSize", "requestHandle")
+
+
+def _thread(ctx: Context, block: Block) -> Columns:
+    ids = block.columns.get("globalTid")
+    return {"pid": pid_of(ctx, ids, threads=True), "tid": tid_of(ids)}
+
+
+def _ids(block: Block, name: str) -> Column:
+    """Return a column of string ids, nulls if the table has none."""
+    ids = block.columns.get(name)
+    return arrow.nulls(block.count, pa.int64()) if ids is None else ids
+
+
+def _calls(ctx: Context, block: Block, kind: Kind | None) -> Columns:
+    columns = _thread(ctx, block)
+    columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
+    columns["args"] = args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))])
+    raw = strings(ctx, _ids(block, "nameId"))
+    texts = arrow.texts(raw.dictionary)
+    names = [cuda.call_name(text) for text in texts]
+    columns["name"] = coded(raw.indices, names.__getitem__)
+    if names != texts:
+        raw_names = [text if text != name else None for text, name in zip(texts, names, strict=True)]
+        columns["raw_name"] = coded(raw.indices, raw_names.__getitem__)
+    classes = block.columns.get("eventClass")
+    columns["kind"] = kind
+    if kind is None and classes is not None and arrow.bounds(classes) == (0, 0):
+        columns["kind"] = Kind.RUNTIME
+    elif kind is None:
+        step = len(texts) + 1
+        numbers = block.integers("eventClass", 26) * step + arrow.ints(raw.indices, len(texts))
+        columns["kind"] = coded(arrow.array(numbers), lambda n: _call_kind(n // step, n % step, texts))
+    return columns
+
+
+def _call_kind(event_class: int, code: int, texts: list[str]) -> Kind:
+    if event_class in (RUNTIME_CLASS, DRIVER_CLASS):
+        return Kind.RUNTIME if event_class == RUNTIME_CLASS else Kind.DRIVER
+    return cuda.call_kind(texts[code]) if code < len(texts) else Kind.RUNTIME
+
+
+def _overhead(ctx: Context, block: Block) -> Columns:
+    """Return the columns of overhead. The name is the text if there is one: it says more than the type."""
+    by_type = coded(block.columns.get("overheadType"), lambda kind: OVERHEAD.get(kind, f"Overhead {kind}"))
+    name = strings(ctx, _ids(block, "nameId"))
+    if by_type is not None and name.null_count == block.count:
+        name = by_type
+    elif by_type is not None and name.null_count:
+        name = arrow.encoded(pc.coalesce(name.cast(pa.string()), by_type.cast(pa.string())))
+    columns = _thread(ctx, block) | {"kind": Kind.OVERHEAD, "name": name}
+    columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
+    return columns
+
+
+def _library(ctx: Context, block: Block, column: str, kind: Kind) -> Columns:
+    keys = (*_MPI, "returnValue") if kind is Kind.COMMUNICATION else ("returnValue",)
+    extras = [Extra(key, block.columns.get(key)) for key in keys]
+    if kind is Kind.COMMUNICATION and not (ended := block.valid("end")).all():
+        extras.append(Extra("unfinished", arrow.array(ended), lambda has_end: None if has_end else True))
+        text = "a call did not end before the profile did: it has no duration"
+        ctx.ledger.note("open-call", text, int(block.count - ended.sum()), where=block.table)
+    names = strings(ctx, _ids(block, column))
+    return _thread(ctx, block) | {"kind": kind, "name": names, "args": args_of(block.count, extras)}
+
+
+def _counters(ctx: Context) -> Make:
+    names: dict[tuple[object, object], str] = {}
+    for kind, metric, name in ctx.db.small("TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName"):
+        names[(kind, metric)] = names[(None, metric)] = str(name)
+
+    def make(block: Block) -> Columns:
+        kinds = block.integers("typeId", -1)
+        codes, pairs = distinct_rows(kinds, block.integers("metricId", -1))
+        texts = [names.get((k, m)) or names.get((None, m)) or f"metric {m}" for k, m in pairs]
+        return {
+            "kind": Kind.COUNTER,
+            "value": block.columns.get("value"),
+            "name": coded(codes, texts.__getitem__),
+            "device": arrow.array(kinds & 0xFF, mask=kinds < 0),
+        }
+
+    return make
