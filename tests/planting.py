@@ -26,7 +26,7 @@ ONE_OF_EACH = (
     "nsys-sqlite/two-processes.sqlite", "nsys-stats-csv/cuda_gpu_trace.csv", "nvprof-csv/gpu-trace-20-columns.csv",
     "nvprof-csv/summary-new.csv", "nvprof-sqlite/version-8.nvvp", "nvprof-text/summary.txt",
     "paddle-json/paddle26.paddle_trace.json", "paddle-summary/gpu.txt",
-    "recorder-log/rank0.jsonl", "singa/verbosity-2.txt", "theano/theano-1.0.5.txt",
+    "recorder-log/rank0.jsonl", "singa/verbosity-2.txt", "theano/theano-1.0.5.txt", "torch-table/cuda.txt",
 )  # fmt: skip
 
 

@@ -44,6 +44,14 @@ def corpus(name: str) -> Path:
     return path
 
 
+def corpus_next(name: str) -> Path:
+    """A real file of a format that was added later: the folder corpus-next is beside the corpus."""
+    path = corpus_root().parent / "corpus-next" / name
+    if not path.exists():
+        missing(f"the corpus file {name} is not here (the folder corpus-next beside that of TRACEKIT_CORPUS)")
+    return path
+
+
 def sample(name: str) -> Path:
     """A file of our own making in sample_traces/."""
     return SAMPLES / name

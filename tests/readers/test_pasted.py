@@ -55,7 +55,7 @@ def test_rows_below_a_numbered_heading_keep_their_shares(tmp_path: Path) -> None
 
 PRINTED = (
     "mxnet-table/mxnet19.txt", "fluid-report/all.txt", "paddle-summary/gpu.txt", "caffe-time/gpu.log",
-    "singa/verbosity-1.txt", "theano/theano-1.0.5.txt",
+    "singa/verbosity-1.txt", "theano/theano-1.0.5.txt", "torch-table/cuda.txt",
 )  # fmt: skip
 
 
@@ -97,6 +97,8 @@ def test_a_report_behind_a_long_log_is_read_as_it_was_printed(name: str, tag: st
 
 SAMPLES = (
     "mxnet-table/mxnet19.txt",
+    "torch-table/cuda.txt",
+    "torch-table/cpu-stacks-and-flops.txt",
     "fluid-report/all.txt",
     "fluid-report/paddle18-alloc.txt",
     "caffe-time/gpu.log",

@@ -125,6 +125,7 @@ TALK = b"epoch 7 loss 0.125 accuracy 0.9375\n" * 4000
         "fluid-report/all.txt",
         "paddle-summary/gpu.txt",
         "mxnet-table/mxnet19.txt",
+        "torch-table/cuda.txt",
         "nvprof-text/summary.txt",
     ],
 )

@@ -22,6 +22,7 @@ COMPATS: dict[str, frozenset[str]] = {
     "mxnet": frozenset({"mxnet", "mxnet-table"}),
     "theano": frozenset({"theano"}),
     "singa": frozenset({"singa"}),
+    "torch": frozenset({"torch-table"}),
 }
 """Profilers, each with the formats whose inputs have a view of their own, which has the profiler's name."""
 

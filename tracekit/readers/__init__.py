@@ -32,5 +32,6 @@ _MODULES = {
     "recorder-log": "recorder_log.reader",
     "singa": "singa.reader",
     "theano": "theano.reader",
+    "torch-table": "torch.table",
 }
 READERS = Registry("tracekit.readers", Reader, "READER", _MODULES)

@@ -72,9 +72,13 @@ def from_totals(
     kinds: Collection[Kind],
     what: str,
     show_kind: bool = False,
+    nested: bool = False,
     notes: Sequence[str] = (),
 ) -> Section:
-    """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count."""
+    """Return the same table from TOTALS, or a section that says what is needed; `notes` say why events do not count.
+
+    nested: rows may lie within one another, so their self times and the device times below them are shown, too.
+    """
     of_totals = totals.summed(index, kinds, ("name", "kind") if show_kind else ("name",))
     if not len(of_totals):
         return tabulate.nothing(view, title, what, options, notes)
@@ -82,6 +86,7 @@ def from_totals(
     if show_kind:
         shown.append(_kinds(of_totals.values("name"), of_totals.values("kind")))
     shown += [*totals.block_columns(of_totals), *totals.statistic_columns(of_totals)]
+    shown += totals.nested_columns(of_totals) if nested else []
     table = tabulate.finish(table_name(what), title, shown, options, blocks=of_totals.blocks)
     all_notes = ["totals know no threads: one block for all"] if options.thread_sep else []
     all_notes += [*totals.block_notes(of_totals), *notes, *tabulate.option_notes(options, table)]

@@ -34,7 +34,10 @@ N = TypeVar("N", int, float)
 
 
 class TotalsRow(TypedDict):
-    """One row of TOTALS, with its columns; `args` is read, and `range` is the NVTX range, None for the run."""
+    """One row of TOTALS, with its columns; `args` is read, and `range` is the NVTX range, None for the run.
+
+    self_ns, device_ns, device_self_ns: of a row with rows within it, what `args` has of them.
+    """
 
     source: int
     rank: int | None
@@ -60,6 +63,9 @@ class TotalsRow(TypedDict):
     unit: str | None
     args: dict[str, object]
     range: str | None
+    self_ns: int | None
+    device_ns: int | None
+    device_self_ns: int | None
 
 
 def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list[TotalsRow]:
@@ -72,6 +78,10 @@ def totals_rows(index: TraceIndex, kinds: Collection[str] | None = None) -> list
     for row in untyped:
         row["args"] = _members(row["args"])
         row["range"] = _range(row["args"])
+        for key in ("self_ns", "device_ns", "device_self_ns"):
+            found = row["args"].get(key)
+            untyped_row: Any = row
+            untyped_row[key] = found if isinstance(found, int) else None
     return rows
 
 
@@ -199,6 +209,9 @@ def _merged(rows: list[TotalsRow]) -> TotalsRow:
     out["calls"] = with_all(sum, [row["calls"] for row in rows])
     out["total_ns"] = with_all(sum, [row["total_ns"] for row in rows])
     out["bytes"] = with_all(sum, [row["bytes"] for row in rows])
+    out["self_ns"] = with_all(sum, [row["self_ns"] for row in rows])
+    out["device_ns"] = with_all(sum, [row["device_ns"] for row in rows])
+    out["device_self_ns"] = with_all(sum, [row["device_self_ns"] for row in rows])
     out["min_ns"] = with_all(min, [row["min_ns"] for row in rows])
     out["max_ns"] = with_all(max, [row["max_ns"] for row in rows])
     out["value_min"] = with_all(min, [row["value_min"] for row in rows])
@@ -237,6 +250,21 @@ def statistic_columns(found: Summed) -> list[Column]:
     if any(m is not None for m in medians):
         columns.append(specs.MEDIAN.column(medians, 4))
     return [*columns, specs.RATIO.column(ratios([total or 0 for total in totals], found.blocks), 1)]
+
+
+def nested_columns(found: Summed) -> list[Column]:
+    """Return self time and device times of rows that have rows within them, as far as the file has them."""
+    own = [row["self_ns"] for row in found.rows]
+    shares = ratios([ns or 0 for ns in own], found.blocks)
+    columns = [
+        Column("self", "CPU self", Unit.NS, own, 1),
+        Column("device_total", "Device total", Unit.NS, [row["device_ns"] for row in found.rows], 1),
+        Column("device_self", "Device self", Unit.NS, [row["device_self_ns"] for row in found.rows], 2),
+    ]
+    if any(own):
+        known: list[Cell] = [share if ns is not None else None for share, ns in zip(shares, own, strict=True)]
+        columns.append(Column("self_ratio", "CPU self ratio", Unit.RATIO, known, 2))
+    return [c for c in columns if any(c.values)]
 
 
 def size_columns(found: Summed) -> list[Column]:

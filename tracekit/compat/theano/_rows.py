@@ -97,6 +97,9 @@ def row(
         "unit": None,
         "args": args or {},
         "range": None,
+        "self_ns": None,
+        "device_ns": None,
+        "device_self_ns": None,
         "spread": spread,
     }
 

@@ -51,7 +51,14 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     picked = index.pick(_kinds(index))
     if not picked.rows.size:
         return from_totals(
-            index, options, view=VIEW.name, title=_TITLE, kinds=_KINDS, what="operator", notes=picked.notes("operator")
+            index,
+            options,
+            view=VIEW.name,
+            title=_TITLE,
+            kinds=_KINDS,
+            what="operator",
+            nested=True,
+            notes=picked.notes("operator"),
         )
     host = _host.host(index)
     threads = thread_keys(picked) if options.thread_sep else []

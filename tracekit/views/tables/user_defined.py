@@ -39,6 +39,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             kinds=_KINDS,
             what="user range",
             show_kind=True,
+            nested=True,
             notes=(*[_NESTING] * bool(count_totals(index, _KINDS)), *picked.notes("user range")),
         )
     threads = thread_keys(picked) if options.thread_sep else []

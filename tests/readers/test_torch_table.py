@@ -1,0 +1,351 @@
+"""PyTorch's printed tables: real ones of all ages, those that PyTorch prints here, ours, and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import SAMPLES, corpus, corpus_next, missing, run_command, sample, sure_readers
+
+import tracekit
+from tracekit.readers.torch._columns import columns_of, size_bytes, time_ns
+from tracekit.readers.torch._kinds import host_kind
+from tracekit.trace import Trace
+
+Row = dict[str, Any]
+EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected_torch.json").read_text("utf-8"))
+TABLES = [name for name in EXPECTED if name.startswith("torch-table/")]
+
+
+def rows_of(trace: Trace) -> list[Row]:
+    """The rows of the tables, without those of memory and the totals, with their args."""
+    rows = trace.totals.to_pylist()
+    for row in rows:
+        row["args"] = json.loads(row["args"] or "{}")
+    return [row for row in rows if "cells" in row["args"]]
+
+
+def by_table(trace: Trace) -> list[tuple[int, int, int, int]]:
+    """Rows, calls, and the sums of the self times on host and device, of each table."""
+    tables: dict[int, list[Row]] = {}
+    for row in rows_of(trace):
+        tables.setdefault(row["run"], []).append(row)
+    return [
+        (len(rows), sum(row["calls"] or 0 for row in rows), _sum(rows, "self_ns"), _sum(rows, "device_self_ns"))
+        for rows in tables.values()
+    ]
+
+
+def _sum(rows: list[Row], key: str) -> int:
+    return sum(row["args"].get(key) or 0 for row in rows)
+
+
+def header(trace: Trace) -> list[tuple[str, int]]:
+    return [(row["name"], row["total_ns"]) for row in trace.totals.to_pylist() if row["section"] == "header"]
+
+
+REAL = {
+    "torchprof_old_1.x.md": ([(5, 5, 1_671_730, 0)], [1_671_000, 6_701_000]),
+    "torchprof_1.7_memory.md": ([(18, 18, 1_832_008, 1_831_624)], [1_832_000, 1_831_000]),
+    "quentin_shapes_memory.md": (
+        [(15, 129, 1_480_000, 435_000), (15, 208, 44_272_000, 0)], [1_938_000, 817_000, 45_390_000, 38_012_000]
+    ),
+    "kernelheim_cuda.md": ([(7, 14, 1_719_682, 1_763_000)], [1_720_000, 1_763_000]),
+    "gpumode_l4_notebook.ipynb": (
+        [(3, 30001, 252_034_000, 269_413_000), (3, 30001, 52_203_000, 30_000_000)],
+        [252_034_000, 269_413_000, 52_203_000, 30_000_000],
+    ),
+    "xpu_triton.md": ([(9, 5440, 127_894_170, 352_797_000)], [433_194_000, 389_655_000]),
+    "amd_rocm_trimmed.md": ([(4, 960, 0, 424_457_000)], [341_746_000]),
+}  # fmt: skip
+"""Rows, calls and self sums of each table, and the totals below them: counted by hand (SOURCES.md of the corpus)."""
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_real_tables_have_the_sums_that_were_counted_by_hand(name: str) -> None:
+    path = corpus_next(f"torch_table/{name}")
+    trace = tracekit.read(path)
+    tables, totals = REAL[name]
+    assert sure_readers(path) == ["torch-table"]
+    assert by_table(trace) == tables
+    assert [ns for _, ns in header(trace)] == totals
+    assert trace.ledgers[0].dropped == {}
+
+
+@pytest.mark.corpus
+def test_tables_that_people_edited_are_read_as_far_as_they_go() -> None:
+    recipe = tracekit.read(corpus_next("torch_table/tutorials_profiler_recipe.txt"))
+    assert [rows for rows, *_ in by_table(recipe)] == [10] * 6 + [2]
+    assert [len(row["args"]["stack"]) for row in rows_of(recipe)[-2:]] == [4, 4]
+    assert recipe.ledgers[0].ignored["totals that cannot be read"] == 1, "57.549m has no unit of time"
+    assert recipe.ledgers[0].notes["bad-total"].places == ["line 15"]
+    stacks = tracekit.read(corpus_next("torch_table/tutorials_stacks_memory.txt"))
+    assert header(stacks) == [("Self CPU time total", ns * 1000) for ns in (5_931_000, 5_347_000, 225_801)]
+    assert [row["name"] for row in rows_of(stacks)][9] == "aten::_local_scalar_dense"
+    cpu = tracekit.read(corpus_next("torch_table/tutorials_cpu_rows.txt"))
+    assert [rows for rows, *_ in by_table(cpu)] == [20, 20]
+    arm = tracekit.read(corpus_next("torch_table/tutorials_graviton.rst"))
+    assert [ns for _, ns in header(arm)][:5] == [n * 10**6 for n in (16_201, 7_262, 6_094, 4_123, 2_034)]
+    for trace in (recipe, stacks, cpu, arm):
+        assert trace.ledgers[0].dropped == {}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["plain", "sched1"])
+def test_a_table_agrees_with_the_averages_that_were_stored_beside_it(name: str) -> None:
+    rows = rows_of(tracekit.read(corpus(f"generated/torch/{name}.table.txt")))
+    stored = json.loads(corpus(f"generated/torch/{name}.averages.json").read_bytes())
+    known: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for each in stored:
+        times = (each["self_cpu_us"], each["cpu_us"])
+        for printed in {each["name"], each["name"][:52] + "...", each["name"][:77] + "..."}:
+            known.setdefault((printed, each["count"]), []).append(times)
+    assert rows
+    for row in rows:
+        wanted = known[row["name"], row["calls"]]
+        assert any(_is_printed(row["args"]["self_ns"], a) and _is_printed(row["total_ns"], b) for a, b in wanted), row
+
+
+def _is_printed(ns: int, us: float) -> bool:
+    return abs(ns - us * 1000) <= (1 if us < 1000 else 500) + 1e-3
+
+
+# What PyTorch prints here
+
+
+@pytest.fixture(scope="module")
+def torch_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[Any]]]:
+    """Tables of the PyTorch that is installed, in all forms, each with the averages that it was made of."""
+    try:
+        import torch
+        from torch.autograd import profiler as legacy
+        from torch.profiler import ProfilerActivity, profile, record_function
+    except ImportError:
+        missing("torch is not installed (pip install torch==2.13.0)")
+        raise
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+
+    def work() -> None:
+        with record_function("model_inference"):
+            model(torch.randn(4, 16)).sum().backward()
+
+    experimental = torch._C._profiler._ExperimentalConfig(verbose=True)
+    everything = {"record_shapes": True, "with_stack": True, "profile_memory": True, "with_flops": True}
+    with profile(activities=[ProfilerActivity.CPU], experimental_config=experimental, **everything) as full:
+        work()
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as plain:
+        work()
+        work()
+    with legacy.profile(use_kineto=False) as old:
+        work()
+    made: dict[str, tuple[Any, dict[str, Any]]] = {
+        "plain": (plain.key_averages(), {}),
+        "sorted": (plain.key_averages(), {"sort_by": "self_cpu_time_total", "row_limit": 5}),
+        "ms": (plain.key_averages(), {"time_unit": "ms"}),
+        "a head": (plain.key_averages(), {"header": "My header"}),
+        "top level": (plain.events(), {"top_level_events_only": True, "row_limit": -1}),
+        "shapes": (plain.key_averages(group_by_input_shape=True), {"row_limit": -1}),
+        "narrow": (plain.key_averages(), {"max_name_column_width": 20}),
+        "stacks, memory, FLOPs": (full.key_averages(group_by_stack_n=4), {"row_limit": 40}),
+        "legacy": (old.key_averages(), {}),
+    }
+    return {name: (rows.table(**options), rows) for name, (rows, options) in made.items()}
+
+
+FORMS = (
+    "plain", "sorted", "ms", "a head", "top level", "shapes", "narrow", "stacks, memory, FLOPs", "legacy"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_compat_prints_each_table_of_pytorch_again_byte_for_byte(
+    form: str, torch_tables: dict[str, tuple[str, list[Any]]], tmp_path: Path
+) -> None:
+    text, _ = torch_tables[form]
+    path = tmp_path / "x.txt"
+    path.write_text(text, encoding="utf-8")
+    assert text.count("\n") > 6
+    assert run_command("summary", path, "--compat", "torch").stdout == text
+    assert tracekit.read(path).ledgers[0].dropped == {}
+
+
+@pytest.mark.parametrize("form", ["plain", "shapes", "legacy"])
+def test_rows_calls_and_times_are_those_of_key_averages(
+    form: str, torch_tables: dict[str, tuple[str, list[Any]]], tmp_path: Path
+) -> None:
+    text, averages = torch_tables[form]
+    path = tmp_path / "x.txt"
+    path.write_text(text, encoding="utf-8")
+    rows = rows_of(tracekit.read(path))
+    assert len(rows) == len(averages)
+    for row, want in zip(rows, averages, strict=True):
+        assert want.key.startswith(row["name"].removesuffix("..."))
+        assert row["calls"] == want.count
+        for got, us in ((row["args"]["self_ns"], want.self_cpu_time_total), (row["total_ns"], want.cpu_time_total)):
+            step = 1 if us < 1000 else 1000
+            assert abs(got - us * 1000) <= step / 2 + 1e-3, row["name"]
+
+
+# Our samples
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_samples_have_the_figures_of_their_generator(name: str) -> None:
+    want = EXPECTED[name]
+    trace = tracekit.read(sample(name))
+    found = by_table(trace)
+    assert len(found) == want["tables"]
+    assert trace.ledgers[0].dropped == {}
+    if "rows" in want:
+        assert sum(rows for rows, *_ in found) == want["rows"]
+    if want["tables"] == 1:
+        assert found[0][1] == want["calls"]
+        assert found[0][2] == pytest.approx(want["self_ns"], abs=500 * want["rows"])
+
+
+def test_the_generator_writes_the_committed_files_again(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-B", str(SAMPLES / "_torch.py"), str(tmp_path)], check=True)
+    made = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert [name for name in made if (tmp_path / name).read_bytes() != (SAMPLES / name).read_bytes()] == []
+    assert set(EXPECTED) == set(made) - {"expected_torch.json"}
+
+
+def test_kernels_copies_and_device_ranges_are_told_apart() -> None:
+    rows = rows_of(tracekit.read(sample("torch-table/cuda.txt")))
+    work = [(row["kind"], row["section"]) for row in rows if row["section"] != "CPU"]
+    assert work == [
+        ("kernel", "CUDA"), ("kernel", "CUDA"), ("memcpy", "CUDA"), ("memset", "CUDA"), ("step", "CUDA, ranges")
+    ]  # fmt: skip
+    kernels = tracekit.view(sample("torch-table/cuda.txt"), "kernel").to_pandas()
+    assert kernels["total"].sum() == sum(row["total_ns"] for row in rows if row["kind"] == "kernel")
+
+
+def test_the_memory_of_each_row_is_in_the_view_of_memory() -> None:
+    table = tracekit.view(sample("torch-table/cuda.txt"), "memory").to_pandas()
+    sizes = {(row["name"], row["place"]): row["increased"] for _, row in table.iterrows()}
+    assert sizes["aten::mm", "CUDA"] == 786_432
+    assert sizes["aten::empty", "CPU"] == 48
+    assert sizes["autograd::engine::evaluate_function: MmBackward0", "CUDA"] == -786_432
+
+
+def test_operators_have_self_time_and_device_time_beside_their_totals() -> None:
+    table = tracekit.view(sample("torch-table/cuda.txt"), "operator").to_pandas().set_index("name")
+    row = next(r for r in rows_of(tracekit.read(sample("torch-table/cuda.txt"))) if r["name"] == "aten::mm")
+    assert table.loc["aten::mm", "self"] == row["args"]["self_ns"]
+    assert table.loc["aten::mm", "device_total"] == row["args"]["device_ns"]
+    assert table["self_ratio"].sum() == pytest.approx(1)
+
+
+def test_sort_and_top_of_compat_are_orders_of_pytorch() -> None:
+    done = run_command("summary", sample("torch-table/cuda.txt"), "--compat", "torch", "--sort", "self", "--top", "2")
+    rows = done.stdout.splitlines()[3:5]
+    assert [line.split()[0] for line in rows] == ["cudaDeviceSynchronize", "Optimizer.step#SGD.step"]
+    wrong = run_command("summary", sample("torch-table/cuda.txt"), "--compat", "torch", "--sort", "p50", code=2)
+    assert "PyTorch has no such order" in wrong.output
+
+
+def test_stacks_and_flops_are_taken_from_the_columns_that_hold_them() -> None:
+    table = tracekit.view(sample("torch-table/cpu-stacks-and-flops.txt"), "torch").to_pandas().set_index("name")
+    assert table.loc["aten::mm", "flops"] == 402_653_184
+    assert table.loc["aten::mm", "location"] == "torch/nn/modules/conv.py(439): _conv_forward"
+    assert len(table.loc["aten::mm", "stack"].split("\n")) == 2
+
+
+# Edges
+
+
+HEAD = "Name         Self CPU %      Self CPU    # of Calls"
+EDITS: dict[str, tuple[Callable[[list[str]], list[str]], list[tuple[int, int]], set[str]]] = {
+    "a line between the rows": (lambda t: [*t[:5], "progress 50 %", *t[5:]], [(11, 160)], {"bad-row"}),
+    "a blank line between the rows": (lambda t: [*t[:5], "", *t[5:]], [(11, 160)], {"table-parted"}),
+    "no rule below the rows": (lambda t: [*t[:-2], "done"], [(11, 160)], set()),
+    "blanks at the ends lost": (lambda t: [line.rstrip() for line in t], [(11, 160)], set()),
+    "blanks at both ends lost": (lambda t: [line.strip() for line in t], [(11, 160)], set()),
+    "a row that lost its time": (lambda t: [*t[:4], t[4].replace("ms", "m"), *t[5:]], [(10, 156)], {"bad-row"}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_table_keeps_its_rows_or_says_which_it_lost(edit: str, tmp_path: Path) -> None:
+    lines = sample("torch-table/comments-of-a-program.txt").read_text(encoding="utf-8").splitlines()
+    plain = [line.removeprefix("#    ") for line in lines[:17]]
+    change, want, codes = EDITS[edit]
+    path = tmp_path / "x.txt"
+    path.write_text("\n".join(change(plain)) + "\n", encoding="utf-8")
+    trace = tracekit.read(path)
+    assert [(rows, calls) for rows, calls, *_ in by_table(trace)] == want
+    assert set(trace.ledgers[0].notes) - {"names-cut", "table-cut"} == codes
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD, "Name  Self HPU  Self HPU %  HPU total  HPU time avg  # of Calls", "Name   Source Location",
+        "Name  CPU time  CUDA time  Calls  CPU total  CUDA total", "Name  Self NPU  NPU total  Self NPU Mem",
+    ],
+)  # fmt: skip
+def test_heads_of_any_device_are_known(head: str) -> None:
+    assert columns_of(head) is not None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Name  Total Count  Time (ms)  Min Time (ms)", "Name  Calls  CPU Total / Avg / Max", "Name   Age", "Name",
+        "Name  Calls", "Name  Self CPU  Self XPU  CUDA total", "Time(%)  Time  Calls  Avg  Min  Max  Name",
+        "Name  Self CPU  Self CPU",
+    ],
+)  # fmt: skip
+def test_heads_of_other_tables_are_not_ours(head: str) -> None:
+    assert columns_of(head) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "ns", "size"),
+    [
+        ("13.370us", 13_370, None), ("-45.000us", -45_000, None), ("5.931s", 5_931_000_000, None),
+        ("57.549m", None, None), ("1.5", None, None), ("756.50 Kb", None, 774_656), ("-1.50 GB", None, -1_610_612_736),
+        ("0 b", None, 0), ("9" * 30 + " GB", None, None), ("-", None, None),
+    ],
+)  # fmt: skip
+def test_cells_are_exact_or_nothing(cell: str, ns: int | None, size: int | None) -> None:
+    assert (time_ns(cell), size_bytes(cell)) == (ns, size)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::mm", "operator"), ("AddmmBackward0", "operator"), ("cudaLaunchKernel", "runtime"),
+        ("cuLaunchKernel", "driver"), ("hipLaunchKernel", "runtime"), ("ProfilerStep*", "step"),
+        ("nccl:all_reduce", "communication"), ("Optimizer.step#SGD.step", "optimizer"), ("my range", "user_range"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "dataloader"), ("nn.Module: A_0", "python_op"),
+        ("train.py(12): step", "python_op"), ("Activity Buffer Request", "overhead"),
+    ],
+)  # fmt: skip
+def test_kinds_follow_from_names(name: str, kind: str) -> None:
+    assert str(host_kind(name, old=False)) == kind
+
+
+def test_names_of_old_tables_are_operators() -> None:
+    assert str(host_kind("conv2d", old=True)) == "operator"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(range(26)), max_size=40), st.text(max_size=30))
+def test_lines_in_any_order_are_all_accounted_for(tmp_path: Path, order: list[int], more: str) -> None:
+    lines = sample("torch-table/cuda.txt").read_text(encoding="utf-8").splitlines()
+    lines = [*lines, more.replace("\n", " "), "```", "", "..."]
+    path = tmp_path / "x.txt"
+    path.write_text(
+        "\n".join([lines[1], *(lines[n % len(lines)] for n in order), ""]), encoding="utf-8", errors="replace"
+    )
+    trace = tracekit.read(path)
+    trace.ledgers[0].check()

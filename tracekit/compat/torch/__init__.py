@@ -1,0 +1,1 @@
+"""The tables of PyTorch's profilers: `key_averages().table()`, and its layout."""

@@ -1,0 +1,76 @@
+"""torch-table: the tables that PyTorch's profilers print, `key_averages().table()` (PyTorch 0.4 to 2.13).
+
+    -----------------  ------------  ------------  ------------  ------------  ------------  ------------
+                 Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls
+    -----------------  ------------  ------------  ------------  ------------  ------------  ------------
+             aten::mm        61.04%     131.207us        62.11%     133.507us      66.754us             2
+
+A record is a line. Each table is a run, as tables of one program mostly show the same time. Rows are kept as they are
+printed: the same operator is in several rows if shapes or stacks are grouped, or if the events were not aggregated.
+
+`section`: `CPU` for rows with time on the host (`total_ns` is CPU total, which counts what lies within again), the
+word for the device (`CUDA`, `XPU`, `MTIA`, ...) for rows without; `CPU self` or `CUDA self` where a table has no column
+of totals. In `args`: `self_ns`, `device_ns`, `device_self_ns`, `flops`, the `stack` below a row, and the `cells` as
+printed. Kinds follow from names. A row with time on the device alone is a kernel or copy, but a range where a row of
+the host has its name: its section is `CUDA, ranges`. The device time of operators is that of kernels again.
+
+Memory has rows of its own (section `memory`): what each row itself allocated, negative for freed, of one place. Below a
+table are its totals: section `header`. A total is of all events; a table shows the first 100 rows unless asked for
+more, which a note says. PyTorch before 1.8 adds nested rows in its total of CUDA.
+
+Times have three digits of the unit that fits; memory has two. Names are cut at 52 characters and shapes at 80, so two
+rows with one name may be different kernels. Tables are found in logs, notebooks, comments, quotations and documents,
+also with columns and rows removed by hand, and with rules that do not fit. In a head with stacks and FLOPs PyTorch
+changes the order of the two columns: cells are taken by what they are.
+
+`torch.utils.bottleneck` prints two tables of single events, one for each mode: the same program, run twice. Its output
+of cProfile is skipped.
+Sources: tables of 2.13.0 in all forms; profiler_util.py of 1.8 to 2.13, and profiler.py of 0.4 to 1.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.lines import first_lines
+from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
+from tracekit.readers.source import Source
+from tracekit.readers.torch._columns import RULE, columns_of
+from tracekit.readers.torch._tables import Tables
+from tracekit.trace import Ledger, Run, SourceFacts
+
+
+def sniff(head: Head) -> Confidence:
+    """Return YES for the head of a table."""
+    if head.tables or not head.text or b"Name" not in head.data:
+        return Confidence.NO
+    plain = Plain(RULE)
+    for text in first_lines(head.data):
+        if "Name" in text and columns_of(plain.of(text[:4096])[1]) is not None:
+            return Confidence.YES
+        plain.of(text[:4096])
+    return Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no table was found."""
+    layouts: list[dict[str, object]] = []
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "torch.profiler", "tables": layouts})])
+
+    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
+        return Tables(rows, ledger, runs, layouts)
+
+    batches = read_reports(source, options, ledger, RULE, "table of PyTorch's profiler", begin)
+    return Opened(run, batches, True, (ledger,))
+
+
+READER = Reader(
+    "torch-table",
+    "PyTorch profiler table",
+    (".txt", ".log", ".md"),
+    sniff,
+    read,
+    gives="totals",
+    marks=Marks(in_logs=True),
+)
