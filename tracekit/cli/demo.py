@@ -22,6 +22,7 @@ SAMPLES = {
     "mxnet.json": "mxnet/mxnet-1.9.1.json",
     "theano.txt": "theano/theano-1.0.5.txt",
     "singa.txt": "singa/verbosity-1.txt",
+    "torch.txt": "torch-table/cpu-row-limit.txt",
 }
 """The samples under the names that the documentation uses, so that its commands run in the demo's folder."""
 CONVERTED = ("run.csv", "trace.json", "rank0.jsonl")
