@@ -1,1 +1,1 @@
-"""What PyTorch writes: printed tables of its profiler, snapshots of its allocator."""
+"""Files that PyTorch writes: printed tables of its profiler, snapshots of its allocator."""
