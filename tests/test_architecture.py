@@ -68,15 +68,15 @@ MAY: dict[str, set[str]] = {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
         "trace", "units", "credentials", "errors", "_version",
     },
+    "show": {"plugins", "inputs", "render.page", "errors", "_version"},
     "compare": {
         "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
         "views.steps.steps", "units", "errors", "_version",
     },
     "cli": {
-        "compare", "archive", "batch", "query", "doctor", "conversion", "pipeline", "explain", "inputs", "selection",
-        "readers",
-        "writers", "plugins", "schema", "views", "compat", "render", "report", "trace", "units", "options", "errors",
-        "_version", "credentials", "privacy",
+        "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
+        "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
+        "units", "options", "errors", "_version", "credentials", "privacy",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",

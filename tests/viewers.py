@@ -22,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -118,7 +119,7 @@ class PageResult:
 
 
 def chromium_page(
-    html_path: str | Path,
+    page: str | Path,
     *,
     width: int = 1300,
     height: int = 900,
@@ -132,9 +133,13 @@ def chromium_page(
     media: str = "",
     scripts: bool = True,
     pdf: str | Path | None = None,
+    proxy: str = "",
+    also: Sequence[str] = (),
+    hold: Callable[[], bool] = lambda: True,
 ) -> PageResult:
     """Open a local page in headless Chromium, wait until it is loaded and quiet, and say what it did.
 
+    page: a file, or the address of a server of this machine: that server can be reached, and nothing else.
     script: a JavaScript expression evaluated after load; a promise is awaited; its value must fit JSON.
     settle: seconds without a console message or request after which the page counts as quiet.
     screenshot: where to write a PNG of the whole page, after the script.
@@ -143,22 +148,30 @@ def chromium_page(
     media: "print" for the layout of print on a screen as wide as the paper.
     scripts: whether the scripts of the page run.
     pdf: where to write the page as it is printed on A4, after the script.
+    proxy: the address of the proxy for what a served page asks of others; by default nobody is there.
+    also: further servers (HOST:PORT) that a served page can reach.
+    hold: the page stays open until this is true.
     alone: in a browser of its own; else calls share one, each with a profile of its own in it.
     Raises RuntimeError when the script throws, TimeoutError when the browser does not answer.
     """
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         missing("chromium", "apt-get install chromium")
-    url = Path(html_path).resolve().as_uri() + fragment
+    served = str(page).startswith("http://")
+    url = (str(page) if served else Path(page).resolve().as_uri()) + fragment
     wanted = _Wanted(url, (width, height), screenshot, script, settle, scheme, media, scripts, pdf)
     if alone:
         with _browser(browser, timeout) as devtools:
             return _open(devtools, wanted)
     kept = _kept.get()
     devtools = kept.fresh(browser, timeout)
-    context = devtools.call("Target.createBrowserContext")["browserContextId"]
+    reached = ";".join(["<-loopback>", urlsplit(url).netloc, *also])
+    server = {"proxyServer": proxy or _NOBODY, "proxyBypassList": reached} if served else {}
+    context = devtools.call("Target.createBrowserContext", **server)["browserContextId"]
     try:
         result = _open(devtools, wanted, browserContextId=context)
+        while not hold():
+            devtools.wait_quiet(0.1)
         devtools.call("Target.disposeBrowserContext", browserContextId=context)
     except BaseException:
         kept.end()  # nobody knows what state it is in
@@ -258,6 +271,7 @@ def _open(devtools: _DevTools, wanted: _Wanted, **where: str) -> PageResult:
     return PageResult(devtools.console, devtools.page_errors, devtools.requests, html, value, overflow, title)
 
 
+_NOBODY = "http://127.0.0.1:9"
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -266,12 +280,13 @@ _FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
+    "--disable-features=AutofillServerCommunication",
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--enable-unsafe-swiftshader",  # WebGL without a GPU; the pages are ours
     "--hide-scrollbars",
     # nothing gets out, whatever the page tries: every connection ends at a port where nobody listens
-    "--proxy-server=http://127.0.0.1:9",
+    f"--proxy-server={_NOBODY}",
     "--proxy-bypass-list=<-loopback>",
     "--remote-debugging-pipe",
 )

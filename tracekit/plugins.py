@@ -120,6 +120,12 @@ def _entries(group: str) -> Iterator[EntryPoint]:
             yield entry
 
 
+def installed() -> list[str]:
+    """Return a line for each entry point of these groups: group, name, value, and the version of its package."""
+    found = ((group, entry) for group, entries in _installed().items() for entry in entries)
+    return [f"{group} {e.name} {e.value} {e.dist.version if e.dist else ''}" for group, e in found]
+
+
 @cache
 def _installed() -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points of each group. They are read once: that opens a file of every installed package."""

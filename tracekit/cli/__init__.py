@@ -23,6 +23,7 @@ from tracekit.cli import (
     report,
     summary,
 )
+from tracekit.cli import open as opening
 from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
 from tracekit.errors import UsageError
 
@@ -83,6 +84,7 @@ _COMMANDS = (
     convert.convert,
     summary.summary,
     report.report,
+    opening.open,
     inspect.inspect,
     doctor.doctor,
     explain.explain,

@@ -296,15 +296,20 @@ def tell_incomplete(sentences: Sequence[str]) -> None:
 
 def tell_ledger(ledgers: tuple[Ledger, ...]) -> None:
     """Print what became of the records, and every note, to stderr."""
+    for line in ledger_lines(ledgers):
+        say(line)
+
+
+def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
+    """Give the lines on what became of the records, and every note."""
     for ledger in ledgers:
         parts = [f"{ledger.kept:,} kept"]
         parts += [f"{n:,} {what}" for n, what in ((ledger.merged, "merged"), (ledger.facts, "facts")) if n]
         parts += [f"{n:,} ignored ({what})" for what, n in sorted(ledger.ignored.items())]
         parts += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
         parts += [f"{n:,} DROPPED ({reason})" for reason, n in sorted(ledger.dropped.items())]
-        say(f"{ledger.path} ({ledger.format}): {ledger.read:,} records read = {', '.join(parts)}")
-        for note in ledger.notes.values():
-            say(f"note: {note}")
+        yield f"{ledger.path} ({ledger.format}): {ledger.read:,} records read = {', '.join(parts)}"
+        yield from (f"note: {note}" for note in ledger.notes.values())
 
 
 def output_width() -> int:

@@ -84,6 +84,16 @@ def assets() -> dict[str, str]:
     return {name: _text(folder, name) for name, _ in (*STYLES, *SCRIPTS)}
 
 
+def filled(template: str, **values: object) -> str:
+    """Return a page of a template that brings its own styles and scripts among the values."""
+    return _environment(str(_templates())).get_template(template).render(**values)
+
+
+def asset(name: str) -> str:
+    """Return a style or script by the name of its file."""
+    return _text(_templates(), name)
+
+
 def unpacker() -> str:
     """Return the script that runs those which a page carries packed: all that only some pages need."""
     return _text(_templates(), "unpack.js")

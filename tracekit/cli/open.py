@@ -1,0 +1,166 @@
+"""tracekit open: one step from a file to its picture in the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracekit.cli._common import Reading, example, expanded, finish, ledger_lines, progress, say
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.errors import Failure
+    from tracekit.inputs import Input
+    from tracekit.show.cache import Made
+    from tracekit.show.inputs import Kind, Ready
+    from tracekit.show.site import Site
+
+_NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names", "anonymize_key"})
+
+
+@expanded
+@example("tracekit open run.csv", "tracekit open run.csv --trace")
+def open(
+    reading: Reading,
+    trace: Annotated[
+        bool | None,
+        typer.Option("--trace/--page", help="Show the trace in Perfetto, or (by default) the page of the report."),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Start the browser, or only print the address.")] = True,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Use this port of 127.0.0.1; 0 means any free one.")
+    ] = 0,
+    keep: Annotated[bool, typer.Option("--keep", help="Serve until Ctrl-C, also after the page was closed.")] = False,
+) -> None:
+    """Show inputs in the browser: the page of the report, or the trace in Perfetto.
+
+    The result is kept in your cache folder. With tracekit-gpu[ui] Perfetto works without a network.
+    """
+    from tracekit.inputs import expand
+    from tracekit.show import inputs as shown
+
+    items = expand(reading.inputs)
+    found = shown.ready(items)
+    kind: Kind = "trace" if trace or (trace is None and found is not None and found.kind == "trace") else "page"
+    if found is not None:
+        _refuse_options(reading, found, kind)
+        name = shown.name_of(items, kind, anonymous=False)
+        _serve(_site(found.path, name, kind), browser=browser, port=port, keep=keep)
+        return
+    with _made(reading, items, kind) as (made, failures, lost):
+        for line in made.said:
+            say(line)
+        _serve(_site(made.path, made.path.name, kind), browser=browser, port=port, keep=keep)
+        finish(failures, lost)
+
+
+def _refuse_options(reading: Reading, found: Ready, kind: Kind) -> None:
+    """Refuse what needs the events of a file that is shown as it is. Raises: UsageError."""
+    what = "a page of tracekit" if found.kind == "page" else "a Perfetto trace"
+    if found.kind != kind:
+        raise UsageError(f"--{kind}: {reading.inputs[0]} is {what}", hint="name the profile that it was made of")
+    for field, default in zip(fields(reading), fields(Reading), strict=True):
+        given = getattr(reading, field.name)
+        if field.name not in ("inputs", "debug") and given != default.default and given not in (None, []):
+            option = "from" if field.name == "format" else field.name.replace("_", "-")
+            raise UsageError(
+                f"--{option}: {reading.inputs[0]} is {what}, which is shown as it is",
+                hint="name the profile that it was made of",
+            )
+
+
+@contextmanager
+def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
+    """Give the file that is made of the inputs, or was before, with the inputs that failed and those incomplete."""
+    from tracekit.show import cache
+    from tracekit.show import inputs as shown
+
+    anonymous = reading.anonymize or reading.anonymize_names
+    options = {f.name: getattr(reading, f.name) for f in fields(reading) if f.name not in _NOT_ABOUT_CONTENT}
+    before = shown.state(items)
+    # The tokens of an anonymous file are new in each run, unless there is a key, which no hash on a disk should have.
+    key = "" if anonymous else shown.key_of(items, kind, options)
+    failures: list[Failure] = []
+    lost: list[str] = []
+
+    def make(target: Path) -> Made:
+        made = cache.Made(target)
+        make_it = _make_page if kind == "page" else _make_trace
+        make_it(reading, made, failures, lost)
+        # A file that somebody still writes to is shown as it was read, and read again the next time.
+        made.keep = not failures and not lost and shown.state(items) == before
+        return made
+
+    name = shown.name_of(items, kind, anonymous=anonymous)
+    with cache.entry(cache.cache_folder(), key, name, make) as made:
+        yield made, failures, lost
+
+
+def _make_page(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
+    from tracekit import pipeline
+
+    with progress(f"reading {reading.inputs[0]}") as update:
+        trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
+    pipeline.write_report(trace, made.path)
+    failures += trace.failures
+    lost += trace.incomplete
+    made.said += [*trace.incomplete, *ledger_lines(trace.ledgers)]
+
+
+def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
+    from tracekit import pipeline
+    from tracekit.trace import incomplete
+
+    with progress(f"converting {reading.inputs[0]}") as update:
+        done = pipeline.convert(reading.inputs, made.path, reading.input_options(update), to="perfetto")
+    failures += done.failures
+    lost += incomplete(done.ledgers, done.run)
+    made.said += lost
+    for reason, count in sorted(done.written.left_out.items()):
+        made.said.append(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
+    made.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]
+
+
+def _site(path: Path, name: str, kind: Kind) -> Site:
+    from tracekit.show import perfetto
+    from tracekit.show.site import Site, resource
+
+    if kind == "page":
+        return Site(name, {name: resource(path, name)}, last=name)
+    folder = perfetto.bundled()
+    if folder is not None:
+        return perfetto.offline(folder, path, name)
+    say(f"Perfetto comes from {perfetto.ONLINE}; the trace stays in your browser")
+    say("hint: pip install 'tracekit-gpu[ui]' shows it without a network")
+    return perfetto.online(path, name)
+
+
+def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:
+    """Serve a site until it is no longer needed. Raises: TracekitError where nobody came."""
+    from tracekit.show import browser as browsers
+    from tracekit.show.server import Ended, Server
+
+    server = Server(site, port=port)
+    try:
+        end = "it ends by itself when you close the page, and with Ctrl-C" if not keep else "it ends with Ctrl-C"
+        if browser and browsers.has_browser() and browsers.start(server.url_once):
+            say(f"shown in your browser, from port {server.port} of 127.0.0.1; {end}")
+        else:
+            say("open the address below in a browser of this machine; on another computer, run this there first:")
+            say(f"    {browsers.tunnel(server.port)}")
+            say(end)
+            print(server.url, flush=True)  # to stdout alone: it has the secret
+        ended = server.wait(keep=keep)
+    except KeyboardInterrupt:
+        say("ended")
+        return
+    finally:
+        server.close()
+    if ended is Ended.UNUSED:
+        raise TracekitError("nobody opened the address in time", hint="run the command again, or add --keep")
+    say(f"{ended.value}: the server has ended")

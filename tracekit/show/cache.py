@@ -1,0 +1,144 @@
+"""What was made for the browser, kept in the user's cache folder for the next time: by content, private, bounded.
+
+An entry is a folder, named by the hash of all that decides about its content, with the file and what was said when it
+was made. It is made under another name and gets its own at the end, so that nobody sees a half-written one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_BYTES = 2 << 30
+MOST_ENTRIES = 64
+_SAID = "said.json"
+_UNFINISHED = "."
+_STALE_S = 86_400
+"""Age of an unfinished entry whose maker is taken to be dead."""
+
+
+@dataclass(slots=True)
+class Made:
+    """A file for the browser. said: sentences about it for the user. keep: whether it may be used another time."""
+
+    path: Path
+    said: list[str] = field(default_factory=list)
+    keep: bool = True
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of the entries, for this user alone; None where there can be none."""
+    import platformdirs
+
+    try:
+        folder = platformdirs.user_cache_path("tracekit", appauthor=False) / "open"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid"):
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                return None
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                folder.chmod(0o700)
+    except (OSError, RuntimeError):  # no home, or not ours
+        return None
+    return folder
+
+
+@contextmanager
+def entry(folder: Path | None, key: str, name: str, make: Callable[[Path], Made]) -> Iterator[Made]:
+    """Give the file of a key: the kept one, or a new one that `make` writes to the path that it gets.
+
+    folder: None, or "" as the key, for a file that is there within the block alone.
+    """
+    if folder is not None and key and (found := _found(folder, key, name)) is not None:
+        yield found
+        return
+    work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder))
+    try:
+        made = make(work / name)
+        made.path.chmod(0o600)
+        if folder is not None and key and made.keep and _bytes(work) <= MOST_BYTES:
+            (work / _SAID).write_text(json.dumps(made.said), encoding="utf-8")
+            with suppress(OSError):  # somebody else has just made it
+                work.rename(folder / key)
+            if (found := _found(folder, key, name)) is not None:
+                made.path = found.path
+            prune(folder, spare=key)
+        yield made
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _found(folder: Path, key: str, name: str) -> Made | None:
+    """Return the kept file, which is now the one that was used last."""
+    place = folder / key
+    try:
+        said = json.loads((place / _SAID).read_text(encoding="utf-8"))
+        with (place / name).open("rb"):
+            os.utime(place)
+    except (OSError, ValueError):
+        return None
+    return Made(place / name, [str(text) for text in said])
+
+
+def prune(folder: Path, *, spare: str = "", most_bytes: int | None = None, most_entries: int | None = None) -> None:
+    """Remove the entries that were not used for the longest time, until the rest is small enough.
+
+    spare: an entry that stays. Others may remove or make entries at the same time.
+    """
+    most_bytes = MOST_BYTES if most_bytes is None else most_bytes
+    most_entries = MOST_ENTRIES if most_entries is None else most_entries
+    used: list[tuple[float, Path]] = []
+    for place in folder.iterdir():
+        with suppress(OSError):
+            age = place.stat().st_mtime
+            if not place.name.startswith(_UNFINISHED):
+                used.append((age, place))
+            elif time.time() - age > _STALE_S:
+                shutil.rmtree(place, ignore_errors=True)
+    size = 0
+    newest = sorted(used, key=lambda each: (each[1].name == spare, each[0]), reverse=True)
+    for count, (_, place) in enumerate(newest, 1):
+        size += _bytes(place)
+        if place.name != spare and (size > most_bytes or count > most_entries):
+            _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Remove an entry: first its name, so that nobody finds half of it."""
+    gone = place.with_name(f"{_UNFINISHED}{place.name}-{os.getpid()}")
+    with suppress(OSError):
+        place.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _bytes(place: Path) -> int:
+    size = 0
+    for path in place.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size
+    return size
+
+
+def digest(files: Sequence[Path], facts: object) -> str:
+    """Return the key of an entry: the hash of the bytes of some files, and of facts that JSON can write.
+
+    Returns "" where a file is no regular one, which could not be read twice. Raises: OSError.
+    """
+    import hashlib
+
+    whole = hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogateescape"))
+    for path in files:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()

@@ -1,0 +1,280 @@
+"""The server of `tracekit open`: on 127.0.0.1 alone, a secret in each address, its own files alone, and an end.
+
+Other people of the machine can connect to its port, and pages of the web can make a browser send requests to it. So a
+request is answered only if its path begins with the secret, its Host is 127.0.0.1 or localhost (a name of somebody else
+that leads here is DNS rebinding), and no page of another origin sent it. The path is looked up among the names of the
+site: no part of it becomes the name of a file. Any other request gets 403 or 404.
+
+The command line of a browser is public on its machine. So a browser is started with an address that works once and
+leads to the secret one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+import select
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from tracekit.errors import OutputError
+from tracekit.show.site import BLOCK, Site
+
+ADDRESS = "127.0.0.1"
+ALIVE = "alive"
+"""The name of the stream that a page holds open for as long as it is shown."""
+MOST_CONNECTIONS = 64
+_HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
+_BEAT_S = 0.5
+"""Seconds after which a thread looks again whether the server ends."""
+
+
+class Ended(Enum):
+    """The reason why the server has ended by itself."""
+
+    DELIVERED = "the page was delivered"
+    CLOSED = "the page was closed"
+    UNUSED = "nobody opened it"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds to wait: for the first visit and between visits, and for another one after the last page was closed."""
+
+    visit_s: float = 600
+    again_s: float = 5
+    stuck_s: float = 60
+    """For the next bytes of a request, and for a reader who takes none."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """The visits of a site. `changed` is notified at each begin and end of one."""
+
+    patience: Patience
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    visits: int = 0
+    last: float = field(default_factory=time.monotonic)
+    reason: Ended | None = None
+    over: bool = False
+
+    @contextmanager
+    def visit(self) -> Iterator[None]:
+        with self.changed:
+            self.visits += 1
+            self.last = time.monotonic()
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.visits -= 1
+                self.last = time.monotonic()
+                self.changed.notify_all()
+
+    def done(self, reason: Ended) -> None:
+        """Note that what the server is for has happened: it ends unless somebody comes again soon."""
+        with self.changed:
+            self.reason = reason
+
+    def wait(self, *, keep: bool) -> Ended:
+        """Return when the site is no longer needed, or was closed. keep: never by itself."""
+        with self.changed:
+            while True:
+                rest = self._rest()
+                if self.over or (rest <= 0 and not keep):
+                    return self.reason or Ended.UNUSED
+                # Not for long: Windows notices Ctrl-C between two waits only.
+                self.changed.wait(min(rest, _BEAT_S) if rest > 0 else _BEAT_S)
+
+    def _rest(self) -> float:
+        """Return the seconds until the end, if nobody comes."""
+        if self.visits:
+            return self.patience.visit_s
+        wanted = self.patience.visit_s if self.reason is None else self.patience.again_s
+        return self.last + wanted - time.monotonic()
+
+
+class Server:
+    """A server of one site, until `wait` returns or `close` is called.
+
+    port: 0 for any that is free. Raises: OutputError for a port that is taken.
+    """
+
+    def __init__(self, site: Site, *, port: int = 0, patience: Patience | None = None) -> None:
+        self._secret, self._once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        life = self._life = _Life(patience or Patience())
+        try:
+            self._http = _Http((ADDRESS, port), _handler(site, life, self._secret, self._once))
+        except OSError as err:
+            raise OutputError(f"port {port} of {ADDRESS}: {err.strerror}", hint="choose another with --port") from err
+        self.port: int = self._http.server_port
+        self.url = f"http://{ADDRESS}:{self.port}/{self._secret}/{site.start}"
+        """The secret address; it may be opened as often as one likes."""
+        self.url_once = f"http://{ADDRESS}:{self.port}/{self._once}"
+        """An address that works once and leads to the secret one."""
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(_BEAT_S,), daemon=True)
+        self._thread.start()
+
+    def wait(self, *, keep: bool = False) -> Ended:
+        """Return when the site was delivered or closed, or nobody came. keep: only an exception ends the wait."""
+        return self._life.wait(keep=keep)
+
+    def close(self) -> None:
+        """End the server: the port is free, and each page that is still open learns it."""
+        self._life.over = True
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+
+class _Http(ThreadingHTTPServer):
+    """A thread for each connection, up to a limit; further ones are closed at once."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
+    allow_reuse_address = os.name == "posix"
+    """Elsewhere it would let another process take the port too."""
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Take the port. The base class would ask the system's resolver for the name of the machine."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = ADDRESS, self.socket.getsockname()[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay silent: a browser that goes away in the middle is nothing to report."""
+
+
+def _handler(site: Site, life: _Life, secret: str, once: str) -> type[BaseHTTPRequestHandler]:
+    """Return the handler of a site's requests."""
+    unused = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers GET and HEAD for the names of the site."""
+
+        timeout = life.patience.stuck_s
+        server_version, sys_version = "tracekit", ""
+
+        def do_GET(self) -> None:
+            """Answer a request."""
+            self._answer()
+
+        do_HEAD = do_GET
+
+        def _answer(self) -> None:
+            if self.request_version == "HTTP/0.9" or not _is_ours(self):
+                return self._refuse(403)
+            first, slash, name = self.path.partition("?")[0].removeprefix("/").partition("/")
+            if not slash and self.command == "GET" and _equal(first, once) and unused.acquire(blocking=False):
+                return self._begin(303, [("Location", f"/{secret}/{site.start}")])
+            if not slash or not _equal(first, secret):
+                return self._refuse(404)
+            with life.visit():
+                if name == ALIVE and self.command == "GET":
+                    self._hold()
+                elif name in site.files:
+                    self._send(name)
+                else:
+                    self._refuse(404)
+            return None
+
+        def _send(self, name: str) -> None:
+            found = site.files[name]
+            try:
+                file = found.open()
+            except OSError:  # removed meanwhile
+                return self._refuse(404)
+            with file:
+                size = file.seek(0, 2)
+                file.seek(0)
+                self._begin(200, [*found.headers(), ("Content-Length", str(size))])
+                if self.command == "HEAD":
+                    return None
+                while size > 0 and (data := file.read(min(BLOCK, size))):
+                    self.wfile.write(data)
+                    size -= len(data)
+            if name == site.last and not size:
+                life.done(Ended.DELIVERED)
+            return None
+
+        def _hold(self) -> None:
+            """Stay connected for as long as the page is open, and tell it when the server ends."""
+            self._begin(200, [("Content-Type", "text/event-stream")])
+            self.wfile.write(b"retry: 1000\n\n")
+            life.done(Ended.CLOSED)
+            while not life.over:
+                if select.select([self.connection], [], [], _BEAT_S)[0] and not self.connection.recv(1024):
+                    return
+            self.wfile.write(b"event: end\ndata:\n\n")
+
+        def _begin(self, code: int, headers: list[tuple[str, str]]) -> None:
+            self.send_response(code)
+            for name, value in (*headers, *_ALWAYS):
+                self.send_header(name, value)
+            self.end_headers()
+
+        def _refuse(self, code: int) -> None:
+            self.close_connection = True
+            with suppress(OSError):
+                self._begin(code, [("Content-Length", "0")])
+
+        def send_error(self, *_: object, **__: object) -> None:
+            """Refuse what is no request, or one too large, or has another method."""
+            if not hasattr(self, "request_version"):
+                self.request_version = "HTTP/1.0"
+            self._refuse(403)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing: addresses have the secret."""
+
+    return Handler
+
+
+_ALWAYS = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+
+
+def _is_ours(request: BaseHTTPRequestHandler) -> bool:
+    """Return whether a request names this machine, and comes from a page of this site or from a person."""
+    hosts = request.headers.get_all("Host", [])
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0].strip()):
+        return False
+    if any(origin != f"http://{hosts[0].strip()}" for origin in request.headers.get_all("Origin", [])):
+        return False
+    site, mode = request.headers.get("Sec-Fetch-Site", "none"), request.headers.get("Sec-Fetch-Mode", "navigate")
+    return site in ("same-origin", "none") or mode == "navigate"
+
+
+def _equal(given: str, wanted: str) -> bool:
+    """Return whether two texts are equal, in a time that says nothing about where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
