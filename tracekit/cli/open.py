@@ -113,11 +113,11 @@ def _make_page(reading: Reading, made: Made, failures: list[Failure], lost: list
 
 
 def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: list[str]) -> None:
-    from tracekit import pipeline
+    from tracekit import conversion
     from tracekit.trace import incomplete
 
     with progress(f"converting {reading.inputs[0]}") as update:
-        done = pipeline.convert(reading.inputs, made.path, reading.input_options(update), to="perfetto")
+        done = conversion.convert(reading.inputs, made.path, reading.input_options(update), to="perfetto")
     failures += done.failures
     lost += incomplete(done.ledgers, done.run)
     made.said += lost
