@@ -149,12 +149,10 @@ def test_the_page_is_shown_and_the_server_ends(home: Path, recorder: Recorder, t
 
 
 COUNTED = """(async () => {
-  let rows;
-  while (!rows) {
+  while (!globalThis.app?.trace?.engine || document.title === "Perfetto UI") {
     await new Promise((done) => setTimeout(done, 50));
-    const engine = globalThis.app?.trace?.engine;
-    if (engine) rows = await engine.query("select count(*) as n, sum(dur) as total from slice");
   }
+  const rows = await app.trace.engine.query("select count(*) as n, sum(dur) as total from slice");
   const row = rows.firstRow({n: 0, total: 0n});
   return {n: Number(row.n), total: Number(row.total), title: document.title, caches: typeof caches};
 })()"""

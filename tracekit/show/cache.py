@@ -1,4 +1,4 @@
-"""What was made for the browser, kept in the user's cache folder for the next time: by content, private, bounded.
+"""Files made for the browser, kept in the user's cache folder for the next time: by content, private, bounded.
 
 An entry is a folder, named by the hash of all that decides about its content, with the file and what was said when it
 was made. It is made under another name and gets its own at the end, so that nobody sees a half-written one.
@@ -131,7 +131,7 @@ def _bytes(place: Path) -> int:
 def digest(files: Sequence[Path], facts: object) -> str:
     """Return the key of an entry: the hash of the bytes of some files, and of facts that JSON can write.
 
-    Returns "" where a file is no regular one, which could not be read twice. Raises: OSError.
+    Returns "" if one is not a regular file: it could not be read twice. Raises: OSError.
     """
     import hashlib
 

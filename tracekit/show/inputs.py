@@ -106,7 +106,7 @@ def name_of(items: Sequence[Input], kind: Kind, *, anonymous: bool) -> str:
 def key_of(items: Sequence[Input], kind: Kind, options: Mapping[str, object]) -> str:
     """Return the key of what is made of the inputs with these options: all that decides about it.
 
-    Returns "" for what is not to be kept: inputs that are no files, such as stdin and URLs. Raises: OSError.
+    Returns "" for inputs that are not files, such as stdin and URLs: nothing is kept. Raises: OSError.
     """
     files = [Path(item.name) for item in items]
     more = [path for path in (Path(f"{item.name}-wal") for item in items) if path.is_file()]

@@ -5,8 +5,8 @@ request is answered only if its path begins with the secret, its Host is 127.0.0
 that leads here is DNS rebinding), and no page of another origin sent it. The path is looked up among the names of the
 site: no part of it becomes the name of a file. Any other request gets 403 or 404.
 
-The command line of a browser is public on its machine. So a browser is started with an address that works once and
-leads to the secret one.
+Every user of a machine can see the command line of a browser. So a browser is started with an address that works once
+and leads to the secret one.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Server:
         return self._life.wait(keep=keep)
 
     def close(self) -> None:
-        """End the server: the port is free, and each page that is still open learns it."""
+        """End the server: the port is free, and each page that is still open gets a message."""
         self._life.over = True
         self._http.shutdown()
         self._thread.join()
@@ -167,7 +167,7 @@ class _Http(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a browser that goes away in the middle is nothing to report."""
+        """Print nothing: a browser may close a connection at any time."""
 
 
 def _handler(site: Site, life: _Life, secret: str, once: str) -> type[BaseHTTPRequestHandler]:
