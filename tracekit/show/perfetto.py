@@ -5,7 +5,7 @@ changes. It takes the address of a trace from its own (`#!/?url=`), as Perfetto 
 script of Google's and look for another program on port 9001; ours lets it reach its own server alone.
 
 ui.perfetto.dev is shown in a frame of a page of ours, which hands it the trace by `postMessage`, as
-https://perfetto.dev/docs/visualization/embedding-the-ui says. The frame is another origin: it can read nothing of ours,
+https://perfetto.dev/docs/visualization/embedding-the-ui says. The frame is another origin: it cannot read our page,
 and the trace stays in the browser. Its own way to fetch from this machine would need port 9001 and the browser's
 permission to reach the local network.
 """
