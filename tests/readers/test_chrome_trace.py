@@ -494,3 +494,34 @@ def test_the_first_time_that_is_too_long_is_none_on_every_way_of_reading(args: s
     trace = tracekit.read(path)
     assert trace.events["dur_ns"].to_pylist() == [(1 << 62) - 1, None]
     assert trace.ledgers[0].notes["bad-time"].count == 1
+
+
+@pytest.mark.parametrize("inner", ["x" * 40, 'say \\"hi\\" \\\\', '},{\\"name\\":[', "é}]"])
+def test_an_event_that_is_too_long_is_one_event(inner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is longer than several limits, its text has what looks like events, and it ends at any place of a block."""
+    monkeypatch.setattr(stream, "MOST_CARRIED", 1 << 20)
+    monkeypatch.setattr(stream, "SLAB_BYTES", 1 << 17)
+    short = '{{"ph":"X","name":"{}","ts":1,"dur":1,"pid":1,"tid":1}}'
+    for extra in range(3):
+        text = f"{inner * ((3 << 20) // len(inner.encode()))}{'y' * extra}"
+        args = f'{{"a":[{{"s":"{text}"}},{{"t":"{text}"}}]}}'
+        long = f'{{"ph":"X","name":"long","ts":2,"dur":1,"pid":1,"tid":1,"args":{args}}}'
+        path = tmp_path / "x.json"
+        events = [short.format("a"), f"\n{long}", short.format("b"), short.format("c")]
+        path.write_text(f'{{"traceEvents":[{",".join(events)}]}}', "utf-8")
+        trace = tracekit.read(path)
+        assert [row["name"] for row in rows(trace)] == ["a", "b", "c"]
+        assert (trace.ledgers[0].read, trace.ledgers[0].dropped) == (4, {"event-too-long": 1})
+
+
+def test_a_long_event_whose_quotes_do_not_fit_does_not_take_all_that_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("MOST_CARRIED", 1 << 18), ("MOST_SKIPPED", 1 << 20), ("SLAB_BYTES", 1 << 17)):
+        monkeypatch.setattr(stream, name, size)
+    event = '{"ph":"X","name":"after","ts":1,"dur":1,"pid":1,"tid":1}'
+    path = tmp_path / "x.json"
+    path.write_text(f'{{"traceEvents":[{{"name":"{"x" * (1 << 19)},{",".join([event] * 50_000)}]}}', "utf-8")
+    trace = tracekit.read(path)
+    assert 20_000 < len(trace.events) < 50_000
+    assert trace.ledgers[0].dropped["event-too-long"] == 1

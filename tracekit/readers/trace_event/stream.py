@@ -25,6 +25,8 @@ from tracekit.trace import Ledger
 SLAB_BYTES = 2 << 20
 MOST_CARRIED = 16 << 20
 """An object that is not whole within so many bytes is none."""
+MOST_SKIPPED = 256 << 20
+"""The end of an object that is too long is looked for in so many bytes."""
 MOST_HEAD = 64 << 20
 KNOWN_SHAPES = 1 << 17
 
@@ -159,7 +161,7 @@ class Events:
                 if chunk is None:
                     final = True
                 elif len(carry) > MOST_CARRIED:
-                    carry = self._skip(carry) + chunk
+                    carry = self._skip(carry + chunk)
                 else:
                     carry += chunk
         self._end(carry, done=done)
@@ -254,10 +256,34 @@ class Events:
         self.ledger.drop(code, where=f"event {self._number}", text=text)
 
     def _skip(self, carry: bytes) -> bytes:
-        """Drop an object that does not end, up to where another may begin."""
-        self._drop("event-too-long", "dropped: an event longer than 16 MiB is none")
-        again = carry.find(b'{"', 1)
-        return b"" if again < 0 or again < len(carry) - SLAB_BYTES else carry[again:]
+        """Drop an object that is too long: return what is behind its end, or where another may begin.
+
+        Its quotes and brackets say where it ends. Where they do not fit together, it would take all that follows.
+        """
+        self._drop("event-too-long", "dropped: an event longer than 16 MiB")
+        assert self._chunks is not None
+        depth, opened = 0, b""
+        skipped = 0 if carry.lstrip(b" \t\r\n,").startswith(b"{") else MOST_SKIPPED
+        while skipped < MOST_SKIPPED:
+            text = opened + carry
+            rest = text[len(text.rstrip(b"\\")) :]  # a quote behind it may come with the next chunk
+            codes = np.frombuffer(text, np.uint8)[: len(text) - len(rest)]
+            inside = inside_strings(text[: len(codes)], codes)
+            folded = codes | 0x20  # [ and ] as { and }
+            steps = np.where(inside, 0, (folded == 0x7B).astype(np.int32) - (folded == 0x7D))
+            depths = np.cumsum(steps, dtype=np.int32) + np.int32(depth)
+            ends = np.flatnonzero((depths <= 0) & (steps < 0))
+            if len(ends):
+                return text[int(ends[0]) + 1 :]
+            depth = int(depths[-1]) if len(depths) else depth
+            opened = b'"' if len(inside) and inside[-1] else b""
+            skipped += len(carry)
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            carry = rest + chunk
+        again = carry.find(b'{"', max(len(carry) - SLAB_BYTES, 1))
+        return carry[again:] if again >= 0 else b""
 
 
 def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
