@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.server
 import io
+import socket
 import sqlite3
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -282,3 +285,46 @@ def test_what_an_object_store_raises_is_told_in_a_sentence(
     monkeypatch.setattr(fsspec, "open", refuse)
     with pytest.raises(InputError, match=rf"s3://bucket/run.csv: cannot be opened \({told}\)"):
         open_source("s3://bucket/run.csv")
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Return the address of a server that answers /NUMBER with that status."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(int(self.path[1:4]))
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("{server}/404.json", "no such file on the server: HTTP 404"),
+        ("{server}/403.json", "the server refuses access: HTTP 403"),
+        ("{server}/503.json", "the server failed: HTTP 503"),
+        ("{server}/418.json", "the server refuses: HTTP 418"),
+        ("https://{host}/x.json", "no secure connection"),
+        ("http://127.0.0.1:{free}/x.json", "the host refuses the connection"),
+        ("http://nonexistent.invalid/x.json", "its host has no address in the network"),
+        ("memory://nothing/here.json", "no such file"),
+    ],
+)
+def test_each_failure_of_a_url_has_its_own_sentence(address: str, why: str, server: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, not listening: nobody else takes the port
+        url = address.format(server=server, host=server.removeprefix("http://"), free=unused.getsockname()[1])
+        with pytest.raises(InputError) as caught:
+            open_source(url)
+    assert why in str(caught.value)
+    assert caught.value.hint

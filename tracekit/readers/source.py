@@ -26,6 +26,7 @@ import numpy as np
 
 from tracekit.errors import InputError, MissingExtraError, ParseError, TracekitError
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
+from tracekit.readers._remote import cannot_open
 from tracekit.readers._zstd import ZstdStream
 from tracekit.readers.head import Head
 from tracekit.trace import Ledger
@@ -328,8 +329,7 @@ def open_source(name: str) -> Source:
         except ImportError as err:
             raise MissingExtraError(f"reading {name}", "remote") from err
         except Exception as err:  # each library of an object store raises errors of its own (botocore: no OSError)
-            text = (str(err).strip().splitlines() or [""])[0] or type(err).__name__
-            raise InputError(f"{name}: cannot be opened ({text})", hint="is the address right, and the login?") from err
+            raise cannot_open(name, err) from err
     path = Path(name)
     try:
         mode = path.stat().st_mode
