@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
+from tracekit.columns import arrow, digits
 from tracekit.columns.arrays import I32, I64, Bytes, Mask
 from tracekit.columns.arrow import Column
 
@@ -29,6 +29,7 @@ QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18
 """Digits that int64 surely holds."""
 _BLANKS = bytes(range(33))
+_STRING = np.uint8(0x80)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -104,20 +105,20 @@ def scan(data: bytes) -> Scan:
     """
     raw = np.frombuffer(data, np.uint8)
     inside = inside_strings(data, raw)
-    lines = raw == 10
-    broken = bool((lines & inside).any())
-    keep = inside | (raw > 32)
+    broken = b"\n" in data and bool(((raw == 10) & inside).any())
+    # The eighth bit marks the bytes of strings: a bracket or digit without it is one of JSON.
+    flagged = raw | inside.view(np.uint8) * _STRING
     if data.isascii():
-        # The eighth bit is free and marks the bytes of strings: text and mask are condensed in one go.
-        flagged = raw | inside.view(np.uint8) * np.uint8(0x80)
+        # The bit is free, so text and mask are condensed in one go.
         marked = np.frombuffer(flagged.tobytes().translate(None, _BLANKS), np.uint8)
-        text, outside = marked & np.uint8(0x7F), marked < 0x80
+        text = marked & ~_STRING
     else:
-        text, outside = raw[keep], ~inside[keep]
-    folded = text | 0x20  # "[" and "]" differ from "{" and "}" in this bit
-    brackets = np.flatnonzero(((folded == 0x7B) | (folded == 0x7D)) & outside)
+        keep = inside | (raw > 32)
+        text, marked = raw[keep], flagged[keep]
+    folded = marked | 0x20  # "[" and "]" differ from "{" and "}" in this bit
+    brackets = np.flatnonzero((folded == 0x7B) | (folded == 0x7D))
     opening = folded[brackets] == 0x7B
-    depth = np.cumsum(np.where(opening, 1, -1))
+    depth = np.cumsum(np.where(opening, np.int8(1), np.int8(-1)), dtype=np.int32)
     shut = np.flatnonzero(depth < 0)
     closed = -1
     if len(shut):
@@ -129,23 +130,23 @@ def scan(data: bytes) -> Scan:
     start = start[: len(end)]
     consumed = 0
     if len(end) or closed >= 0:
-        consumed = _place(keep, len(text) - int(end[-1])) + 1 if len(end) else 0
-        closed = _place(keep, len(text) - 1 - closed) if closed >= 0 else -1
+        consumed = _place(raw, inside, len(text) - int(end[-1])) + 1 if len(end) else 0
+        closed = _place(raw, inside, len(text) - 1 - closed) if closed >= 0 else -1
         broken |= _strange_between(text, start, end)
     if broken:
         start, end = start[:0], end[:0]
     # Only whole objects count from here on.
     size = int(end[-1]) if len(end) else 0
-    return _with_runs(text[:size], outside[:size], start, end, consumed, closed, broken)
+    return _with_runs(text[:size], marked[:size], start, end, consumed, closed, broken)
 
 
-def _place(keep: Mask, behind: int) -> int:
-    """Return the place of the kept byte that has so many kept bytes behind it."""
+def _place(raw: Bytes, inside: Mask, behind: int) -> int:
+    """Return the place of the byte of `text` that has so many others of it behind it."""
     size = 1024 + 2 * behind
     while True:
-        kept = np.flatnonzero(keep[-size:])
+        kept = np.flatnonzero(inside[-size:] | (raw[-size:] > 32))
         if len(kept) > behind:
-            return max(len(keep) - size, 0) + int(kept[-1 - behind])
+            return max(len(raw) - size, 0) + int(kept[-1 - behind])
         size *= 4
 
 
@@ -161,30 +162,29 @@ def _strange_between(text: Bytes, start: I64, end: I64) -> bool:
     return not bool(commas.all())
 
 
-def _with_runs(text: Bytes, outside: Mask, start: I64, end: I64, consumed: int, closed: int, broken: bool) -> Scan:
-    digit = (text - np.uint8(0x30) < 10) & outside
-    edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
-    begins, ends = edges[0::2], edges[1::2]  # text begins and ends with a bracket
+def _with_runs(text: Bytes, marked: Bytes, start: I64, end: I64, consumed: int, closed: int, broken: bool) -> Scan:
+    digit = digits.mask(marked)
+    begins, ends = digits.runs(digit)
     lengths = (ends - begins).astype(np.int32)
     if len(lengths) and int(lengths.max()) > LONGEST_RUN:
         short = lengths <= LONGEST_RUN
-        for a, b in zip(begins[~short].tolist(), ends[~short].tolist(), strict=True):
-            digit[a:b] = False
-        begins, ends, lengths = begins[short], ends[short], lengths[short]
-    run_end = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=run_end[1:])
-    digits = text[digit]
-    cut: I32 = (run_end - np.arange(len(run_end))).astype(np.int32)
+        digits.clear(digit, begins[~short], ends[~short])
+        begins, lengths = begins[short], lengths[short]
+    ints = digits.numbers(text, digit, lengths)
+    cut = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths - 1, out=cut[1:])
     shaped = text.copy()
     shaped[begins] = 0x30
-    digit[begins] = False
-    ints = arrow.ints(arrow.text_column(run_end, digits).cast(pa.int64())) if len(lengths) else np.zeros(0, np.int64)
+    # What is behind an object is one comma at most: without it the shapes follow each other.
+    dropped = digit
+    dropped[begins] = False
+    dropped[start[1:] - 1] = end[:-1] < start[1:]
+    if len(start) and start[0]:
+        dropped[0] = True
     first, last = np.searchsorted(begins, start), np.searchsorted(begins, end)
-    bounds = np.empty(2 * len(start) + 1, np.int32)
-    bounds[0:-1:2] = start - cut[first]
-    bounds[1::2] = end - cut[last]
-    bounds[-1] = bounds[-2] if len(start) else 0
-    encoded = arrow.encoded(_every_other(bounds, shaped[~digit]))
+    bounds = np.zeros(len(start) + 1, np.int32)
+    np.cumsum(end - cut[last] - start + cut[first], out=bounds[1:])
+    encoded = arrow.encoded(arrow.text_column(bounds, shaped[~dropped], pa.binary()))
     codes = arrow.ints(encoded.indices)
     shapes: list[bytes] = arrow.binaries(encoded.dictionary)
     sample = np.zeros(len(shapes), np.int64)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tracekit.columns import arrow
-from tracekit.columns.arrays import I64, Bytes, Mask
+from tracekit.columns import arrow, digits
+from tracekit.columns.arrays import I32, I64, Bytes
 from tracekit.columns.arrow import Chunked, Column, pc
 from tracekit.render.page import pack
 from tracekit.report.timeline import Timeline
@@ -87,68 +87,53 @@ def _split(texts: Column) -> tuple[list[str], I64, _Numbers]:
     >>> numbers.flags, numbers.values
     (array([1, 0]), array([   7,    2, 1007]))
     """
-    for mark in _MARKS:  # no JSON has them, but the text of a file may be anything
-        texts = pc.replace_substring_regex(texts, mark, f"\\\\u{ord(mark):04x}")
-    offsets, data = arrow.text_parts(texts)
-    offsets, data = offsets - offsets[0], data[offsets[0] : offsets[-1]]
-    digit = (data - np.uint8(48)) < 10
-    begins, ends = _runs(digit, offsets)
+    offsets, data = _trimmed(texts)
+    if data.size and int(data.min()) < len(_MARKS):  # no JSON has the marks, but the text of a file may be anything
+        for mark in _MARKS:
+            texts = pc.replace_substring_regex(texts, mark, f"\\\\u{ord(mark):04x}")
+        offsets, data = _trimmed(texts)
+    digit = digits.mask(data)
+    begins, ends = digits.runs(digit, offsets)
     led = (data[begins] == 48) & (ends - begins > 1)
-    fits = ends - begins <= MOST_DIGITS - led
-    values = _values(data, digit, begins, ends) + np.where(led, 10 ** np.minimum(ends - begins, MOST_DIGITS), 0)
+    if not (fits := ends - begins <= MOST_DIGITS - led).all():
+        digits.clear(digit, begins[~fits], ends[~fits])
+        begins, ends, led = begins[fits], ends[fits], led[fits]
+    sizes = ends - begins
+    values = digits.numbers(data, digit, sizes) + np.where(led, 10**sizes, 0)
+    first = np.searchsorted(begins, offsets)
+    offsets = offsets - np.append(0, np.cumsum(sizes - 1))[first]
     kept = ~digit
-    for begin, end in zip(begins[~fits].tolist(), ends[~fits].tolist(), strict=True):
-        kept[begin:end] = True
-    begins, led, values = begins[fits], led[fits], values[fits]
     kept[begins] = True
     marked = data.copy()
     marked[begins] = led
-    before = np.append(0, np.cumsum(kept))
-    coded = arrow.encoded(arrow.text_column(before[offsets], marked[kept], pa.large_string()))
-    codes = arrow.codes(coded).astype(np.int64)
-    row = np.searchsorted(offsets, begins, "right") - 1
-    return arrow.texts(coded.dictionary), codes, _numbers(codes, row, values)
+    coded = arrow.encoded(arrow.text_column(offsets, marked[kept], pa.large_string()))
+    return (
+        arrow.texts(coded.dictionary),
+        arrow.codes(coded).astype(np.int64),
+        _numbers(arrow.codes(coded), first, values),
+    )
 
 
-def _runs(digit: Mask, offsets: I64) -> tuple[I64, I64]:
-    """Return begin and end of each run of digits; none goes beyond its text."""
-    after = np.append(False, digit[:-1])
-    after[offsets[:-1][offsets[:-1] < digit.size]] = False
-    begins = np.flatnonzero(digit & ~after)
-    ahead = np.append(digit[1:], False)
-    ahead[offsets[1:] - 1] = False
-    return begins, np.flatnonzero(digit & ~ahead) + 1
+def _trimmed(texts: Column) -> tuple[I64, Bytes]:
+    offsets, data = arrow.text_parts(texts)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
 
 
-def _values(data: Bytes, digit: Mask, begins: I64, ends: I64) -> I64:
-    """Return the number of each run; of one with too many digits, any."""
-    if not begins.size:
-        return np.zeros(0, np.int64)
-    at = np.flatnonzero(digit)
-    sizes = ends - begins
-    weight = np.minimum(np.repeat(ends, sizes) - 1 - at, MOST_DIGITS)
-    powers = 10 ** np.arange(MOST_DIGITS + 1)
-    return np.add.reduceat((data[at] - np.uint8(48)) * powers[weight], np.cumsum(sizes) - sizes)
-
-
-def _numbers(codes: I64, row: I64, values: I64) -> _Numbers:
-    """Put numbers in the order of template, slot and row. row: of each number."""
-    count = codes.max() + 1
-    of_row = np.bincount(row, minlength=codes.size)
-    slots = np.zeros(count, np.int64)
-    slots[codes] = of_row
-    rows = np.bincount(codes, minlength=count)
-    by_template = np.argsort(codes, kind="stable")
-    rank = np.empty(codes.size, np.int64)
-    rank[by_template] = np.arange(codes.size) - np.repeat(np.cumsum(rows) - rows, rows)
-    base = np.cumsum(slots * rows) - slots * rows
-    slot = np.arange(row.size) - (np.cumsum(of_row) - of_row)[row]
-    ordered = np.empty(values.size, np.int64)
-    ordered[base[codes[row]] + slot * rows[codes[row]] + rank[row]] = values
-    sizes = np.repeat(rows, slots)
+def _numbers(codes: I32, first: I64, values: I64) -> _Numbers:
+    """Put numbers in the order of template, slot and row. first: of each row its first number, and behind the last."""
+    rows = np.bincount(codes)
+    slots = np.zeros(rows.size, np.int64)
+    slots[codes] = np.diff(first)
+    # A short type makes numpy count instead of compare.
+    by_template = np.argsort(codes.astype(np.uint16) if rows.size < 1 << 16 else codes, kind="stable")
+    of = np.repeat(np.arange(rows.size), slots)
+    sizes = rows[of]
     begins = np.cumsum(sizes) - sizes
     if not begins.size:
-        return _Numbers(np.zeros(0, np.int64), ordered)
+        return _Numbers(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    slot = np.arange(of.size) - (np.cumsum(slots) - slots)[of]
+    place = np.repeat((np.cumsum(rows) - rows)[of] - begins, sizes) + np.arange(values.size)
+    ordered = values[first[by_template][place] + np.repeat(slot, sizes)]
     steps = pack.steps(ordered)
     steps[begins] = ordered[begins]
     folded = pack.zigzag(steps)
@@ -158,5 +143,6 @@ def _numbers(codes: I64, row: I64, values: I64) -> _Numbers:
 
 
 def _bits(values: I64) -> I64:
-    found: I64 = np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    """Return how many binary digits each number >= 0 has: the exponent of the float of the same value tells."""
+    found: I64 = np.maximum((values.astype(np.float64).view(np.int64) >> 52) - 1022, 0)
     return found
