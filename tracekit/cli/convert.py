@@ -85,7 +85,7 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     size = written.path.stat().st_size
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
     say(f"wrote {written.path}: {' and '.join(rows) or 'no events'}, {size:,} bytes")
-    for reason, count in sorted(written.left_out.items()):
+    for reason, count in written.unexplained():
         say(f"note: {count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
     for note in written.notes:
         say(f"note: {note}")

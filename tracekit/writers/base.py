@@ -52,11 +52,22 @@ class Written:
     totals: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    _explained: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         """Count rows that are not written, because the target cannot hold them."""
         if count:
             self.left_out[reason] = self.left_out.get(reason, 0) + count
+
+    def explain(self, reason: str, text: str) -> None:
+        """Add a note in words for rows that are not written, if there are any. text: it follows their number."""
+        if count := self.left_out.get(reason):
+            self.notes.append(f"{count:,} {text}")
+            self._explained.add(reason)
+
+    def unexplained(self) -> list[tuple[str, int]]:
+        """Return the reasons of rows not written that no note explains, and the number of rows."""
+        return [each for each in sorted(self.left_out.items()) if each[0] not in self._explained]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,16 +124,12 @@ def _add_notes(line_maker: LineMaker, written: Written) -> None:
             if launches.forgotten
             else "device rows have no arrow: no launch before them has their correlation id",
         ),
-        (
-            written.left_out.get("counter-not-finite", 0),
-            "counter values were not written: JSON has no number that is not finite",
-        ),
-        (
-            written.left_out.get("beyond-what-viewers-hold", 0),
-            "rows were not written: they end more than 146 years after the first event",
-        ),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
+    written.explain("counter-not-finite", "counter values were not written: JSON has no number that is not finite")
+    written.explain(
+        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
+    )
     if loader.last_ns > EXACT_NS:
         written.notes.append(
             "the trace is longer than 101 days: the file has every ns, but viewers round its later times"

@@ -47,7 +47,7 @@ class Arrows:
         if batch.points:
             self._input.move(points, self._held[0] if len(self._held) > 1 else None, threads)
         for row, (phase, identity) in batch.bound.items():
-            points.add(np.array([row]), np.array([_BOUND + identity]), end=phase == BOUND_END)
+            points.add_one(row, _BOUND + identity, end=phase == BOUND_END)
         return points
 
     def _connect(self, launches: I64, ids: I64) -> tuple[I64, Mask]:
@@ -74,7 +74,7 @@ class Arrows:
         self._held.remove(points)
         self._input.forget(points)
         unused = np.ones(points.batch.count, np.bool_)
-        for rows in points.rows:
+        for rows in points.used():
             unused[rows] = False
         waiting = np.flatnonzero(unused[points.calls])
         numbers = points.first + waiting

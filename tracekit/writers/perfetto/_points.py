@@ -7,24 +7,21 @@ must be known when its first point is written, that is one batch after it was re
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 
+from tracekit.analysis.segments import previous_greater
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.writers.perfetto._wire import binary
-from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS
+from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS, keep_newest
 from tracekit.writers.tracks.batch import BOUND_END, END, NOT_WRITTEN, SLICE, START, STEP, UNDRAWN, Batch
-
-T = TypeVar("T")
 
 POINTS = {START: b"s", STEP: b"t", END: b"f", BOUND_END: b"f"}
 _FLOW = 1 << 48
 """First id of these arrows."""
-_NEAR = 64
-"""The slice around a point is mostly one of this many before it."""
 _BEGINS, _ENDS = b"\xf9\x02", b"\x81\x03"
 """Keys of the fields flow_ids and terminating_flow_ids."""
 
@@ -42,10 +39,12 @@ class Points:
     ends_before: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     """Last end of a slice on each track before the batch."""
     absorbed: int = 0
-    rows: list[I64] = field(default_factory=list)
-    ids: list[I64] = field(default_factory=list)
-    ends: list[Mask] = field(default_factory=list)
+    _rows: list[I64] = field(default_factory=list)
+    _ids: list[I64] = field(default_factory=list)
+    _ends: list[Mask] = field(default_factory=list)
+    _single: list[tuple[int, int, bool]] = field(default_factory=list)
     _slices: dict[int, I64] = field(default_factory=dict)
+    _found: dict[bool, dict[int, tuple[Points, int]]] = field(default_factory=dict)
 
     def slices(self, track: int) -> I64:
         """Return the rows of the slices of a track."""
@@ -56,15 +55,43 @@ class Points:
     def add(self, rows: I64, ids: I64, *, end: bool) -> None:
         """Add points. rows, ids: shape (n,)."""
         if len(rows):
-            self.rows.append(rows)
-            self.ids.append(ids)
-            self.ends.append(np.full(len(rows), end))
+            self._collect()
+            self._rows.append(rows)
+            self._ids.append(ids)
+            self._ends.append(np.full(len(rows), end))
+
+    def add_one(self, row: int, identity: int, *, end: bool) -> None:
+        """Add one point."""
+        self._single.append((row, identity, end))
+
+    def _collect(self) -> None:
+        if self._single:
+            rows, ids, ends = zip(*self._single, strict=True)
+            self._rows.append(np.array(rows, np.int64))
+            self._ids.append(np.array(ids, np.int64))
+            self._ends.append(np.array(ends, np.bool_))
+            self._single = []
+
+    def used(self) -> list[I64]:
+        """Return the rows that have points, in parts."""
+        self._collect()
+        return self._rows
+
+    def slice_of(self, row: int, before: Points | None) -> tuple[Points, int] | None:
+        """Return the batch and the row of the slice that a point belongs to. before: the batch before, if not written.
+
+        It is the innermost one around the point, else the last before it; for a point of phase END the next one.
+        """
+        known = self._found.get(before is not None)
+        if known is None:
+            known = self._found[before is not None] = _slices_of(self, before)
+        return known.get(row)
 
     def fields(self, place: I64, count: int) -> Column | None:
         """Return the fields of each of `count` items, None without any. place: item of each row of the batch."""
-        if not self.rows:
+        if not self.used():
             return None
-        items, ids, ends = place[np.concatenate(self.rows)], np.concatenate(self.ids), np.concatenate(self.ends)
+        items, ids, ends = place[np.concatenate(self._rows)], np.concatenate(self._ids), np.concatenate(self._ends)
         order = np.argsort(items, kind="stable")
         items, ids, ends = items[order], ids[order], ends[order]
         data = np.empty((len(items), 10), np.uint8)
@@ -79,8 +106,8 @@ class InputArrows:
     def __init__(self) -> None:
         # The first points that are not written yet, and the start of the slice that each moved arrow begins on.
         self._starts: dict[int, tuple[Points, int]] = {}
-        self._moved: dict[int, int] = {}
-        self._ended: dict[int, None] = {}
+        self._moved: OrderedDict[int, int] = OrderedDict()
+        self._ended: OrderedDict[int, None] = OrderedDict()
 
     def move(self, points: Points, before: Points | None, threads: Mask) -> None:
         """Move points of a batch. before: the batch before it, if not written. threads: whether a track is a thread."""
@@ -104,7 +131,7 @@ class InputArrows:
                 self._continue(identity, points, row, before)
                 if phase != STEP:
                     del self._moved[identity]
-                    _keep(self._ended, identity, None, ENDED_FLOWS)
+                    keep_newest(self._ended, identity, None, ENDED_FLOWS)
             elif not on_thread:
                 batch.phase[row] = UNDRAWN
 
@@ -118,34 +145,27 @@ class InputArrows:
         owner, row = self._starts.pop(identity, (None, -1))
         if owner is None:
             return
-        found = _slice_of(owner, row, before if before is not owner else None)
+        found = owner.slice_of(row, before if before is not owner else None)
         if found is None:
             owner.batch.phase[row] = UNDRAWN
             return
         holder, at = found
-        holder.add(np.array([at]), np.array([_FLOW + identity]), end=False)
+        holder.add_one(at, _FLOW + identity, end=False)
         owner.batch.phase[row] = NOT_WRITTEN
         owner.absorbed += 1
-        _keep(self._moved, identity, int(holder.batch.ts[at]), OPEN_FLOWS)
+        keep_newest(self._moved, identity, int(holder.batch.ts[at]), OPEN_FLOWS)
 
     def _continue(self, identity: int, points: Points, row: int, before: Points | None) -> None:
         """Move a later point of an arrow to its slice; the arrow cannot go back in time."""
         batch = points.batch
         end = int(batch.phase[row]) != STEP
-        found = _slice_of(points, row, before)
+        found = points.slice_of(row, before)
         if found is None or int(found[0].batch.ts[found[1]]) < self._moved[identity]:
             batch.phase[row] = UNDRAWN
             return
-        found[0].add(np.array([found[1]]), np.array([_FLOW + identity]), end=end)
+        found[0].add_one(found[1], _FLOW + identity, end=end)
         batch.phase[row] = NOT_WRITTEN
         points.absorbed += 1
-
-
-def _keep(known: dict[int, T], identity: int, value: T, most: int) -> None:
-    """Add an arrow; the oldest one goes where there are too many."""
-    if len(known) >= most:
-        del known[next(iter(known))]
-    known[identity] = value
 
 
 def _inside(points: Points, rows: I64) -> Mask:
@@ -165,28 +185,57 @@ def _inside(points: Points, rows: I64) -> Mask:
     return out
 
 
-def _slice_of(points: Points, row: int, before: Points | None) -> tuple[Points, int] | None:
-    """Return the batch and the row of the slice that a point belongs to.
-
-    It is the innermost one around the point, else the last before it; for a point of phase END the next one.
-    """
+def _slices_of(points: Points, before: Points | None) -> dict[int, tuple[Points, int]]:
+    """Return for each point of a batch the batch and the row of its slice; without the points that have none."""
     batch = points.batch
-    track, time = int(batch.track[row]), int(batch.ts[row])
-    slices = points.slices(track)
-    place = int(np.searchsorted(slices, row))
-    if int(batch.phase[row]) == END:
-        return (points, int(slices[place])) if place < len(slices) else None
-    if place and batch.ts[slices[place - 1]] == time == time + batch.dur[slices[place - 1]]:
-        return points, int(slices[place - 1])
-    for holder, candidates in ((points, slices[:place]), (before, before.slices(track) if before else slices[:0])):
-        if holder is None:
-            break
-        for some in (candidates[-_NEAR:], candidates):
-            around = np.flatnonzero(holder.batch.ts[some] + holder.batch.dur[some] > time).tolist()
-            if around:
-                return holder, int(some[around[-1]])
-    # Like the importers of Chrome traces: the slice that has just ended.
-    for holder, candidates in (points, slices[:place]), (before, before.slices(track) if before else slices[:0]):
-        if holder is not None and len(candidates):
-            return holder, int(candidates[-1])
-    return None
+    rows = np.array(list(batch.points), np.int64)
+    rows = rows[np.isin(batch.phase[rows], list(POINTS))]
+    found: dict[int, tuple[Points, int]] = {}
+    tracks = batch.track[rows]
+    for track in np.unique(tracks).tolist():
+        here = rows[tracks == track]
+        slices, times = points.slices(track), batch.ts[here]
+        place = np.searchsorted(slices, here)
+        latest = slices[place - 1] if len(slices) else place
+        own = np.where(place > 0, _around(batch, slices, here), -1)
+        empty = (place > 0) & (batch.ts[latest] == times) & (batch.dur[latest] == 0)  # a slice of 0 ns at this instant
+        own[empty] = latest[empty]
+        if before is not None and len(before.slices(track)):
+            earlier, is_open = _open_at(before, track, times)
+            found |= {row: (before, at) for row, at in zip(here.tolist(), earlier.tolist(), strict=True)}
+            # Of this batch where a slice is around the point, or none of the batch before is.
+            mine = (own >= 0) | (~is_open & (place > 0))
+        else:
+            mine = place > 0
+        # Like the importers of Chrome traces: else the slice that has just ended.
+        own = np.where(own >= 0, own, latest)
+        ends = batch.phase[here] == END
+        following = np.append(slices, -1)[place]
+        own, mine = np.where(ends, following, own), np.where(ends, following >= 0, mine)
+        found |= {row: (points, at) for row, at in zip(here[mine].tolist(), own[mine].tolist(), strict=True)}
+        for row in here[ends & ~mine].tolist():
+            found.pop(row, None)
+    return found
+
+
+def _around(batch: Batch, slices: I64, rows: I64) -> I64:
+    """Return for each point the last slice before it that ends after it, -1 without one. slices, rows: of one track."""
+    both = np.concatenate((slices, rows))
+    order = np.argsort(both, kind="stable")
+    is_slice = order < len(slices)
+    both = both[order]
+    ends = np.where(is_slice, batch.ts[both] + batch.dur[both], np.iinfo(np.int64).min)
+    times = np.where(is_slice, np.iinfo(np.int64).max, batch.ts[both])
+    around = previous_greater(ends, times, np.zeros(1, np.int64))[~is_slice]
+    out = np.full(len(rows), -1, np.int64)
+    out[order[~is_slice] - len(slices)] = np.where(around >= 0, both[around], -1)
+    return out
+
+
+def _open_at(points: Points, track: int, times: I64) -> tuple[I64, Mask]:
+    """Return for each time the last slice of a track that ends after it, else the last one; and whether it does."""
+    slices, batch = points.slices(track), points.batch
+    latest = np.maximum.accumulate((batch.ts[slices] + batch.dur[slices])[::-1])  # from the last slice on
+    back = np.searchsorted(latest, times, "right")
+    is_open = back < len(slices)
+    return slices[np.where(is_open, len(slices) - 1 - back, len(slices) - 1)], is_open

@@ -100,10 +100,10 @@ def _held_back(stream: Stream, loader: Loader, arrows: Arrows, written: Written)
 
 
 def _add_notes(loader: Loader, arrows: Arrows, written: Written) -> None:
+    written.explain(_UNDRAWN, "points of arrows were not written: Perfetto would not draw them")
     launches = arrows.launches
     notes = [
         (loader.moved, "slices overlap others of their lane: they are in extra rows of its track"),
-        (written.left_out.get(_UNDRAWN, 0), "points of arrows were not written: Perfetto would not draw them"),
         (loader.clamped, "slices have a negative duration: written as 0, with the value in the argument dur_ns"),
         (
             launches.without if launches.launches else 0,
@@ -112,13 +112,12 @@ def _add_notes(loader: Loader, arrows: Arrows, written: Written) -> None:
             else "device rows have no arrow: no launch before them has their correlation id",
         ),
         (arrows.undrawn, "device rows have no arrow: their launch has others, and is too far before them"),
-        (written.left_out.get("counter-not-finite", 0), "counter values were not written: they are not finite"),
-        (
-            written.left_out.get("beyond-what-viewers-hold", 0),
-            "rows were not written: they end more than 146 years after the first event",
-        ),
     ]
     written.notes += [f"{count:,} {text}" for count, text in notes if count]
+    written.explain("counter-not-finite", "counter values were not written: they are not finite")
+    written.explain(
+        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
+    )
 
 
 def _facts(

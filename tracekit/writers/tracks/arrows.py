@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from tracekit.analysis.links import link
 from tracekit.columns.arrays import I64, Rows
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 FlowKey: TypeAlias = tuple[int, int | str, str | None, str | None]
 """Source, id, name and category of an arrow of the input."""
@@ -110,14 +113,14 @@ class Flows:
             self.made += 1
             self._ended.pop(key, None)
             self._open.pop(key, None)
-            _keep(self._open, key, _Flow(self.made), OPEN_FLOWS)
+            keep_newest(self._open, key, _Flow(self.made), OPEN_FLOWS)
             return self.made
         if known is None or phase not in ("t", "f") or not (after_slice or (phase == "f" and not enclosing)):
             return None
         known.continued = True
         if phase == "f" and key in self._open:
             del self._open[key]
-            _keep(self._ended, key, known, ENDED_FLOWS)
+            keep_newest(self._ended, key, known, ENDED_FLOWS)
         return known.identity
 
 
@@ -129,11 +132,11 @@ class _Flow:
     continued: bool = False
 
 
-def _keep(flows: OrderedDict[FlowKey, _Flow], key: FlowKey, flow: _Flow, most: int) -> None:
-    """Add a flow; the oldest one goes where there are too many. (A plain dict looks for its oldest key ever longer.)"""
-    if len(flows) >= most:
-        flows.popitem(last=False)
-    flows[key] = flow
+def keep_newest(known: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Add an item; the oldest one goes where there are too many. A plain dict looks for its oldest key ever longer."""
+    if len(known) >= most:
+        known.popitem(last=False)
+    known[key] = value
 
 
 def inside_points(starts: I64, durations: I64, tracks: I64, carried: I64) -> I64:

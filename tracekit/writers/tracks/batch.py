@@ -242,13 +242,17 @@ class Loader:
         batch.identity = np.zeros(batch.count, np.int64)
         with_args = arrow.valid(batch.args) & (flows | overlapping)
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
-        for row, text in zip(rows.tolist(), arrow.texts(arrow.take(batch.args, rows)), strict=True):
-            if flows[row]:
-                batch.points[row] = parsed(text) or {}
-            elif overlapping[row] and "id" in (parsed(text) or {}):
-                self._async += 1
-                batch.phase[row] = ASYNC
-                batch.identity[row] = self._async
+        codes = arrow.codes(encoded)[rows]
+        distinct = np.unique(codes)
+        objects = [parsed(text) or {} for text in arrow.texts(arrow.take(encoded.dictionary, distinct))]
+        place = np.searchsorted(distinct, codes)
+        points = flows[rows]
+        batch.points = {row: objects[at] for row, at in zip(rows[points].tolist(), place[points].tolist(), strict=True)}
+        has_id = np.array(["id" in each for each in objects], np.bool_)
+        work = rows[~points & has_id[place]]
+        batch.phase[work] = ASYNC
+        batch.identity[work] = np.arange(self._async + 1, self._async + 1 + len(work))
+        self._async += len(work)
 
     def _bind(self, batch: Batch, args: DictColumn) -> None:
         """Find the slices that are points of an arrow themselves: bind_id, with flow_out or flow_in."""
@@ -321,12 +325,17 @@ class Loader:
         """Make rows of kind "flow" points of arrows where Perfetto draws them; no viewer shows the others."""
         started = self._tracks_of_points(batch)
         columns = batch.columns
-        for row, args in batch.points.items():
-            correlation = _value(columns["correlation"], row)
-            if correlation is None:
-                continue
-            source, category = int(columns["source"].values[row]), args.get("cat")
-            key = source, correlation, batch.text("name", row), category if isinstance(category, str) else None
+        rows = np.array(list(batch.points), np.int64)
+        rows = rows[columns["correlation"].mask()[rows]]
+        names = [*batch.texts["name"], None]
+        codes = np.where(columns["name"].mask()[rows], columns["name"].values[rows], -1)
+        sources, correlations = columns["source"].values[rows], columns["correlation"].values[rows]
+        for row, source, correlation, code in zip(
+            rows.tolist(), sources.tolist(), correlations.tolist(), codes.tolist(), strict=True
+        ):
+            args = batch.points[row]
+            category = args.get("cat")
+            key = source, correlation, names[code], category if isinstance(category, str) else None
             phase, enclosing = args.get("ph"), args.get("bp") == "e"
             identity = self._flows.accept(phase, key, after_slice=row in started, enclosing=enclosing)
             if identity is not None:
