@@ -212,7 +212,7 @@ PRIVATE_IN_TESTS = {
         "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_torch_table.py",
         "recorder/test_exit_summary.py",
         "recorder/test_ranges.py", "render/test_series.py", "views/test_compat_fluid.py",
-        "views/test_compat_paddle.py", "views/test_step_heat.py",
+        "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",
     },
     "a limit is made small": {
         "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py",
