@@ -1,37 +1,45 @@
-"""The command line: one line a command. Heavy imports wait inside the commands, so that --help is quick."""
+"""The command line: one word a command. Heavy imports wait inside the commands, so that --help is quick."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from tracekit._version import __version__
-from tracekit.cli import (
-    archive,
-    batch,
-    compare,
-    convert,
-    demo,
-    doctor,
-    explain,
-    formats,
-    inspect,
-    query,
-    report,
-    summary,
-)
-from tracekit.cli import open as opening
 from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
+from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
     from typer._click import Context
 
+    app: typer.Typer
 
-class Commands(TyperGroup):
+_COMMANDS = (
+    "convert",
+    "summary",
+    "report",
+    "open",
+    "inspect",
+    "doctor",
+    "explain",
+    "query",
+    "compare",
+    "batch",
+    "formats",
+    "demo",
+    "archive",
+)
+"""Each is a module of this folder that has a function of the same name, or a `typer.Typer` of several commands."""
+
+
+class Commands(PlainGroup):
     """The commands; a word that is none of them is refused with the command that was probably meant."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -52,18 +60,6 @@ def _no_command(word: str, commands: list[str]) -> UsageError:
     return UsageError(f"{word}: no such command{near}", hint="`tracekit --help` lists the commands")
 
 
-app = typer.Typer(
-    name="tracekit",
-    cls=Commands,
-    help="Read the profiles of GPU and deep-learning programs, and write traces, tables, reports and archives.",
-    epilog="Start with: tracekit demo    or: tracekit summary YOUR_FILE",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"tracekit {__version__}")
@@ -78,28 +74,38 @@ def version_option(
     """Take the options in front of a command."""
 
 
-app.callback()(version_option)
+@cache
+def commands(names: Iterable[str]) -> typer.Typer:
+    """Return the command line with these commands; the modules of others are not imported."""
+    made = typer.Typer(
+        name="tracekit",
+        cls=Commands,
+        help="Read the profiles of GPU and deep-learning programs, and write traces, tables, reports and archives.",
+        epilog="Start with: tracekit demo    or: tracekit summary YOUR_FILE",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    made.callback()(version_option)
+    for name in names:
+        command = getattr(import_module(f"tracekit.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            made.add_typer(command)
+        else:
+            made.command(epilog=getattr(command, "example", None))(guarded(command))
+    return made
 
-_COMMANDS = (
-    convert.convert,
-    summary.summary,
-    report.report,
-    opening.open,
-    inspect.inspect,
-    doctor.doctor,
-    explain.explain,
-    query.query,
-    compare.compare,
-    batch.batch,
-    formats.formats,
-    demo.demo,
-)
-for _command in _COMMANDS:
-    app.command(epilog=getattr(_command, "example", None))(guarded(_command))
-app.add_typer(archive.archive)
+
+def __getattr__(name: str) -> object:
+    if name == "app":
+        return commands(_COMMANDS)
+    raise AttributeError(f"module 'tracekit.cli' has no attribute {name!r}")
 
 
 def main() -> None:
     """Run the command line; what `tracekit` and `python -m tracekit` call."""
     prepare_process()
-    app(prog_name="tracekit")
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
+    commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")

@@ -24,6 +24,7 @@ from tracekit.cli._common import (
     tell_incomplete,
     tell_ledger,
 )
+from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
 from tracekit.units import format_bytes
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 archive = typer.Typer(
     name="archive",
+    cls=PlainGroup,
     help="Keep runs as self-describing Parquet files, in a folder or a URL such as s3://.",
     no_args_is_help=True,
     rich_markup_mode=None,
