@@ -55,6 +55,15 @@ def test_a_view_loads_no_other_views_and_no_upstream() -> None:
     assert not loaded & {"pandas", "jinja2"}
 
 
+def test_a_command_runs_without_pydantic_and_the_modules_of_other_commands(tmp_path: Path) -> None:
+    words = ["tracekit", "convert", str(CSV), "-o", str(tmp_path / "run.json"), "--rank", "0", "--name", "gemm"]
+    loaded = loaded_after(
+        f"import sys\nsys.argv = {words!r}\nfrom tracekit.cli import main\ntry: main()\nexcept SystemExit: pass"
+    )
+    assert "tracekit.conversion" in loaded
+    assert not loaded & {"pydantic", "rich", "tracekit.cli.summary", "tracekit.cli.batch"}
+
+
 def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
     reading = {name for name in parts(loaded - loaded_after(DECLARED), "readers") if name.count(".") > 2}

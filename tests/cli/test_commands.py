@@ -186,3 +186,19 @@ def test_an_unknown_option_of_a_format_is_refused_with_those_known(tmp_path: Pat
     # Of several inputs each takes the options of its own format.
     run("convert", nsys, GOOD, "-o", tmp_path / "x.parquet", "--option", "osrt=yes")
     assert "--option osrt=yes|no" in run("formats").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("summary {} --top x", "Invalid value for '--top'"),
+        ("summary {} --top -1", "Invalid value for '--top'"),
+        ("summary {} --rank 0 --rank x", "Invalid value for '--rank'"),
+        ("report {} -o x.html --page-events 0", "Invalid value for '--page-events'"),
+        ("summary", "Missing argument 'INPUT...'"),
+        ("convert {}", "Missing option '-o'"),
+    ],
+)
+def test_words_of_a_wrong_form_are_refused(words: str, message: str) -> None:
+    result = run(*words.format(sample("nvprof-csv/gpu-and-api-trace.csv")).split(), code=2, width=200)
+    assert message in result.stderr

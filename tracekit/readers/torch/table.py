@@ -30,39 +30,27 @@ Sources: tables of 2.13.0 in all forms; profiler_util.py of 1.8 to 2.13, and pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
-from tracekit.readers.printed.lines import first_lines
-from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
-from tracekit.readers.source import Source
-from tracekit.readers.torch._columns import RULE, columns_of
-from tracekit.readers.torch._tables import Tables
-from tracekit.trace import Ledger, Run, SourceFacts
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the head of a table."""
-    if head.tables or not head.text or b"Name" not in head.data:
-        return Confidence.NO
-    plain = Plain(RULE)
-    for text in first_lines(head.data):
-        if "Name" in text and columns_of(plain.of(text[:4096])[1]) is not None:
-            return Confidence.YES
-        plain.of(text[:4096])
-    return Confidence.NO
+    from tracekit.readers.torch import _table
+
+    return _table.sniff(head)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
-    layouts: list[dict[str, object]] = []
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "torch.profiler", "tables": layouts})])
+    from tracekit.readers.torch import _table
 
-    def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
-        return Tables(rows, ledger, runs, layouts)
-
-    batches = read_reports(source, options, ledger, RULE, "table of PyTorch's profiler", begin)
-    return Opened(run, batches, True, (ledger,))
+    return _table.read(source, options, ledger)
 
 
 READER = Reader(
@@ -72,5 +60,5 @@ READER = Reader(
     sniff,
     read,
     gives="totals",
-    marks=Marks(in_logs=True),
+    marks=Marks(in_logs=True, words=("name ",)),
 )
