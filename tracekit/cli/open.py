@@ -43,14 +43,16 @@ def open(
     """
     from tracekit.inputs import expand
     from tracekit.show import inputs as shown
+    from tracekit.show import site as sites
 
-    items = expand(reading.inputs)
+    items = expand(shown.pages_for_folders(reading.inputs))
     found = shown.ready(items)
     kind: Kind = "trace" if trace or (trace is None and found is not None and found.kind == "trace") else "page"
     if found is not None:
         _refuse_options(reading, found, kind)
         name = shown.name_of(items, kind, anonymous=False)
-        _serve(_site(found.path, name, kind), browser=browser, port=port, keep=keep)
+        site = sites.batch(found.batch, found.path) if found.batch else _site(found.path, name, kind)
+        _serve(site, browser=browser, port=port, keep=keep)
         return
     with _made(reading, items, kind) as (made, failures, lost):
         for line in made.said:
@@ -127,11 +129,10 @@ def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: lis
 
 
 def _site(path: Path, name: str, kind: Kind) -> Site:
-    from tracekit.show import perfetto
-    from tracekit.show.site import Site, resource
+    from tracekit.show import perfetto, site
 
     if kind == "page":
-        return Site(name, {name: resource(path, name)}, last=name)
+        return site.page(path, name)
     folder = perfetto.bundled()
     if folder is not None:
         return perfetto.offline(folder, path, name)
@@ -147,7 +148,7 @@ def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:
 
     server = Server(site, port=port)
     try:
-        end = "it ends by itself when you close the page, and with Ctrl-C" if not keep else "it ends with Ctrl-C"
+        end = f"it ends {'' if keep else f'{site.ends}, and '}with Ctrl-C"
         if browser and browsers.has_browser() and browsers.start(server.url_once):
             say(f"shown in your browser, from port {server.port} of 127.0.0.1; {end}")
         else:

@@ -28,7 +28,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _PACKET = 0x0A
 """The first byte of each packet of a Perfetto trace: field 1 of its message `Trace`, with a length."""
 _PACKETS = 4
-_LINKED = re.compile(rb"<(?:script|link)[^>]* (?:src|href)=")
+_ASSETS = re.compile(rb'<(?:script|link)[^>]* (?:src|href)="((?:\.\./)*)assets/')
+"""A style or script beside a page: pages of a batch share theirs."""
 _VARIABLES = ("TRACEKIT_KERNEL_CLASSES",)
 """Variables that name a file which decides about a page."""
 
@@ -37,17 +38,18 @@ _VARIABLES = ("TRACEKIT_KERNEL_CLASSES",)
 class Ready:
     """An input that is shown as it is: a page of tracekit, or a Perfetto trace.
 
-    linked: the page needs files beside it.
+    batch: the folder of the batch that the page belongs to, whose other files it links.
     """
 
     path: Path
     kind: Kind
-    linked: bool = False
+    batch: Path | None = None
 
 
 def ready(items: Sequence[Input]) -> Ready | None:
     """Return the input that is a page or a Perfetto trace, None where there is none.
 
+    The folder of a batch is its page.
     Raises: UsageError for one of them beside other inputs.
     """
     for item in items:
@@ -62,8 +64,31 @@ def ready(items: Sequence[Input]) -> Ready | None:
         if len(items) > 1:
             what = "a page of tracekit" if kind == "page" else "a Perfetto trace"
             raise UsageError(f"{item.name}: {what} is opened alone", hint="name the profiles themselves")
-        return Ready(Path(item.name), kind, kind == "page" and _LINKED.search(head) is not None)
+        return Ready(Path(item.name), kind, _batch_of(Path(item.name), head) if kind == "page" else None)
     return None
+
+
+def pages_for_folders(words: Sequence[str]) -> list[str]:
+    """Return the inputs with the page of a batch in the place of the batch's folder."""
+    return [str(Path(word, "index.html")) if _is_batch(Path(word)) else word for word in words]
+
+
+def _is_batch(folder: Path) -> bool:
+    try:
+        with (folder / "index.html").open("rb") as file:
+            return is_page(head := file.read(PAGE_HEAD)) and _batch_of(folder / "index.html", head) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _batch_of(page: Path, head: bytes) -> Path | None:
+    """Return the folder of the batch that a page belongs to, None for a page by itself."""
+    found = _ASSETS.search(head)
+    if found is None:
+        return None
+    above = Path(os.path.abspath(page)).parents  # noqa: PTH100 - links stay as the user wrote them
+    depth = found[1].count(b"/")
+    return above[depth] if depth < len(above) and (above[depth] / "assets").is_dir() else None
 
 
 def is_perfetto(head: bytes) -> bool:

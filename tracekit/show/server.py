@@ -43,6 +43,7 @@ class Ended(Enum):
 
     DELIVERED = "the page was delivered"
     CLOSED = "the page was closed"
+    IDLE = "nobody came for some time"
     UNUSED = "nobody opened it"
 
 
@@ -64,6 +65,7 @@ class _Life:
     changed: threading.Condition = field(default_factory=threading.Condition)
     visits: int = 0
     last: float = field(default_factory=time.monotonic)
+    visited: bool = False
     reason: Ended | None = None
     over: bool = False
 
@@ -71,6 +73,7 @@ class _Life:
     def visit(self) -> Iterator[None]:
         with self.changed:
             self.visits += 1
+            self.visited = True
             self.last = time.monotonic()
         try:
             yield
@@ -91,7 +94,7 @@ class _Life:
             while True:
                 rest = self._rest()
                 if self.over or (rest <= 0 and not keep):
-                    return self.reason or Ended.UNUSED
+                    return self.reason or (Ended.IDLE if self.visited else Ended.UNUSED)
                 # Not for long: Windows notices Ctrl-C between two waits only.
                 self.changed.wait(min(rest, _BEAT_S) if rest > 0 else _BEAT_S)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 BLOCK = 1 << 18
 
@@ -53,11 +55,35 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Files by name. start: the name of the first one. last: with its delivery the site is done, "" for none."""
+    """Files by name, as addresses have it. start: the first one. last: the one that is the whole site, "" for none.
+
+    ends: the words on when its server ends.
+    """
 
     start: str
     files: Mapping[str, Resource] = field(default_factory=dict)
     last: str = ""
+    ends: str = "when you close the page"
+
+
+def page(path: Path, name: str) -> Site:
+    """Return a site of a page that needs no other file."""
+    return Site(name, {name: resource(path, name)}, last=name, ends="when the page is loaded")
+
+
+def batch(folder: Path, start: Path) -> Site:
+    """Return a site of all files of a batch: they link each other. start: the page to begin with."""
+    files = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(place, name) for name in names):
+            if path.is_file() and not path.is_symlink():
+                files[_address(path, folder)] = resource(path, path.name)
+    return Site(_address(start, folder), files, ends="after ten minutes without a visit")
+
+
+def _address(path: Path, folder: Path) -> str:
+    return quote(os.fsencode(Path(os.path.relpath(path, folder)).as_posix()))
 
 
 def resource(body: bytes | Path, name: str, policy: str = "", *, alone: bool = True) -> Resource:
