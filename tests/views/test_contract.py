@@ -157,7 +157,7 @@ EVERYTHING = (
     "nvprof-csv/mpirun-tag-output.csv", "nsys-stats-csv/sums.csv", "mxnet-table/mxnet19.json",
     "singa/verbosity-3-two-ranks.txt", "nvprof-csv/summary-unified-memory.csv", "theano/two-functions-scan-and-sum.txt",
     "fluid-pb/gpu.prof", "nsys-sqlite/nvtx-v2.sqlite", "torch-table/cuda.txt", "torch-table/pytorch-1.4.txt",
-    "torch-table/cpu-stacks-and-flops.txt",
+    "torch-table/cpu-stacks-and-flops.txt", "torch-memory/two-gpus.pickle",
 )  # fmt: skip
 """Samples that have, all together, the columns of every view."""
 SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}

@@ -22,7 +22,7 @@ COMPATS: dict[str, frozenset[str]] = {
     "mxnet": frozenset({"mxnet", "mxnet-table"}),
     "theano": frozenset({"theano"}),
     "singa": frozenset({"singa"}),
-    "torch": frozenset({"torch-table"}),
+    "torch": frozenset({"torch-table", "torch-memory"}),
 }
 """Profilers, each with the formats whose inputs have a view of their own, which has the profiler's name."""
 

@@ -32,6 +32,7 @@ _MODULES = {
     "recorder-log": "recorder_log.reader",
     "singa": "singa.reader",
     "theano": "theano.reader",
+    "torch-memory": "torch.memory",
     "torch-table": "torch.table",
 }
 READERS = Registry("tracekit.readers", Reader, "READER", _MODULES)

@@ -1,4 +1,5 @@
-"""torch: the rows of the tables that PyTorch's profilers printed, times on host and device side by side.
+"""torch: the rows of the tables that PyTorch's profilers printed, times on host and device side by side. For a snapshot
+of its allocator: segments, blocks, and what each stack allocated.
 
 By default times are numbers, a row a row of the file, ordered by self time; a ratio is of the self times of its table.
 With `--compat torch` the tables have the cells as PyTorch printed them, and so has the text (`layout`).
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from tracekit.compat.torch._printed import Printed, cells_of, printed_tables, stack_of
 from tracekit.compat.torch._shows import SHOWS, key_of
+from tracekit.compat.torch._snapshot import tables_of_snapshots
 from tracekit.errors import UsageError
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
@@ -19,9 +21,10 @@ from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewOptions
 from tracekit.views.totals import TotalsRow, cell
 
-NAME, TITLE = "torch", "Rows of PyTorch tables"
+NAME, TITLE = "torch", "PyTorch tables and snapshots"
 LAYOUT_TABLE, LINES_TABLE, ROWS_TABLE = "layout", "lines", "rows"
 _COLUMNS = frozenset({"ts_ns", "kind"})
+_SNAPSHOT = "segments and blocks are those of the moment of the snapshot; stacks are those of its trace"
 _NEEDS = "needs a table that PyTorch's profiler printed; this trace has none"
 _ORDERS: dict[str, Callable[[TotalsRow], Cell]] = {
     "calls": lambda row: row["calls"],
@@ -37,6 +40,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables. Raises: UsageError for a missing column or an unknown order."""
     tabulate.require(index, NAME, _COLUMNS)
     tables = printed_tables(index)
+    if not tables and options.compat != NAME and (state := tables_of_snapshots(index, options)):
+        return Section(NAME, TITLE, tuple(state), notes=(_SNAPSHOT, *tabulate.option_notes(options, state[0])))
     if not tables:
         return Section(NAME, TITLE, notes=(_NEEDS, *([] if options.compat == NAME else tabulate.option_notes(options))))
     if options.compat == NAME:

@@ -1,0 +1,238 @@
+"""Snapshots of PyTorch's allocator: real ones, ours, hostile pickles, damage."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import SAMPLES, corpus_next, run_command, sample, sure_readers
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.trace import Trace
+
+MIB = 1 << 20
+
+
+class Independent(pickle.Unpickler):
+    """Reads a file of the corpus, of which nothing but containers is expected."""
+
+    def find_class(self, module: str, name: str) -> object:
+        raise AssertionError(f"{module}.{name}")
+
+
+def opened(path: Path) -> Any:
+    data = path.read_bytes()
+    return Independent(io.BytesIO(gzip.decompress(data) if path.suffix == ".gz" else data)).load()
+
+
+def args_of(trace: Trace) -> list[dict[str, Any]]:
+    return [json.loads(text or "{}") for text in trace.events["args"].to_pylist()]
+
+
+REAL = {
+    "cs336_bcrafton": (96, 4_238_344_192, 550, 2162, 11_680_970_248, 2162, 11_680_970_248),
+    "cs336_inference128": (98, 1_763_704_832, 230, 1280, 2_851_305_568, 1280, 2_851_305_568),
+    "cs336_training128": (377, 7_235_174_400, 918, 6526, 34_448_091_337, 6305, 32_734_877_893),
+}
+"""Segments, their bytes, blocks, allocations, their bytes, frees, their bytes (SOURCES.md of the corpus)."""
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_real_snapshots_have_the_counts_and_bytes_that_were_counted_apart(name: str) -> None:
+    path = corpus_next(f"torch_memory/{name}.pickle.gz")
+    trace = tracekit.read(path)
+    segments, segment_bytes, blocks, allocs, alloc_bytes, frees, free_bytes = REAL[name]
+    sizes = [
+        n for n, kind in zip(*(trace.events[c].to_pylist() for c in ("bytes", "kind")), strict=True) if kind == "memory"
+    ]
+    assert sure_readers(path) == ["torch-memory"]
+    assert (sum(n > 0 for n in sizes), sum(n for n in sizes if n > 0)) == (allocs, alloc_bytes)
+    assert (sum(n < 0 for n in sizes), -sum(n for n in sizes if n < 0)) == (frees, free_bytes)
+    totals = [row for row in trace.totals.to_pylist() if row["section"] in ("segments", "blocks")]
+    found = Counter[str]()
+    for row in totals:
+        found[row["section"]] += row["calls"]
+        found[f"{row['section']} bytes"] += row["bytes"]
+    assert (found["segments"], found["segments bytes"], found["blocks"]) == (segments, segment_bytes, blocks)
+    ledger = trace.ledgers[0]
+    assert ledger.dropped == {}
+    assert ledger.merged == frees + sum(kind == "user_range" for kind in trace.events["kind"].to_pylist())
+
+
+@pytest.mark.corpus
+def test_times_and_what_is_held_are_those_of_an_independent_walk() -> None:
+    path = corpus_next("torch_memory/cs336_training128.pickle.gz")
+    snapshot, trace = opened(path), tracekit.read(path)
+    held = sum(segment["requested_size"] for segment in snapshot["segments"])
+    want = []
+    for event in reversed(snapshot["device_traces"][0]):
+        if event["action"] in ("alloc", "free_completed"):
+            want.append((event["time_us"], held))
+            held -= event["size"] if event["action"] == "alloc" else -event["size"]
+    kinds = trace.events["kind"].to_pylist()
+    times = [(trace.run.origin_ns or 0) // 1000 + ns // 1000 for ns in trace.events["ts_ns"].to_pylist()]
+    got = [
+        (time, args["current_allocated"])
+        for time, args, kind in zip(times, args_of(trace), kinds, strict=True)
+        if kind == "memory"
+    ]
+    assert Counter(got) == Counter(want)
+    assert [n for _, n in got[-5:]] == [n for _, n in want[:5][::-1]]
+
+
+@pytest.mark.corpus
+def test_bytes_by_line_of_python_are_those_of_the_stacks() -> None:
+    path = corpus_next("torch_memory/cs336_bcrafton.pickle.gz")
+    want: Counter[str] = Counter()
+    for event in opened(path)["device_traces"][0]:
+        if event["action"] == "alloc":
+            python = [f for f in event["frames"] if f["filename"].endswith(".py")]
+            first = next((f for f in python if "/torch/" not in f["filename"]), None)
+            if first:
+                want[f"{'/'.join(first['filename'].split('/')[-2:])}:{first['line']} {first['name']}"] += event["size"]
+    assert {name: size for name, size in _holders(path).items() if name in want} == dict(want)
+
+
+def _holders(path: Path) -> dict[str, int]:
+    found = json.loads(run_command("summary", path, "--view", "memory", "--format", "json").stdout)
+    table = next(t for t in found["sections"][0]["tables"] if t["name"] == "holders")
+    names = [column["name"] for column in table["columns"]]
+    rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
+    return {row["name"]: row["allocated"] for row in rows}
+
+
+# Ours
+
+
+def test_memory_from_before_the_trace_is_in_what_is_held() -> None:
+    trace = tracekit.read(sample("torch-memory/two-gpus.pickle"))
+    first = [a["current_allocated"] for a in args_of(trace) if "current_allocated" in a][:2]
+    assert first == [9 * MIB, 9 * MIB], "5 MiB of weights on each GPU, and the first activation"
+    assert set(trace.events["device"].to_pylist()) == {0, 1, None}
+    assert "frees-not-completed" in trace.ledgers[0].notes
+
+
+def test_a_free_is_one_row_and_belongs_to_the_line_that_allocated() -> None:
+    trace = tracekit.read(sample("torch-memory/two-gpus.pickle"))
+    rows = list(zip(trace.events["bytes"].to_pylist(), args_of(trace), strict=True))
+    frees = [args for size, args in rows if size is not None and size < 0]
+    assert all("requested_us" in args and "alloc_in" in args for args in frees)
+    assert frees[0]["alloc_in"] == "project/model.py:13 forward"
+
+
+def test_frees_without_completion_count_when_they_are_requested() -> None:
+    trace = tracekit.read(sample("torch-memory/frees-requested-only.pickle"))
+    assert sum(size < 0 for size in trace.events["bytes"].to_pylist() if size is not None) == 6
+    assert "frees-not-completed" not in trace.ledgers[0].notes
+
+
+def test_the_view_torch_shows_segments_blocks_and_stacks() -> None:
+    out = run_command("summary", sample("torch-memory/two-gpus.pickle"), "--view", "torch", "--format", "json").stdout
+    assert "large segments" in out
+    assert "project/model.py:12 forward < project/train.py:40 train" in out
+
+
+def test_the_generator_writes_the_committed_files_again(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-B", str(SAMPLES / "_torch_memory.py"), str(tmp_path)], check=True)
+    for path in (tmp_path / "torch-memory").iterdir():
+        assert opened(path) == opened(sample(f"torch-memory/{path.name}"))
+
+
+# Hostile files and damage
+
+
+class Runs:
+    """An object whose pickle runs a command."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+def nested(depth: int) -> bytes:
+    """A pickle whose key is a tuple in a tuple in a tuple ...: its hash would end the interpreter."""
+    return b"\x80\x04}\x94(\x8c\x08segments]\x8c\x0btotal_size0K\x01" + b"\x85" * depth + b"K\x01u."
+
+
+HOSTILE = {
+    "a function is called": lambda path: pickle.dumps({"segments": [Runs(f"touch {path}")], "device_traces": []}),
+    "a class by its name": lambda path: b"\x80\x02}(X\x08\x00\x00\x00segmentscos\nsystem\nX\x07\x00\x00\x00time_usu.",
+    "an extension": lambda path: b"\x80\x04}(\x8c\x08segments\x82\x01\x8c\x07time_usK\x01u.",
+    "a nested tuple": lambda path: nested(1_000_000),
+    "a list of four billion": lambda path: b"\x80\x04}(\x8c\x08segments]r\xff\xff\xff\xff\x8c\x07time_usK\x01u.",
+    "a text of 4 EiB": lambda path: b"\x80\x04}(\x8c\x08segments]\x8c\x07time_us\x8d\xff\xff\xff\xff\xff\xff\xff\x3fu.",
+    "an unknown object": lambda path: b"\x80\x04}(\x8c\x08segments]\x8c\x07time_ush\x63u.",
+    "a number that is huge": lambda path: b"\x80\x04}(\x8c\x08segments\x8b\xff\xff\xff\x7f\x8c\x07time_usK\x01u.",
+    "no end": lambda path: b"\x80\x04}(\x8c\x08segments]\x8c\x07time_usK\x01u",
+    "a list as a key": lambda path: b"\x80\x04}(]\x8c\x08segments\x8c\x07time_usK\x01u.",
+    "other contents": lambda path: pickle.dumps({"segments": 7, "time_us": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_or_damaged_pickle_gets_one_sentence(name: str, tmp_path: Path) -> None:
+    witness, path = tmp_path / "witness", tmp_path / "x.pickle"
+    path.write_bytes(HOSTILE[name](witness))
+    with pytest.raises(ParseError) as caught:
+        tracekit.read(path, format="torch-memory")
+    assert "\n" not in str(caught.value)
+    assert not witness.exists()
+    done = run_command("summary", path, code=1)
+    assert done.output.startswith("error: ")
+    assert "Traceback" not in done.output
+
+
+def test_odd_values_cost_their_record_alone(tmp_path: Path) -> None:
+    good = {"action": "alloc", "addr": 512, "size": 512, "stream": 0, "time_us": 1000, "frames": [{"name": "\ud800"}]}
+    bad = [
+        7, {}, good | {"size": -1}, good | {"size": 1 << 70}, good | {"time_us": "now"}, good | {"action": None},
+        good | {"time_us": 1 << 70},
+    ]  # fmt: skip
+    odd = [
+        good | {"action": "dance"},
+        good | {"action": "oom", "device_free": 7},
+        good | {"stream": 1 << 70, "addr": "x"},
+    ]
+    found = {
+        "segments": [3, {"device": 1 << 70, "total_size": "x", "blocks": [None, {}]}],
+        "device_traces": [[good, *bad, *odd], None],
+        "external_annotations": [4, {"stage": "END", "name": "a", "device": 0, "time_us": 5}],
+    }
+    path = tmp_path / "x.pickle"
+    path.write_bytes(pickle.dumps(found))
+    trace = tracekit.read(path)
+    assert len(trace.events) == 1 + len(odd)
+    assert trace.ledgers[0].dropped == {
+        "bad-event": len(bad), "bad-segment": 1, "bad-block": 1, "bad-annotation": 1, "annotation-without-start": 1
+    }  # fmt: skip
+    assert "unknown-action" in trace.ledgers[0].notes
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=8), st.integers(0, 10_000))
+def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
+    tmp_path: Path, changes: list[tuple[int, int]], cut: int
+) -> None:
+    data = bytearray(sample("torch-memory/two-gpus.pickle").read_bytes())
+    for place, byte in changes:
+        data[place % len(data)] = byte
+    path = tmp_path / "x.pickle"
+    path.write_bytes(data[: len(data) - cut // 5000])
+    with contextlib.suppress(TracekitError):
+        tracekit.read(path, format="torch-memory").ledgers[0].check()

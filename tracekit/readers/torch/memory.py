@@ -1,0 +1,78 @@
+"""torch-memory: snapshots of PyTorch's CUDA allocator, `torch.cuda.memory._dump_snapshot()` (PyTorch 2.0 to 2.13).
+
+    {"segments": [{"device": 0, "address": 126968225857536, "total_size": 20971520, "blocks": [...], ...}],
+     "device_traces": [[{"action": "alloc", "addr": 126972587876352, "size": 512, "time_us": 1773270053858957,
+                         "frames": [{"name": "forward", "filename": "model.py", "line": 12}, ...]}, ...]], ...}
+
+A record is an event of a device's trace, a segment, a block of a segment, or an external annotation. The file is a
+pickle, which is a program: only plain containers are built, and a file that could run code is refused.
+
+Events of kind memory: `allocated` (alloc, free_completed) and `reserved` (segment_alloc, segment_map, segment_free,
+segment_unmap), with signed `bytes`. A free is one row, at free_completed; its free_requested is merged into it
+(`requested_us` in `args`), or is the free itself where the trace has no free_completed. `current_allocated` and
+`current_reserved` are what was held after the row: counted back from the segments at the end, so that memory from
+before the first event is in them. Sizes of `allocated` are the requested ones. `alloc_in` is the line of Python that
+allocated, the innermost outside of PyTorch; a free has that of its allocation. oom and snapshot are marks.
+Times are Unix us, exact. External annotations are ranges.
+
+TOTALS: `segments` by type and `blocks` by state, as they were when the snapshot was taken; `allocations by stack`: how
+often and how many bytes each stack of Python allocated in the trace (`frames` in `args`, the outermost first).
+Not supported: the frames of C++ where there are frames of Python; the layout of blocks within a segment.
+Sources: snapshots of PyTorch 2.9 and 2.10; torch/cuda/_memory_viz.py and torch/cuda/memory.py of 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
+from tracekit.readers.source import Source
+from tracekit.readers.torch._plain_pickle import PROTOCOLS, NotPlain, load
+from tracekit.readers.torch._snapshot import Snapshot
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_KEYS = re.compile(rb"segments|device_traces")
+_INNER = re.compile(rb"total_size|allocated_size|device_traces|time_us")
+_NEAR = 200
+
+
+def sniff(head: Head) -> Confidence:
+    """Return YES for a pickle whose first keys are those of a snapshot."""
+    data = head.data
+    if not data.startswith(PROTOCOLS) or not _KEYS.search(data, 0, _NEAR):
+        return Confidence.NO
+    return Confidence.YES if _INNER.search(data) else Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return events and totals. Raises: ParseError for a pickle of anything else."""
+    try:
+        found = load(source.read_whole())
+    except NotPlain as err:
+        raise ParseError(
+            source.name, "", f"not read: {err}", hint="make it again: torch.cuda.memory._dump_snapshot(FILE)"
+        ) from err
+    if not isinstance(found, dict) or not isinstance(found.get("device_traces", found.get("segments")), list):
+        raise ParseError(source.name, "", "a pickle without segments and device_traces: not a snapshot of PyTorch")
+    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "torch.cuda.memory"})])
+    snapshot = Snapshot(found, options, ledger, run)
+    return Opened(run, _batches(snapshot), True, (ledger,))
+
+
+def _batches(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    yield from snapshot.events()
+    yield from snapshot.totals()
+
+
+READER = Reader(
+    "torch-memory",
+    "PyTorch memory snapshot",
+    (".pickle", ".pkl"),
+    sniff,
+    read,
+    gives="both",
+)
