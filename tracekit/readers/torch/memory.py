@@ -23,49 +23,33 @@ Sources: snapshots of PyTorch 2.9 and 2.10; torch/cuda/_memory_viz.py and torch/
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, Reader, ReadOptions
-from tracekit.readers.source import Source
-from tracekit.readers.torch._plain_pickle import PROTOCOLS, NotPlain, load
-from tracekit.readers.torch._snapshot import Snapshot
-from tracekit.trace import Ledger, Run, SourceFacts
 
-_KEYS = re.compile(rb"segments|device_traces")
-_INNER = re.compile(rb"total_size|allocated_size|device_traces|time_us")
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
+
+_PROTOCOLS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+_KEYS = (b"segments", b"device_traces")
+_INNER = (b"total_size", b"allocated_size", b"device_traces", b"time_us")
 _NEAR = 200
 
 
 def sniff(head: Head) -> Confidence:
     """Return YES for a pickle whose first keys are those of a snapshot."""
     data = head.data
-    if not data.startswith(PROTOCOLS) or not _KEYS.search(data, 0, _NEAR):
+    if not data.startswith(_PROTOCOLS) or not any(key in data[:_NEAR] for key in _KEYS):
         return Confidence.NO
-    return Confidence.YES if _INNER.search(data) else Confidence.NO
+    return Confidence.YES if any(key in data for key in _INNER) else Confidence.NO
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return events and totals. Raises: ParseError for a pickle of anything else."""
-    try:
-        found = load(source.read_whole())
-    except NotPlain as err:
-        raise ParseError(
-            source.name, "", f"not read: {err}", hint="make it again: torch.cuda.memory._dump_snapshot(FILE)"
-        ) from err
-    if not isinstance(found, dict) or not isinstance(found.get("device_traces", found.get("segments")), list):
-        raise ParseError(source.name, "", "a pickle without segments and device_traces: not a snapshot of PyTorch")
-    run = Run(sources=[SourceFacts(source.name, READER.name, facts={"tool": "torch.cuda.memory"})])
-    snapshot = Snapshot(found, options, ledger, run)
-    return Opened(run, _batches(snapshot), True, (ledger,))
+    from tracekit.readers.torch import _memory
 
-
-def _batches(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    yield from snapshot.events()
-    yield from snapshot.totals()
+    return _memory.read(source, options, ledger)
 
 
 READER = Reader(
