@@ -42,8 +42,8 @@ MAY: dict[str, set[str]] = {
     },
     "privacy": {"columns", "credentials", "trace"},
     "inputs": {
-        "columns", "analysis", "readers", "writers.base", "run", "selection", "trace", "schema", "options", "errors",
-        "credentials", "privacy",
+        "columns", "analysis", "text.display", "index", "readers", "writers.base", "run", "selection", "trace",
+        "schema", "options", "errors", "credentials", "privacy",
     },
     "conversion": {"columns", "writers", "inputs", "trace", "privacy", "schema", "options", "errors", "_version"},
     "pipeline": {
@@ -79,7 +79,7 @@ MAY: dict[str, set[str]] = {
         "units", "options", "errors", "_version", "credentials", "privacy",
     },
     "api": {
-        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "selection", "trace", "report",
+        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "trace", "report",
         "privacy", "views.base", "writers.base", "render.base", "errors",
     },
     "__init__": {

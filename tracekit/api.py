@@ -21,10 +21,12 @@ from tracekit.compare import compare as _compare
 from tracekit.errors import TracekitError
 from tracekit.explain import explain as _explain
 from tracekit.inputs import ALL, InputOptions, PathLike
+from tracekit.inputs.options import parse_align
 from tracekit.pipeline import Conversion, Inspection
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
+from tracekit.run.alignment import Align
 from tracekit.selection import Selection
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
@@ -101,18 +103,26 @@ def read(
     partial: bool = False,
     progress: Callable[[float], None] | None = None,
     anonymize: Anonymizer | None = None,
+    align: str | Sequence[str] = (),
+    rank_from: str = "",
 ) -> Trace:
     """Return the trace of one or several inputs: paths, folders, patterns, "-", URLs.
 
     format: a reader's name (`tracekit formats`); "" lets the content decide. selection: keep only these rows. strict:
     raise at the first note. columns: keep only these columns of EVENTS. demangle: make C++ names readable. options:
     those of one format. partial: read the other inputs if one is bad, and name it in `Trace.failures`. progress: called
-    with the share done, 0..1. anonymize: replace paths, users, hosts and the like by stable tokens.
+    with the share done, 0..1. anonymize: replace paths, users, hosts and the like by stable tokens. align: how clocks
+    of several inputs meet, as `--align` says. rank_from: a regular expression whose first group is the rank in an
+    input's name.
     Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, columns, partial, progress=progress)
-    how = replace(how, anonymize=anonymize)
+    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
     return pipeline.read(inputs, how)
+
+
+def _align(words: str | Sequence[str]) -> Align:
+    return parse_align([words] if isinstance(words, str) else words)
 
 
 def _trace(source: TraceLike, columns: frozenset[str] | None = None) -> Trace:
@@ -179,6 +189,8 @@ def convert(
     viewer: str = "",
     progress: Callable[[float], None] | None = None,
     anonymize: Anonymizer | None = None,
+    align: str | Sequence[str] = (),
+    rank_from: str = "",
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
@@ -187,7 +199,7 @@ def convert(
     Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
-    how = replace(how, anonymize=anonymize)
+    how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
     return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer)
 
 
@@ -206,10 +218,12 @@ def inspect(
     strict: bool = False,
     options: Mapping[str, str] | None = None,
     partial: bool = False,
+    align: str | Sequence[str] = (),
+    rank_from: str = "",
 ) -> Inspection:
     """Return what each input is and holds, and the ledger of its records. Raises: TracekitError."""
     how = InputOptions(format, selection, strict, options=options or {}, partial=partial)
-    return pipeline.inspect(inputs, how)
+    return pipeline.inspect(inputs, replace(how, align=_align(align), rank_from=rank_from))
 
 
 @spoken

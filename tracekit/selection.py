@@ -144,6 +144,20 @@ def parse_times(text: str) -> Bounds:
     return _bounds(text, "--time", _with_unit)
 
 
+def parse_offset(text: str, option: str) -> int:
+    """Return the ns of "+12ms" or "-3us". Raises: UsageError, also without a sign or a unit."""
+    sign, rest = text[:1], text[1:].strip()
+    try:
+        if sign not in ("+", "-"):
+            raise ValueError("an offset begins with + or -")
+        ns = _with_unit(rest)
+    except ValueError as err:
+        raise UsageError(f"{option} {text}: {err}", hint=f"{option} INPUT=+12ms, or a method") from err
+    if not 0 <= ns < MAX_NS:
+        raise UsageError(f"{option} {text}: not an offset")
+    return -ns if sign == "-" else ns
+
+
 def _with_unit(text: str) -> int:
     # One user means seconds by a bare number, another the unit of the file; 0 is 0 in both.
     number, unit = split_quantity(text)

@@ -7,7 +7,9 @@ Ranks can be lost: some write nothing, some stop early, and single records are m
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -102,3 +104,47 @@ def simulate(
         gained = np.rint(offset[host] + drift[host] * (times - START_NS)).astype(np.int64)
         shown.append((times + gained) // resolution_ns * resolution_ns)
     return Cluster(meeting, rank, host, shown[0], shown[1], host_of_rank, offset, drift, made.true_start, made.true_end)
+
+
+def write_kineto(cluster: Cluster, folder: Path, *, wall_clock: bool = True, pid: int = 77) -> list[Path]:
+    """Write a Kineto trace for each rank that is not lost: the collectives, each with the call that launches it.
+
+    All ranks have the same process id, device, stream, correlation ids and arrows, as ranks in containers do.
+    """
+    out = []
+    for rank in range(len(cluster.host_of_rank)):
+        mine = np.flatnonzero(cluster.rank == rank)
+        if not mine.size:
+            continue
+        host = int(cluster.host_of_rank[rank])
+        base = int(cluster.start[mine].min()) // 1_000_000_000 * 1_000_000_000
+        events: list[dict[str, object]] = []
+        for number, start, end in zip(
+            cluster.meeting[mine].tolist(), cluster.start[mine].tolist(), cluster.end[mine].tolist(), strict=True
+        ):
+            at, correlation = (start - base) / 1_000, number + 1
+            call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": pid}
+            events.append(
+                {**call, "ts": at - 20, "dur": 5, "args": {"correlation": correlation, "External id": number}}
+            )
+            arrow = {"name": "ac2g", "cat": "ac2g", "id": correlation}
+            events.append({**arrow, "ph": "s", "pid": pid, "tid": pid, "ts": at - 20})
+            args = {"device": 0, "stream": 7, "correlation": correlation, "External id": number}
+            args |= {"Collective name": "allreduce", "Process Group Name": "0", "Seq": number}
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+            work = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "args": args}
+            events.append({**work, "ts": at, "dur": (end - start) / 1_000})
+            events.append({**arrow, "ph": "f", "bp": "e", "pid": 0, "tid": 7, "ts": at})
+        whole: dict[str, object] = {
+            "schemaVersion": 1,
+            "host_name": f"node{host}",
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": len(cluster.host_of_rank)},
+            "deviceProperties": [{"id": 0, "name": "GPU"}],
+            "traceEvents": events,
+        }
+        if wall_clock:
+            whole["baseTimeNanoseconds"] = base
+        path = folder / f"rank{rank}.json"
+        path.write_text(json.dumps(whole))
+        out.append(path)
+    return out

@@ -50,9 +50,20 @@ def test_skewed_clocks_of_ranks_are_brought_in_line(tmp_path: Path) -> None:
             "calls",
             lambda ns, own=own: ns + (ahead + round(drift * ns) if own else 0),  # type: ignore[misc]
         )
-    section = tracekit.view([str(tmp_path / "0.json"), str(tmp_path / "1.json")], "ranks")
-    table = next(table for table in section.tables if table.name == "clocks")
+    trace = tracekit.read([str(tmp_path / "0.json"), str(tmp_path / "1.json")])
     met = [work.end for work in ranks[0].works if work.collective]
     middle = (min(met) + max(met)) / 2
-    assert table.column("drift_ppm").values[1] == pytest.approx(drift * 1e6, abs=0.1)
-    assert table.column("offset").values[1] == pytest.approx(ahead + drift * middle, abs=1_000)
+    still, moved = sorted((source.facts["clock"] for source in trace.run.sources), key=lambda each: each["method"])[
+        ::-1
+    ]
+    assert (still["method"], moved["method"]) == ("wall-clock", "collectives")
+    to_zero = 1 if still is trace.run.sources[0].facts["clock"] else -1
+    assert moved["drift_ppm"] == pytest.approx(to_zero * drift * 1e6, abs=moved["drift_uncertainty_ppm"])
+    truth = -to_zero * (ahead + drift * middle)
+    assert moved["offset_ns"] == pytest.approx(truth, abs=moved["uncertainty_ns"])
+    assert moved["uncertainty_ns"] < 2_000
+    assert moved["possible_ns"][0] < truth < moved["possible_ns"][1]
+    section = tracekit.view(trace, "ranks")
+    table = next(table for table in section.tables if table.name == "clocks")
+    assert table.column("drift_ppm").values == [0, 0]
+    assert max(map(abs, table.column("offset").values)) <= moved["uncertainty_ns"]

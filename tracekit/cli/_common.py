@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tracekit.cli import _names
-from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
+from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
 from tracekit.credentials import masked
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
@@ -98,6 +98,8 @@ class Reading:
     min_dur: Annotated[
         str, typer.Option(metavar="D", help="Keep events of at least this duration, with a unit, such as 10us.")
     ] = ""
+    align: Align = None
+    rank_from: RankFrom = ""
     anonymize: Anonymize = False
     anonymize_names: AnonymizeNames = False
     anonymize_key: AnonymizeKey = ""
@@ -127,6 +129,7 @@ class Reading:
     def input_options(self, progress: Callable[[float], None] | None = None) -> InputOptions:
         """Return how to read the inputs; a bad one among several becomes a failure. Raises: UsageError."""
         from tracekit.inputs import InputOptions
+        from tracekit.inputs.options import parse_align
 
         return InputOptions(
             format=self.format,
@@ -137,6 +140,8 @@ class Reading:
             partial=True,
             progress=progress,
             anonymize=anonymizer(self.anonymize_key, wanted=self.anonymize, names=self.anonymize_names),
+            align=parse_align(self.align or ()),
+            rank_from=self.rank_from,
         )
 
 

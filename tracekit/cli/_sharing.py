@@ -1,4 +1,4 @@
-"""The options that make what a command writes safe to share."""
+"""Options of reading with a panel of their own: what makes an output safe to share, and how several inputs meet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     from tracekit.privacy.anonymous import Anonymizer
 
 SHARING = "Safe to share"
+SEVERAL = "Several inputs"
+
+Align = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOW",
+        help="How clocks meet: auto, none, wall-clock, ranges or collectives; or INPUT=HOW, INPUT=+12ms for one input.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+RankFrom = Annotated[
+    str,
+    typer.Option(
+        metavar="REGEX",
+        help="Take the rank of an input from its name: the first group, such as 'rank(\\d+)'.",
+        rich_help_panel=SEVERAL,
+    ),
+]
 
 Anonymize = Annotated[
     bool,

@@ -44,6 +44,24 @@ def inspect(
     finish(found.failures, lost)
 
 
+def _clock(facts: object) -> str:
+    """Return how an input came onto the clock that it shares with others, "" for an input alone."""
+    if not isinstance(facts, dict):
+        return ""
+    against = f", against {facts['against']}" if "against" in facts else ""
+    parts = [f"group {facts['group']}, by {facts['method']}{against}"]
+    if facts["offset_ns"] or facts["drift_ppm"]:
+        parts.append(f"offset {facts['offset_ns']:+,} ns")
+    if facts["drift_ppm"]:
+        parts.append(f"drift {facts['drift_ppm']:+.3f} ppm")
+    sure = facts["uncertainty_ns"]
+    parts.append("uncertainty not known" if sure is None else f"uncertainty {sure:,} ns")
+    if "possible_ns" in facts:
+        low, high = facts["possible_ns"]
+        parts.append(f"certainly {low:+,} to {high:+,} ns")
+    return "; ".join(parts)
+
+
 def _text(entry: StockJson) -> str:
     ledger = entry["ledger"]
     label = f"{entry['label']} = " if entry["label"] else ""
@@ -51,6 +69,8 @@ def _text(entry: StockJson) -> str:
     for key, value in entry["facts"].items():
         if isinstance(value, (str, int, float)) and str(value):
             lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")
+    if clock := _clock(entry["facts"].get("clock")):
+        lines.append(f"  {'clock':<16} {printable(clock)}")
     if entry["devices"]:
         lines.append(f"  devices          {printable(', '.join(entry['devices']))[:400]}")
     counts = {"events": entry["events"], "totals": entry["totals"]}

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracekit.columns.arrays import I64
 from tracekit.index.grouping import Groups, Key, group_by, zeros
-from tracekit.index.sources import facts_by_source, several_clocks, spans
+from tracekit.index.sources import clock_groups, facts_by_source, several_clocks, spans
 from tracekit.index.trace_index import TraceIndex, join
 
 
@@ -44,7 +44,15 @@ def by_clock(index: TraceIndex) -> Groups:
     """Return all rows of EVENTS in groups that share a clock; a single group where all do."""
     if not several_clocks(index) and not sources_of_several_runs(index):
         return Groups(zeros(index.events.num_rows), 1, ())
-    return by_input(index)
+    groups = clock_groups(index)
+    if len(set(groups.values())) == len(groups):
+        return by_input(index)
+    every = np.arange(index.events.num_rows)
+    source, pid = index.key("source", every), index.key("pid", every)
+    numbers = [0, *(groups.get(label, 0) + 1 if isinstance(label, int) else 0 for label in source.labels[1:])]
+    clock = Key(np.array(numbers, np.int64)[source.codes], range(len(groups) + 1))
+    codes = np.where(np.isin(index.ints("source"), sources_of_several_runs(index)), pid.codes, 0)
+    return group_by(clock, Key(codes, pid.labels))
 
 
 @join

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
-from tracekit.index.sources import several_clocks, source_label, source_labels
+from tracekit.index.sources import clock_groups, several_clocks, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK, Kind
@@ -75,9 +75,19 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     sources = [inputs.labels[0][p] if isinstance(p, int) else None for p in places]
     runs = [inputs.labels[1][p] if isinstance(p, int) else None for p in places]
     processes = [run if p is None else p for p, run in zip(pids, runs, strict=True)]
-    clocks = [p if own_clocks and isinstance(p, int) else 0 for p in places]
+    shared = clock_groups(index)
+    # Inputs that share a clock have one; several runs of an input have one each, numbered after those.
+    by_place = [
+        shared.get(s, 0) if r is None and isinstance(s, int) else len(shared) + p for p, s, r in _places(inputs)
+    ]
+    clocks = [by_place[p] if own_clocks and isinstance(p, int) else 0 for p in places]
     codes = number[groups.codes] if groups.count > 1 else groups.codes
     return Owners(codes, _labels(index, sources, ranks, processes), ranks, clocks)
+
+
+def _places(inputs: grouping.Groups) -> list[tuple[int, Cell, Cell]]:
+    """Return number, source and, where the input holds several runs, process of each group by input."""
+    return list(zip(range(inputs.count), inputs.labels[0], inputs.labels[1], strict=True))
 
 
 def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:

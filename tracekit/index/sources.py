@@ -49,9 +49,28 @@ def synthetic_sources(index: TraceIndex) -> list[int]:
     return sorted(number for number, facts in facts_by_source(index).items() if facts.synthetic_time)
 
 
+@join
+def clock_groups(index: TraceIndex) -> dict[int, int]:
+    """Return a number for the clock of each input, the same for inputs whose clocks were brought together.
+
+    What reading several inputs found is in `facts["clock"]`; without that, an input shares no clock with another.
+    """
+    numbers: dict[object, int] = {}
+    groups = {}
+    for source, facts in facts_by_source(index).items():
+        clock = facts.facts.get("clock")
+        group = clock.get("group") if isinstance(clock, dict) else None
+        # A text for those that are alone: no group has one.
+        key = f"input {source}" if group is None or not isinstance(group, (int, str)) else group
+        groups[source] = numbers.setdefault(key, len(numbers))
+    return groups
+
+
 def several_clocks(index: TraceIndex) -> bool:
-    """Return whether the inputs share no clock: then each starts at its own zero."""
-    return index.run.origin_ns is None and len(index.run.sources) > 1
+    """Return whether some inputs share no clock: then each group that shares one starts at its own zero."""
+    if index.run.origin_ns is not None or len(index.run.sources) < 2:
+        return False
+    return len(set(clock_groups(index).values())) > 1
 
 
 def spans(codes: I64, n_groups: int, starts: I64, ends: I64) -> tuple[I64, I64]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Self
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tracekit import options as declared
 from tracekit import schema
+from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
 from tracekit.errors import (
     AllInputsError,
@@ -20,7 +21,12 @@ from tracekit.errors import (
     ParseError,
     TracekitError,
 )
-from tracekit.inputs import steps
+from tracekit.inputs import steps, together
+from tracekit.inputs.looks import Looks, choices
+from tracekit.inputs.options import ALL as ALL
+from tracekit.inputs.options import USUAL as USUAL
+from tracekit.inputs.options import InputOptions as InputOptions
+from tracekit.inputs.options import rank_in
 from tracekit.inputs.paths import Input as Input
 from tracekit.inputs.paths import PathLike as PathLike
 from tracekit.inputs.paths import expand as expand
@@ -28,66 +34,16 @@ from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs
 from tracekit.inputs.paths import refuse_unknown_options
 from tracekit.inputs.paths import stored_name as stored_name
-from tracekit.privacy.anonymous import Anonymizer
+from tracekit.inputs.together import Begun
 from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
-from tracekit.run import joining, one_process, survey
+from tracekit.run import one_process
 from tracekit.run import streams as runs
+from tracekit.run.alignment import RANGES, Placed
 from tracekit.run.one_process import Joins
-from tracekit.selection import Selection
-from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Run, is_cut
+from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run, is_cut
 from tracekit.writers.base import Stream
-
-ALL = Selection()
-ARCHIVES = ("parquet", "events-jsonl")
-"""Formats whose files may have been made from a recorder's log."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """Options of reading inputs.
-
-    format: a reader's name, "" lets the content decide. selection: the user's filter. strict: the first note is an
-    error. demangle: make C++ names readable. options: `key: value` of one format. columns: those of EVENTS to keep,
-    None for all. partial: a bad input among several becomes a failure of the result; else it raises. fingerprint: put
-    each source's SHA-256 into the facts of the run. progress: called with the share done, 0..1. more_columns: returns
-    the columns to keep besides, for the name of a format that was found. args_of: the kinds of rows whose `args` to
-    keep, None for all; where `more_columns` has args, all are kept. same_process: look for a log and a trace of one
-    process among the inputs; the caller who knows which belong together says False. anonymize: replaces who and where.
-    """
-
-    format: str = ""
-    selection: Selection = ALL
-    strict: bool = False
-    demangle: bool = True
-    options: Mapping[str, str] = field(default_factory=dict)
-    columns: frozenset[str] | None = None
-    partial: bool = False
-    fingerprint: bool = False
-    progress: Callable[[float], None] | None = None
-    more_columns: Callable[[str], frozenset[str]] | None = None
-    args_of: frozenset[str] | None = None
-    same_process: bool = True
-    anonymize: Anonymizer | None = None
-
-
-USUAL = InputOptions()
-"""Every event, as the content says, with all columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """An input whose first batch has been read. number: its place among the inputs. item: as the user named it.
-
-    first_ns: start of the first rows. unmarked: it has steps, and `step` of the rows inside them is still to be set.
-    """
-
-    number: int
-    item: Input
-    opened: Opened
-    first_ns: int | None
-    unmarked: bool
 
 
 class Inputs:
@@ -103,6 +59,9 @@ class Inputs:
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
         self._joins: Joins | None = None
+        self._relations: tuple[dict[int, Relation], int] = {}, -1
+        self._choices: list[str | int] = []
+        self._again: dict[int, list[str]] = {}
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
         """The formats of the stream; for an archive, the formats that were archived."""
@@ -126,10 +85,15 @@ class Inputs:
         return [item.name for item in self._items]
 
     def each(self) -> Iterator[Opened]:
-        """Yield the inputs one after the other, each by itself."""
-        return (begun.opened for begun in self._begun(Joins()))
+        """Yield the inputs one after the other, each on its own clock. Their facts say what they have in common."""
+        joins = self._same_processes()
+        if len(self._items) == 1 and not self._again:
+            return (begun.opened for begun in self._begun(Joins()))
+        begun = list(self._begun(Joins()))
+        placed = self._clocks(begun, joins, [(b.opened.original or b.opened.ledgers)[0] for b in begun])
+        return (each.opened for each in together.with_facts(begun, placed, joins))
 
-    def _begun(self, joins: Joins) -> Iterator[_Begun]:
+    def _begun(self, joins: Joins) -> Iterator[Begun]:
         self.failures.clear()
         first_source = 0
         for number, item in enumerate(self._items):
@@ -151,7 +115,7 @@ class Inputs:
                 if not schema.is_totals(first):
                     first_ns = (arrow.bounds(first.column("ts_ns")) or (None,))[0]
                 opened = replace(opened, batches=chain([first], opened.batches))
-            yield _Begun(number, item, opened, first_ns, unmarked)
+            yield Begun(number, item, opened, first_ns, unmarked)
 
     def stream(self, *, order: bool, sort: bool = False) -> Stream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
@@ -170,21 +134,13 @@ class Inputs:
             runs.label_as_named(named)
         opened = [b.opened for b in begun]
         run = opened[0].run if len(self._items) == 1 else Run()
-        origins = [o.run.origin_ns for o in opened]
-        known = [o for o in origins if o is not None]
         shown = [self._told(o) for o in opened]
-        if len(self._items) > 1 and len(known) == len(opened):
-            run.origin_ns = min(known)
-        elif len(self._items) > 1 and known:
-            shown[0][0].note(
-                "clocks-not-comparable",
-                "only some inputs have the wall clock: each input starts at its own zero",
-            )
-            # On a clock of its own each: those of the wall clock begin at zero as the others do, not in 1970.
-            begun = [_from_zero(b, begun, joins) if b.opened.run.origin_ns is not None else b for b in begun]
+        placed = self._clocks(begun, joins, [ledgers[0] for ledgers in shown])
+        if len(self._items) > 1:
+            begun = together.on_one_clock(run, begun, placed)
         self.formats = {facts.format for o in opened for facts in o.run.sources}
         self.unmarked = not order and any(b.unmarked for b in begun)
-        streams = [self._timed(b, run, order=order, sort=sort) for b in begun]
+        streams = [self._timed(b, order=order, sort=sort) for b in begun]
         return Stream(
             run, self._joined(run, opened, streams, joins, order=order), tuple(x for each in shown for x in each)
         )
@@ -222,41 +178,40 @@ class Inputs:
         return None if every else self._options.args_of
 
     def _same_processes(self) -> Joins:
-        """Return which logs and traces are of one process. Where a log is among others, each is read once for that."""
+        """Return which logs and traces are of one process, and find what else inputs have in common."""
         if self._joins is None:
-            self._joins = Joins()
-            if self._options.same_process and len(self._items) > 1 and self._has_log():
-                self._joins = self._look()
+            self._items, self._again = together.without_copies(self._items)
+            self._joins, align = Joins(), self._options.align
+            if len(self._items) > 1 and self._options.same_process:
+                self._choices = choices(align, [(item.name, item.label) for item in self._items])
+                looks = Looks(self._look_at, [self._format_of(number) for number in range(len(self._items))])
+                self._joins = looks.joins() if align.uses(RANGES) else self._joins
+                self._relations = looks.relations(align, {each.log for each in self._joins.joined})
         return self._joins
 
-    def _has_log(self) -> bool:
-        """Return whether an input may be a recorder's log, and another one may not."""
-        names = []
-        for number in range(len(self._items)):
-            with suppress(TracekitError):
-                names.append(reader_for(self._source(number), self._options.format).name)
-        return bool({joining.LOG, *ARCHIVES} & set(names)) and set(names) != {joining.LOG}
+    def _clocks(self, begun: list[Begun], joins: Joins, shown: list[Ledger]) -> dict[int, Placed]:
+        """Return the clock of each of several inputs, and put what a user should know into these ledgers."""
+        for each, ledger in zip(begun, shown, strict=True):
+            for name in self._again.get(each.number, ()):
+                text = f"{self._shown(name)} is the same file: it is read once"
+                ledger.notes["same-file"] = Note("same-file", text, 1)
+        if len(self._items) == 1:
+            return {}
+        names = [item.label or self._shown(item.name) for item in self._items]
+        return together.clocks(begun, joins, self._relations, self._choices, names, shown)
 
-    def _look(self) -> Joins:
-        found: list[tuple[int, int, Opened]] = []
-        first_source = 0
-        for number in range(len(self._items)):
-            with suppress(TracekitError):
-                _, opened = self._reading(number, first_source, survey.COLUMNS, survey.RANGE_KINDS, strict=False)
-                first = next(opened.batches, None)
-                batches = opened.batches if first is None else chain([first], opened.batches)
-                found.append((number, first_source, replace(opened, batches=batches)))
-                first_source += max(1, len(opened.run.sources))
-        texts, pids = survey.Texts(), frozenset[int]()
-        looked = []
-        for number, source, opened in sorted(found, key=lambda each: not joining.is_log(each[2].run)):
-            if not (is_log := joining.is_log(opened.run)) and not pids:
-                break
-            with suppress(TracekitError):
-                seen = survey.look(opened.batches, texts, pids=None if is_log else pids)
-                looked.append(joining.Looked(number, source, opened.run, seen))
-                pids |= seen.processes.keys() if is_log else frozenset()
-        return joining.find(looked, {number: source for number, source, _ in found})
+    def _format_of(self, number: int) -> str:
+        """Return the format of an input, "" where it cannot be read."""
+        with suppress(TracekitError):
+            return reader_for(self._source(number), self._options.format).name
+        return ""
+
+    def _look_at(
+        self, number: int, first_source: int, columns: frozenset[str], args_of: frozenset[str] | None
+    ) -> Opened:
+        opened = self._reading(number, first_source, columns, args_of, strict=False)[1]
+        first = next(opened.batches, None)
+        return opened if first is None else replace(opened, batches=chain([first], opened.batches))
 
     def _shown(self, name: str) -> str:
         """Return the name of an input as outputs have it."""
@@ -290,6 +245,8 @@ class Inputs:
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
         )
         opened = reader.read(source, options, ledger)
+        if how.rank_from:
+            opened = self._ranked(opened, item.name)
         for facts in opened.run.sources:
             if facts.path == source.name:
                 facts.path, facts.opened = shown, item.name
@@ -297,6 +254,15 @@ class Inputs:
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
         return reader, opened
+
+    def _ranked(self, opened: Opened, name: str) -> Opened:
+        """Return an input whose rows have the rank in its name, where they state none."""
+        rank = rank_in(name, self._options.rank_from)
+        if rank is None:
+            text = "--rank-from finds no rank in the name of the input: its rows have the rank that the file states"
+            opened.ledgers[0].note("no-rank-in-name", text)
+            return opened
+        return replace(opened, batches=runs.ranked(opened.batches, rank))
 
     def _open(self, number: int, item: Input, first_source: int, joins: Joins) -> tuple[Opened, bool]:
         """Return what the reader made of an input, and whether `step` is still to be set."""
@@ -376,10 +342,8 @@ class Inputs:
             raise err
         self.failures.append(Failure(item.name, err))
 
-    def _timed(self, begun: _Begun, run: Run, *, order: bool, sort: bool) -> Iterator[pa.RecordBatch]:
+    def _timed(self, begun: Begun, *, order: bool, sort: bool) -> Iterator[pa.RecordBatch]:
         opened, batches = begun.opened, begun.opened.batches
-        if run.origin_ns is not None and opened.run.origin_ns is not None and run is not opened.run:
-            batches = runs.shifted(batches, opened.run.origin_ns - run.origin_ns)
         if not order:
             return batches
         batches = runs.in_order(batches) if sort or not opened.ordered else runs.checked(batches)
@@ -396,15 +360,6 @@ class Inputs:
         if run is not opened[0].run:
             runs.joined_runs(run, [o.run for o in opened])
             joins.name(run)
-
-
-def _from_zero(begun: _Begun, every: list[_Begun], joins: Joins) -> _Begun:
-    """Return an input whose first rows start at 0, or those of the inputs that it is one process with."""
-    group = joins.group(begun.number)
-    origin = begun.opened.run.origin_ns or 0
-    first = min((b.first_ns or 0) + (b.opened.run.origin_ns or 0) - origin for b in every if b.number in group)
-    batches = runs.shifted(begun.opened.batches, -first)
-    return replace(begun, opened=replace(begun.opened, batches=batches))
 
 
 def _nothing_read(ledger: Ledger) -> TracekitError | None:

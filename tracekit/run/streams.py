@@ -18,6 +18,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
+from tracekit.columns.arrow import pc
 from tracekit.errors import OutOfOrderError
 from tracekit.trace import Run, SourceFacts, concat
 
@@ -173,6 +174,15 @@ def shifted(batches: Iterator[pa.RecordBatch], by_ns: int) -> Iterator[pa.Record
             moved = arrow.array(arrow.ints(batch.column("ts_ns")) + by_ns)
             batch = batch.set_column(index, schema.EVENTS.field(index), moved)
         yield batch
+
+
+def ranked(batches: Iterator[pa.RecordBatch], rank: int) -> Iterator[pa.RecordBatch]:
+    """Give rows without a rank this one."""
+    for batch in batches:
+        own = schema.TOTALS if schema.is_totals(batch) else schema.EVENTS
+        at = own.get_field_index("rank")
+        filled = pc.fill_null(batch.column("rank"), pa.scalar(rank, pa.int32()))
+        yield batch.set_column(at, own.field(at), filled)
 
 
 def joined_runs(into: Run, runs: Sequence[Run]) -> None:

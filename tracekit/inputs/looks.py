@@ -1,0 +1,186 @@
+"""First looks at the inputs of a run, before its rows are read: which belong to one process, and how their clocks meet.
+
+Each is a pass over the inputs that keeps little: ranges that a log may have too, and collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit import schema
+from tracekit.analysis.clocks.meetings import Relation
+from tracekit.columns import arrow
+from tracekit.errors import TracekitError, UsageError
+from tracekit.readers.base import Opened
+from tracekit.run import alignment, joining, survey
+from tracekit.run.alignment import COLLECTIVES, MOST_APART_NS, Align
+from tracekit.run.one_process import Joins
+from tracekit.schema import Kind
+from tracekit.trace import Ledger, Run, Trace, concat
+
+ARCHIVES = ("parquet", "events-jsonl")
+"""Formats whose files may have been made from a recorder's log."""
+WITHOUT_COLLECTIVES = frozenset(
+    {
+        *("", "nvprof-csv", "nvprof-text", "nvprof-sqlite", "cuda-profile", "theano", "singa", "caffe-time", "mxnet"),
+        *("mini-caffe", "mxnet-table", "fluid-report", "fluid-pb", "paddle-summary", "nsys-stats-csv"),
+    }
+)
+"""Formats of programs that ran on one machine, or that have no collectives by name; "" for an input that is broken."""
+MOST_COLLECTIVES = 1 << 18
+"""Collectives of an input that are compared."""
+
+Names: TypeAlias = Sequence[tuple[str, str]]
+"""The name of each input as the user wrote it, and its NAME."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """The collectives of one input. ranks: those that its rows state."""
+
+    number: int
+    run: Run
+    rows: pa.Table
+    ranks: frozenset[int]
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The inputs of a run. open: reads one with these columns. formats: of each, "" where it cannot be read."""
+
+    open: Callable[[int, int, frozenset[str], frozenset[str] | None], Opened]
+    formats: Sequence[str]
+
+    def joins(self) -> Joins:
+        """Return which logs and traces are of one process. Where a log is among others, each is read once for that."""
+        names = {name for name in self.formats if name}
+        if len(self.formats) < 2 or not {joining.LOG, *ARCHIVES} & names or names == {joining.LOG}:
+            return Joins()
+        found: list[tuple[int, int, Opened]] = []
+        first_source = 0
+        for number in range(len(self.formats)):
+            with suppress(TracekitError):
+                opened = self.open(number, first_source, survey.COLUMNS, survey.RANGE_KINDS)
+                found.append((number, first_source, opened))
+                first_source += max(1, len(opened.run.sources))
+        texts, pids = survey.Texts(), frozenset[int]()
+        looked = []
+        for number, source, opened in sorted(found, key=lambda each: not joining.is_log(each[2].run)):
+            if not (is_log := joining.is_log(opened.run)) and not pids:
+                break
+            with suppress(TracekitError):
+                seen = survey.look(opened.batches, texts, pids=None if is_log else pids)
+                looked.append(joining.Looked(number, source, opened.run, seen))
+                pids |= seen.processes.keys() if is_log else frozenset()
+        return joining.find(looked, {number: source for number, source, _ in found})
+
+    def relations(self, align: Align, followers: Collection[int]) -> tuple[dict[int, Relation], int]:
+        """Return what collectives say of each input's clock against that of one of them, and the number of that one.
+
+        followers: inputs whose rows are those of another one's process: they go where that goes.
+        """
+        from tracekit.index import collectives, meetings
+
+        asked = [
+            number
+            for number, form in enumerate(self.formats)
+            if form not in WITHOUT_COLLECTIVES and number not in followers
+        ]
+        if len(asked) < 2 or not align.uses(COLLECTIVES):
+            return {}, -1
+        met: list[_Met] = []
+        for number in asked:
+            with suppress(TracekitError):
+                met += _collectives_of(number, self.open(number, number, meetings.COLUMNS, collectives.ARGS_OF))
+        return _related(met)
+
+
+def choices(align: Align, names: Names) -> list[str | int]:
+    """Return the user's choice for each input. Raises: UsageError for a choice of an input that is none of these."""
+    known = {key for name in names for key in alignment.keys_of(name)}
+    for key in align.inputs:
+        if key not in known:
+            inputs = ", ".join(name[1] or name[0] for name in names[:8])
+            raise UsageError(f"--align {key}=...: no input has this name", hint=f"one of: {inputs}")
+    return [align.of(name, first=not number) for number, name in enumerate(names)]
+
+
+def _collectives_of(number: int, opened: Opened) -> Iterator[_Met]:
+    from tracekit.analysis.kernel_class import KernelClass, class_codes
+    from tracekit.index import meetings
+    from tracekit.index.kernel_classes import rules
+
+    collective = list(KernelClass).index(KernelClass.COLLECTIVE)
+    in_force = rules()
+    keep = [name for name in schema.EVENTS.names if name in meetings.COLUMNS | {"event_id"}]
+    parts: list[pa.RecordBatch] = []
+    ranks = set[int]()
+    count = 0
+    for batch in opened.batches:
+        if schema.is_totals(batch) or not batch.num_rows:
+            continue
+        given = batch.column("rank")
+        ranks.update(np.unique(arrow.ints(given)[arrow.valid(given)]).tolist())
+        if count > MOST_COLLECTIVES:
+            continue
+        kinds, names = (arrow.encoded(batch.column(name)) for name in ("kind", "name"))
+        kind_texts = np.array([*arrow.texts(kinds.dictionary), ""])
+        kind = kind_texts[arrow.codes(kinds)]
+        texts = arrow.optional_texts(names.dictionary)
+        codes = arrow.codes(names)
+        talks = np.append(class_codes(texts, np.arange(len(texts)), in_force) == collective, False)
+        rows = np.flatnonzero((kind == Kind.COMMUNICATION) | ((kind == Kind.KERNEL) & talks[codes]))
+        if rows.size:
+            count += rows.size
+            parts.append(arrow.take(batch, rows).select(keep))
+    if parts:
+        rows_of_all = concat(parts, pa.schema([schema.EVENTS.field(name) for name in keep]))
+        starts = arrow.ints(rows_of_all.column("ts_ns")) + (opened.run.origin_ns or 0)
+        yield _Met(number, opened.run, rows_of_all, frozenset(ranks), int(starts.min()), int(starts.max()))
+
+
+def _related(every: Sequence[_Met]) -> tuple[dict[int, Relation], int]:
+    """Return what collectives say of each input's clock against that of one of them, and the number of that one.
+
+    Inputs that state no rank, or the same rank as another, are not known to be of one run; nor are those whose wall
+    clocks are far from that of most.
+    """
+    from tracekit.analysis.clocks.meetings import relate
+    from tracekit.index import meetings, owners
+    from tracekit.index.trace_index import index_of
+
+    taken = [rank for each in every for rank in each.ranks]
+    met = [each for each in every if each.ranks and all(taken.count(rank) == 1 for rank in each.ranks)]
+    walls = [each.first_ns for each in met if each.run.origin_ns is not None]
+    if walls:
+        usual = sorted(walls)[len(walls) // 2]
+        met = [each for each in met if each.run.origin_ns is None or abs(each.first_ns - usual) <= MOST_APART_NS]
+    if len(met) < 2:
+        return {}, -1
+    run = Run(sources=[source for each in met for source in each.run.sources[:1]])
+    ledgers = tuple(Ledger(source=each.number) for each in met)
+    tables = []
+    for each in met:
+        source = arrow.array(np.full(each.rows.num_rows, each.number, np.int32))
+        at = each.rows.schema.get_field_index("source")
+        tables.append(each.rows.set_column(at, schema.EVENTS.field("source"), source))
+    trace = Trace(pa.concat_tables(tables, promote_options="default").unify_dictionaries(), run=run, ledgers=ledgers)
+    index = index_of(trace)
+    found = meetings.find(index, owners.find(index, join_ranks=True))
+    rows = np.flatnonzero(found.together[found.meeting]) if found.count else np.empty(0, np.int64)
+    numbers = np.array([each.number for each in met], np.int64)
+    origin = np.array([each.run.origin_ns or 0 for each in met], np.int64)
+    clock = np.searchsorted(numbers, index.ints("source")[found.rows[rows]].astype(np.int64))
+    reference, relations = relate(
+        found.meeting[rows], clock, found.starts[rows] + origin[clock], found.ends[rows] + origin[clock], len(met)
+    )
+    named = {int(numbers[place]): each for place, each in enumerate(relations) if each is not None}
+    return named, int(numbers[reference])

@@ -1,0 +1,164 @@
+"""The inputs of a run on the clocks that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from tracekit.analysis.clocks.meetings import Relation
+from tracekit.inputs.paths import Input
+from tracekit.readers.base import Opened
+from tracekit.run import alignment
+from tracekit.run.alignment import AUTO, CLOCK, Clocked, Placed
+from tracekit.run.one_process import Joins
+from tracekit.text.display import plural
+from tracekit.trace import JOINED_INTO, Ledger, Note, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An input whose first batch has been read. number: its place among the inputs. item: as the user named it.
+
+    first_ns: start of the first rows. unmarked: it has steps, and `step` of the rows inside them is still to be set.
+    """
+
+    number: int
+    item: Input
+    opened: Opened
+    first_ns: int | None
+    unmarked: bool
+
+
+def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[str]]]:
+    """Return the inputs without those that are an earlier one again, and the names of these by the number of that.
+
+    A file by two names is one file; a copy of it is not: two runs may print the same. An input that the user gave
+    another NAME stays.
+    """
+    kept: list[Input] = []
+    again: dict[int, list[str]] = {}
+    found: dict[tuple[str, int, int], int] = {}
+    for item in items:
+        try:
+            path = Path(item.name)
+            status = path.stat() if path.is_file() else None
+        except (OSError, ValueError):
+            status = None
+        if status is not None and status.st_ino and status.st_size:
+            first = found.setdefault((item.label, status.st_dev, status.st_ino), len(kept))
+            if first < len(kept):
+                again.setdefault(first, []).append(item.name)
+                continue
+        kept.append(item)
+    return kept, again
+
+
+def clocks(
+    begun: Sequence[Begun],
+    joins: Joins,
+    relations: tuple[Mapping[int, Relation], int],
+    choices: Sequence[str | int],
+    names: Sequence[str],
+    shown: Sequence[Ledger],
+) -> dict[int, Placed]:
+    """Return the clock of each input, by number, and put what a user should know into the ledgers.
+
+    relations: of inputs, by number, to the one that is named second. choices, names: of all inputs. shown: the ledger
+    of each begun one that a user sees.
+    """
+    leaders = {each.log: each.trace for each in joins.joined}
+    clocked = [
+        Clocked(b.number, names[b.number], b.opened.run.origin_ns, choices[b.number] if choices else AUTO)
+        for b in begun
+        if b.number not in leaders
+    ]
+    here = {each.number for each in clocked}
+    found = {number: each for number, each in relations[0].items() if number in here}
+    placed = alignment.place(clocked, found if relations[1] in here else {}, relations[1])
+    for log, trace in leaders.items():
+        if trace in placed:
+            placed[log] = alignment.follow(placed[trace], log, names[trace])
+    _say(begun, placed, names, shown, len({placed[b.number].group for b in begun}))
+    return placed
+
+
+def with_facts(begun: Sequence[Begun], placed: Mapping[int, Placed], joins: Joins) -> list[Begun]:
+    """Return inputs that are not moved, with their clock and what they are joined with in their facts."""
+    out = []
+    for b in begun:
+        for each in joins.joined:
+            if each.log == b.number:
+                b.opened.run.sources[0].facts |= {JOINED_INTO: each.facts()}
+        batches = b.opened.batches
+        if b.number in placed:
+            batches = _with_facts(batches, b, placed[b.number])
+        out.append(replace(b, opened=replace(b.opened, batches=batches)))
+    return out
+
+
+def on_one_clock(run: Run, begun: Sequence[Begun], placed: Mapping[int, Placed]) -> list[Begun]:
+    """Return inputs whose times are on the clock of the run; where they share none, each group begins at its own zero.
+
+    `run.origin_ns` and the facts of the inputs are set.
+    """
+    groups = {placed[b.number].group for b in begun}
+    firsts: dict[int, int] = {}
+    for b in begun:
+        where = placed[b.number]
+        first = where.at((b.opened.run.origin_ns or 0) + (b.first_ns or 0))
+        firsts[where.group] = min(firsts.get(where.group, first), first)
+    if groups == {0}:
+        run.origin_ns = min(placed[b.number].at(b.opened.run.origin_ns or 0) for b in begun)
+        zero = {0: run.origin_ns}
+    elif len(groups) > 1:
+        # The inputs of the wall clock begin at zero as the others do, not in 1970.
+        zero = {group: first if group == 0 else 0 for group, first in firsts.items()}
+    else:
+        zero = dict.fromkeys(groups, 0)
+    out = []
+    for b in begun:
+        where = placed[b.number]
+        origin = b.opened.run.origin_ns or 0
+        moved = alignment.moved(b.opened.batches, origin, where.line, where.then_ns - zero[where.group])
+        moved = _with_facts(moved, b, where)
+        out.append(replace(b, opened=replace(b.opened, batches=moved)))
+    return out
+
+
+def _say(
+    begun: Sequence[Begun], placed: Mapping[int, Placed], names: Sequence[str], shown: Sequence[Ledger], groups: int
+) -> None:
+    for b, ledger in zip(begun, shown, strict=True):
+        placed[b.number].note(ledger)
+    if groups > 1:
+        alone = [names[b.number] for b in begun if placed[b.number].group]
+        verb = "shares no clock with the others" if len(alone) == 1 else "share no clock with each other or the others"
+        who = ", ".join(alone[:3]) + (" ..." if len(alone) > 3 else "")
+        text = f"{who} {verb}: each starts at its own zero; --align NAME=OFFSET places an input"
+        shown[0].note("clocks-not-comparable", text)
+    unsure = [b for b in begun if placed[b.number].method == alignment.WALL and placed[b.number].uncertainty_ns is None]
+    if len(unsure) > 1:
+        text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is not known"
+        shown[0].notes["clocks-by-wall-clock"] = Note("clocks-by-wall-clock", text, 1)
+
+
+def _with_facts(batches: Iterator[pa.RecordBatch], b: Begun, where: Placed) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, and put the clock into the facts of the input once its reader has set all others."""
+    yield from batches
+    _into_facts(b, where)
+
+
+def _into_facts(b: Begun, where: Placed) -> None:
+    sources = b.opened.run.sources
+    inside = {each.facts[CLOCK].get("group") for each in sources if isinstance(each.facts.get(CLOCK), dict)}
+    for each in sources:
+        before = each.facts.get(CLOCK)
+        if b.opened.run.origin_ns is None and len(inside) > 1 and isinstance(before, dict):
+            # A file of several inputs that shared no clock: they still share none.
+            own = {"group": f"{where.group}/{before.get('group')}"}
+            each.facts = each.facts | {CLOCK: before | own}
+        else:
+            each.facts = each.facts | {CLOCK: where.facts()}
