@@ -79,8 +79,8 @@ MAY: dict[str, set[str]] = {
         "units", "options", "errors", "_version", "credentials", "privacy",
     },
     "api": {
-        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "trace", "report",
-        "privacy", "views.base", "writers.base", "render.base", "errors",
+        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "trace",
+        "report", "privacy", "views.base", "writers.base", "render.base", "errors",
     },
     "__init__": {
         "api", "archive", "inputs", "privacy", "selection", "trace", "report", "views.base", "errors", "_version",

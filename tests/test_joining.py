@@ -100,8 +100,8 @@ def test_durations_change_with_a_clocks_rate_alone_and_nesting_stays(tmp_path: P
     paths = write_kineto(made, tmp_path)
     trace, apart = tracekit.read(paths), tracekit.read(paths, align="none")
     for rank in range(3):
-        here, there = (each.to_pandas().query("rank == @rank")["dur_ns"].astype(int) for each in (trace, apart))
-        ratio = int(here.sum()) / int(there.sum())
+        here, there = (each.to_pandas() for each in (trace, apart))
+        ratio = here[here["rank"] == rank]["dur_ns"].sum() / there[there["rank"] == rank]["dur_ns"].sum()
         assert abs(ratio - 1) < 110e-6
     assert len(trace.to_pandas()) == len(apart.to_pandas())
 
@@ -229,7 +229,7 @@ def test_the_rank_in_a_name_is_the_rank_of_rows_that_state_none(tmp_path: Path) 
     assert set(trace.to_pandas()["rank"].dropna()) == {1}
     assert "finds no rank" in notes(trace)["no-rank-in-name"]
     for pattern in ("(", "worker", "(w)orker"):
-        with pytest.raises(UsageError, match="--rank-from|rank_from"):
+        with pytest.raises(UsageError, match="rank_from"):
             tracekit.read(tmp_path / "worker-3.csv", rank_from=pattern)
 
 
@@ -256,16 +256,14 @@ def test_perfetto_shows_a_joined_trace_as_the_sum_of_its_parts(tmp_path: Path, s
         parts.append(perfetto(tmp_path / f"{path.stem}.out.{suffix}"))
     tracekit.convert(paths, tmp_path / f"all.{suffix}", align="wall-clock")
     tracekit.convert(paths, tmp_path / f"moved.{suffix}")
+    backwards = (
+        "select count(*) as arrows from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id"
+        " where b.ts < a.ts"
+    )
     for name, exact in (("all", True), ("moved", False)):
         whole = perfetto(
             tmp_path / f"{name}.{suffix}",
-            [
-                "select count(*) from flow",
-                "select count(distinct upid) from process where pid is not null",
-                # An arrow that crosses leads from one process to the work of another.
-                "select count(*) from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id"
-                " where b.ts < a.ts",
-            ],
+            [backwards],
         )
         assert not whole["errors"]
         assert whole["slices"] == sum(part["slices"] for part in parts)
@@ -273,4 +271,4 @@ def test_perfetto_shows_a_joined_trace_as_the_sum_of_its_parts(tmp_path: Path, s
         total = sum(part["sum_dur_ns"] for part in parts)
         assert abs(whole["sum_dur_ns"] - total) <= (0 if exact else total // 5_000)
         assert len(whole["processes"]) == sum(len(part["processes"]) for part in parts)
-        assert whole["sql"][2] == [[0]]
+        assert whole["sql"][0] == [{"arrows": 0}]
