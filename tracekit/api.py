@@ -44,7 +44,7 @@ ARGUMENTS: Mapping[str, str] = {
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
 _OTHERS = (
-    "archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output run"
+    "align archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output rank-from run"
     " run-pattern same-within since strict thread-sep to top unit view"
 )
 _SAME_NAMES = frozenset(_OTHERS.split())
