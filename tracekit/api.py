@@ -44,8 +44,8 @@ ARGUMENTS: Mapping[str, str] = {
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
 _OTHERS = (
-    "align archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output rank-from run"
-    " run-pattern same-within since strict thread-sep to top unit view"
+    "align archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output"
+    " rank-from run run-pattern same-within since strict thread-sep to top unit view"
 )
 _SAME_NAMES = frozenset(_OTHERS.split())
 """Other options of the command line. Those of other programs (`nsys export --type sqlite`) stay as they are."""
