@@ -20,6 +20,8 @@ from tracekit.columns.arrays import I64, Numbers
 
 __all__ = ["LaneAssigner"]
 
+_LEAST = -(1 << 63)
+"""No int64 is less."""
 _IDLE = 1 << 64
 """Room on a track where nothing is open; more than any int64."""
 
@@ -70,7 +72,7 @@ class LaneAssigner:
 
         follows = np.empty(first.size, np.bool_)
         np.greater_equal(first[1:], last[:-1], out=follows[1:])
-        follows[begins] = first[begins] >= np.array([stack[0] if stack else -(1 << 63) for stack in stacks], np.int64)
+        follows[begins] = first[begins] >= np.array([stack[0] if stack else _LEAST for stack in stacks], np.int64)
         sequential = np.logical_and.reduceat(follows, begins).tolist()
         ends = last[np.append(begins[1:], last.size) - 1].tolist()
         busy = []
@@ -139,18 +141,33 @@ def _close(stack: list[int], now: int) -> None:
 def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
     """Return the track of each row of one lane; stack is track 0.
 
-    A row that begins when all before it have ended, and ends before the next one begins, is alone on track 0 and closed
-    before the next row. Only the others are looked at one after the other.
+    Rows come in clusters: one begins where all before it have ended. Where no row of a cluster has two others open
+    around its start, the tracks follow from the order of the ends. Only other clusters are looked at row by row.
     """
-    reach = np.maximum.accumulate(np.append(stack[0] if stack else np.iinfo(np.int64).min, ends[:-1]))
-    alone = starts >= reach
-    alone[:-1] &= alone[1:]
-    alone[-1] = False  # what it leaves open is for the next batch
-    crowded = np.flatnonzero(~alone)
+    begins = starts >= np.maximum.accumulate(np.append(max(stack[0] if stack else _LEAST, tracks.latest), ends[:-1]))
+    cluster = np.cumsum(begins)
+    slow = np.zeros(int(cluster[-1]) + 1, np.bool_)
+    slow[0] = slow[-1] = (
+        True  # the first one if the batch before left it open; what the last one leaves is for the next
+    )
+    alone = begins.copy()
+    alone[:-1] &= begins[1:]
+    together = np.flatnonzero(~alone & (ends > starts))  # a slice of 0 ns fits on track 0, and is never open
     placed = np.zeros(starts.size, np.int64)
-    tracks_of = []
+    first, last, of_row = starts[together], ends[together], cluster[together]
+    open_before = np.arange(together.size) - np.searchsorted(np.sort(last), first, "right")
+    slow[of_row[open_before > 1]] = True
+    # Of two slices that overlap, the one that ends later goes to the track that the other one is not on.
+    latest = np.maximum.accumulate(np.append(_LEAST, last))[:-1]
+    later = np.cumsum(last > latest)
+    if together.size:
+        new = open_before == 0
+        since = later - later[new][np.cumsum(new) - 1]
+        placed[together] = np.where(last > latest, since & 1, 0)
     place = tracks.place
-    for start, end in zip(starts[crowded].tolist(), ends[crowded].tolist(), strict=True):
+    rows = np.flatnonzero(slow[cluster])
+    tracks_of = []
+    for start, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True):
         while stack and stack[-1] <= start:
             stack.pop()
         if stack and end > stack[-1]:
@@ -159,7 +176,7 @@ def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
         if end > start:
             stack.append(end)
         tracks_of.append(0)
-    placed[crowded] = tracks_of
+    placed[rows] = tracks_of
     return placed
 
 
@@ -176,9 +193,11 @@ class _Tracks:
     root: no crowd of overlapping slices makes the search for one of them linear.
     """
 
-    __slots__ = ("_few", "_largest", "_leaves", "_smallest", "_stacks", "_tops")
+    __slots__ = ("_few", "_largest", "_leaves", "_smallest", "_stacks", "_tops", "latest")
 
     def __init__(self) -> None:
+        self.latest = _LEAST
+        """Last end on any of the tracks."""
         self._few: list[list[int]] = []
         # The last end on each of the few; it may have passed.
         self._tops: list[int] = []
@@ -189,6 +208,8 @@ class _Tracks:
 
     def place(self, start: int, end: int) -> int:
         """Return the number of the first track where the slice fits, and put it there; end > start."""
+        if end > self.latest:
+            self.latest = end
         tops = self._tops
         for number, top in enumerate(tops):
             if start < top < end:
