@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tracekit import schema
-from tracekit.writers._compressed import Sink, compressed
+from tracekit.writers._compressed import compressed
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.gzipped import Sink
 
 
 def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:

@@ -33,12 +33,12 @@ def write_overlapped(writer: Writer, stream: Stream, target: Path, options: Writ
     All is done in this thread where there is no second core, or where the writer needs more of the run than its names.
     Raises: what the stream or the writer raises; the second thread has ended by then.
     """
-    if not writer.names_only or _cores() < 2:
+    if not writer.names_only or cores() < 2:
         return writer.write(stream, target, options)
     return _Handover(writer, stream, target, options).run()
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -33,13 +33,11 @@ Tested with Perfetto v52; the importers of catapult and speedscope were read. Th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
-
-from isal import igzip
 
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
 from tracekit.writers.chrome._rows import LineMaker
+from tracekit.writers.gzipped import Sink, gzipped
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import event_tables
 from tracekit.writers.tracks.texts import facts_text
@@ -57,7 +55,7 @@ EXACT_NS = 1000 << 43
 class _Lines:
     """Writes the elements of traceEvents: lines that end with a comma and a newline, which the last one must not."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Sink) -> None:
         self._file = file
         self._open = False
         self.size = 0
@@ -82,7 +80,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         if not target.name.lower().endswith(".gz"):
             size = _write(stream, file, options, written)
         else:
-            with igzip.IGzipFile(filename="", mode="wb", fileobj=file, compresslevel=1, mtime=0) as packed:
+            with gzipped(file) as packed:
                 size = _write(stream, packed, options, written)
     if options.viewer == "chrome" and (written.events > MOST_EVENTS or size > MOST_BYTES):
         written.notes.append(
@@ -92,7 +90,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return written
 
 
-def _write(stream: Stream, file: BinaryIO, options: WriteOptions, written: Written) -> int:
+def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) -> int:
     line_maker = LineMaker(stream.run, written, slices_only=options.viewer == "speedscope")
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     lines = _Lines(file)

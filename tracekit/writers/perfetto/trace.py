@@ -26,12 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
-
-from isal import igzip
 
 from tracekit.errors import OutputError
 from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
+from tracekit.writers.gzipped import Sink, gzipped
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.perfetto._arrows import Arrows
 from tracekit.writers.perfetto._packets import PacketMaker
@@ -57,12 +55,12 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         if not target.name.lower().endswith(".gz"):
             _write(stream, file, options, written)
         else:
-            with igzip.IGzipFile(filename="", mode="wb", fileobj=file, compresslevel=1, mtime=0) as packed:
+            with gzipped(file) as packed:
                 _write(stream, packed, options, written)
     return written
 
 
-def _write(stream: Stream, file: BinaryIO, options: WriteOptions, written: Written) -> None:
+def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) -> None:
     loader, arrows = Loader(stream.run, written, asynchronous=False), Arrows()
     maker = PacketMaker(loader.lanes)
     for points in _held_back(stream, loader, arrows, written):
