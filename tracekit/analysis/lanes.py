@@ -147,9 +147,7 @@ def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
     begins = starts >= np.maximum.accumulate(np.append(max(stack[0] if stack else _LEAST, tracks.latest), ends[:-1]))
     cluster = np.cumsum(begins)
     slow = np.zeros(int(cluster[-1]) + 1, np.bool_)
-    slow[0] = slow[-1] = (
-        True  # the first one if the batch before left it open; what the last one leaves is for the next
-    )
+    slow[0] = slow[-1] = True  # an earlier batch may have left the first one open, and this one leaves the last
     alone = begins.copy()
     alone[:-1] &= begins[1:]
     together = np.flatnonzero(~alone & (ends > starts))  # a slice of 0 ns fits on track 0, and is never open
