@@ -155,7 +155,7 @@ def _place(stack: list[int], tracks: _Tracks, starts: I64, ends: I64) -> I64:
     first, last, of_row = starts[together], ends[together], cluster[together]
     open_before = np.arange(together.size) - np.searchsorted(np.sort(last), first, "right")
     slow[of_row[open_before > 1]] = True
-    # Of two slices that overlap, the one that ends later goes to the track that the other one is not on.
+    # Where two slices overlap, the one that ends later goes to the track that the other one is not on.
     latest = np.maximum.accumulate(np.append(_LEAST, last))[:-1]
     later = np.cumsum(last > latest)
     if together.size:

@@ -85,7 +85,7 @@ class GzipBlocks:
 
 
 def _deflated(block: bytes, level: int) -> bytes:
-    """Return a block as a part of a deflate stream: it ends at a byte, and needs nothing of the blocks before it."""
+    """Return a block as a part of a deflate stream: it ends at a whole byte and does not need the blocks before it."""
     packer = isal_zlib.compressobj(level, isal_zlib.DEFLATED, -15)
     return packer.compress(block) + packer.flush(isal_zlib.Z_FULL_FLUSH)
 
