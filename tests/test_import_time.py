@@ -11,7 +11,10 @@ import pytest
 from support import SAMPLES
 
 CSV = SAMPLES / "nvprof-csv" / "gpu-and-api-trace.csv"
-DECLARED = "from tracekit.readers import READERS\nlist(READERS.values())"
+DECLARED = (
+    "from tracekit.readers import READERS\nfrom tracekit.writers import WRITERS\n"
+    "list(READERS.values()), list(WRITERS.values())"
+)
 HEAVY = ("pyarrow", "numpy", "pandas", "jinja2", "typer", "rich", "google.protobuf")
 
 
@@ -71,7 +74,7 @@ def test_convert_loads_the_reader_of_its_input_alone(tmp_path: Path) -> None:
     assert reading <= parts(loaded, "readers.nvprof", "readers.printed")
 
 
-def test_declarations_of_formats_load_no_data_library() -> None:
+def test_declarations_of_formats_and_targets_load_no_data_library() -> None:
     loaded = loaded_after(DECLARED)
     assert not loaded & {*HEAVY, "orjson", "msgspec", "sqlite3", "tracekit.schema", "tracekit.trace"}
 

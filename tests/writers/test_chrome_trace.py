@@ -24,7 +24,7 @@ from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.run.streams import in_order
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
-from tracekit.writers.chrome import trace
+from tracekit.writers.chrome import _trace as trace
 from tracekit.writers.json_text import OWN_KEYS
 from tracekit.writers.tracks.texts import quoted
 

@@ -19,9 +19,10 @@ from tracekit import pipeline, schema
 from tracekit.errors import OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, Trace
-from tracekit.writers import jsonl
+from tracekit.writers import _jsonl as jsonl
+from tracekit.writers._jsonl import json_lines
 from tracekit.writers.base import Stream, WriteOptions
-from tracekit.writers.jsonl import WRITER, json_lines
+from tracekit.writers.jsonl import WRITER
 
 
 def events(**columns: object) -> pa.RecordBatch:

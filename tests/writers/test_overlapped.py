@@ -92,8 +92,8 @@ def growing(run: Run, made: list[int]) -> Iterator[pa.RecordBatch]:
 def test_the_writer_sees_names_as_they_were_when_its_batch_was_made(
     to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracekit.writers.chrome.trace.BATCH_ROWS", 1)
-    monkeypatch.setattr("tracekit.writers.perfetto.trace.BATCH_ROWS", 1)
+    monkeypatch.setattr("tracekit.writers.chrome._trace.BATCH_ROWS", 1)
+    monkeypatch.setattr("tracekit.writers.perfetto._trace.BATCH_ROWS", 1)
     begin = threading.Event()
     made: list[int] = []
 

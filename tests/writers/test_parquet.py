@@ -15,7 +15,7 @@ from tracekit import schema
 from tracekit.errors import OutputError, OutputExistsError
 from tracekit.readers.builder import event_batch, totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts, concat
-from tracekit.writers import parquet
+from tracekit.writers import _parquet as parquet
 from tracekit.writers.base import Stream, WriteOptions
 from tracekit.writers.parquet import WRITER
 
@@ -73,7 +73,7 @@ def test_totals_alone_are_the_table_of_the_file(tmp_path: Path) -> None:
 
 
 def test_totals_too_large_for_the_footer_are_counted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.writers.parquet.MOST_TOTALS_TEXT", 100)
+    monkeypatch.setattr("tracekit.writers._parquet.MOST_TOTALS_TEXT", 100)
     batch = totals_batch(3, {"source": 0, "run": 0, "section": "kernels", "order": np.arange(3)})
     done = WRITER.write(Stream(Run(), iter([batch, events(1)])), tmp_path / "a.parquet", WriteOptions())
     assert (done.events, done.totals, done.left_out) == (1, 0, {"totals-too-large": 3})
@@ -154,7 +154,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracekit.writers import parquet
+    from tracekit.writers import _parquet as parquet
 
     def full(self: object, data: object) -> int:
         raise OSError(28, "No space left on device")

@@ -25,7 +25,8 @@ from tracekit.schema import API_CALLS, DEVICE_WORK
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
-from tracekit.writers.perfetto import _packets, trace
+from tracekit.writers.perfetto import _packets
+from tracekit.writers.perfetto import _trace as trace
 from tracekit.writers.tracks.order import Items, order_packets
 
 HOST_NUMBERS = ("device", "context", "stream")

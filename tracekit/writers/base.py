@@ -1,20 +1,25 @@
-"""The contract of a writer: it writes batches in order of start into one file, completely or not at all."""
+"""The contract of a writer: it writes batches in order of start into one file, completely or not at all.
+
+A command may import the modules of all targets, to choose one by its suffix. So a module that declares one imports what
+writing needs inside its functions.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, BinaryIO
 
 from tracekit.errors import OutputError, OutputExistsError
-from tracekit.trace import Ledger, Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tracekit.trace import Ledger, Run
 
 
 @dataclass(slots=True)
@@ -101,6 +106,8 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         raise OutputError(f"{named} is not a regular file and cannot be replaced", hint="-o - writes to stdout")
     if target.exists() and not force:
         raise OutputExistsError(str(named))
+    import tempfile
+
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
     except OSError as err:

@@ -11,63 +11,26 @@ The facts of the run are not in the file: Parquet and JSON Lines keep them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.csv
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
 
-from tracekit import schema
-from tracekit.writers._compressed import compressed
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
-from tracekit.writers.gzipped import Sink
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def _write(stream: Stream, target: Path, options: WriteOptions) -> Written:
-    written = Written(target)
-    totals: list[pa.RecordBatch] = []
-    with new_file(target, force=options.force) as file, compressed(file, target) as out:
-        events = _events(stream.batches, totals)
-        first = next(events, None)
-        if first is None and totals:
-            written.totals = _table(out, schema.TOTALS, iter(totals))
-            return written
-        written.events = _table(out, schema.EVENTS, chain([first] if first is not None else [], events))
-    if rows := sum(batch.num_rows for batch in totals):
-        written.leave_out("totals-beside-events", rows)
-        written.notes.append(
-            f"{rows:,} rows of totals were not written: a CSV file holds one table; --to parquet keeps both"
-        )
-    return written
+def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    """Write the rows as they come."""
+    from tracekit.writers import _csv
 
-
-def _events(batches: Iterator[pa.RecordBatch], totals: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if schema.is_totals(batch):
-            totals.append(batch)
-        elif batch.num_rows:
-            yield batch
-
-
-def _table(out: Sink, columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write the header and the rows, and return the number of rows."""
-    out.write(",".join(columns.names).encode() + b"\n")
-    rows = 0
-    for batch in batches:
-        # No CSVWriter: after a full disk it would try to write once more when it is collected.
-        block = pa.BufferOutputStream()
-        pyarrow.csv.write_csv(batch, block, pyarrow.csv.WriteOptions(include_header=False, batch_size=1 << 14))
-        out.write(memoryview(block.getvalue()))
-        rows += batch.num_rows
-    return rows
+    return _csv.write(stream, target, options)
 
 
 WRITER = Writer(
     name="csv",
     title="CSV: one row for each event, or the totals of a trace without events",
     suffixes=(".csv", ".csv.gz", ".csv.zst"),
-    write=_write,
+    write=write,
     holds="both",
 )
 WRITERS_HERE: tuple[Writer, ...] = (WRITER,)

@@ -32,122 +32,19 @@ Tested with Perfetto v52; the importers of catapult and speedscope were read. Th
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tracekit.errors import OutputError
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written, new_file
-from tracekit.writers.chrome._rows import LineMaker
-from tracekit.writers.gzipped import Sink, gzipped
-from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
-from tracekit.writers.tracks.batch import event_tables
-from tracekit.writers.tracks.texts import facts_text
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
 
-BATCH_ROWS = 32 << 10
-"""Small batches are joined up to this many rows, because each batch has a fixed cost. Larger tables are a tenth faster,
-but need 60 MB more memory."""
-MOST_EVENTS = 1_000_000
-MOST_BYTES = 250_000_000
-"""chrome://tracing fails above 268 million characters (catapult issue 2826) or about a million events (issue 298)."""
-EXACT_NS = 1000 << 43
-"""A viewer's double holds every ns up to this time after the first event."""
-
-
-class _Lines:
-    """Writes the elements of traceEvents: lines that end with a comma and a newline, which the last one must not."""
-
-    def __init__(self, file: Sink) -> None:
-        self._file = file
-        self._open = False
-        self.size = 0
-
-    def write(self, lines: bytes | memoryview) -> None:
-        if self._open:
-            self._file.write(b",\n")
-        self._open = True
-        self._file.write(memoryview(lines)[:-2])
-        self.size += len(lines)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
-    """Write a stream as a Chrome trace, gzipped where the name ends with .gz.
+    """Write the rows as they come."""
+    from tracekit.writers.chrome import _trace
 
-    Raises: OutputExistsError, OutputError.
-    """
-    if target.name.lower().endswith(".zst"):
-        raise OutputError(f"{target}: no viewer reads zstd", hint="name it .json or .json.gz")
-    written = Written(target)
-    with new_file(target, force=options.force) as file:
-        if not target.name.lower().endswith(".gz"):
-            size = _write(stream, file, options, written)
-        else:
-            with gzipped(file) as packed:
-                size = _write(stream, packed, options, written)
-    if options.viewer == "chrome" and (written.events > MOST_EVENTS or size > MOST_BYTES):
-        written.notes.append(
-            f"{written.events:,} events in {size / 1e6:,.0f} MB: chrome://tracing fails above about a million events "
-            "or 250 MB; ui.perfetto.dev takes more, and --step, --time or --name make the trace smaller"
-        )
-    return written
-
-
-def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) -> int:
-    line_maker = LineMaker(stream.run, written, slices_only=options.viewer == "speedscope")
-    file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
-    lines = _Lines(file)
-    for table in event_tables(stream.batches, written, BATCH_ROWS):
-        for chunk in line_maker.chunks(table):
-            lines.write(chunk)
-    renamed = line_maker.headings.renamed()
-    if renamed:
-        lines.write("".join(renamed).encode())
-    _add_notes(line_maker, written)
-    base = (stream.run.origin_ns or 0) + (line_maker.loader.first_ns or 0)
-    end = f'\n],"baseTimeNanoseconds":{base},"tracekit":{facts_text(_facts(stream, options, line_maker, written))}}}\n'
-    file.write(end.encode())
-    return lines.size + len(end)
-
-
-def _add_notes(line_maker: LineMaker, written: Written) -> None:
-    loader, launches = line_maker.loader, line_maker.launches
-    notes = [
-        (loader.moved, "slices overlap others of their lane: they are on extra lanes, numbered (2), (3) ..."),
-        (
-            loader.undrawn,
-            "points of arrows are in the file, but not drawn: their other end is missing, or no slice is before them",
-        ),
-        (loader.clamped, "slices have a negative duration: written as 0, with the value in args.dur_ns"),
-        (
-            launches.without if launches.launches else 0,
-            f"device rows have no arrow: no launch with their correlation id among the {PENDING_LAUNCHES:,} before them"
-            if launches.forgotten
-            else "device rows have no arrow: no launch before them has their correlation id",
-        ),
-    ]
-    written.notes += [f"{count:,} {text}" for count, text in notes if count]
-    written.explain("counter-not-finite", "counter values were not written: JSON has no number that is not finite")
-    written.explain(
-        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
-    )
-    if loader.last_ns > EXACT_NS:
-        written.notes.append(
-            "the trace is longer than 101 days: the file has every ns, but viewers round its later times"
-        )
-
-
-def _facts(stream: Stream, options: WriteOptions, line_maker: LineMaker, written: Written) -> dict[str, object]:
-    launches = line_maker.launches
-    return {
-        "version": options.version,
-        "clock": "not stated" if stream.run.origin_ns is None else "unix epoch",
-        "origin_ns": stream.run.origin_ns,
-        "sources": [source.to_json() for source in stream.run.sources],
-        "lanes": line_maker.loader.lanes.facts(),
-        "arrows": {"written": launches.made, "without_launch": launches.without},
-        "written": written.events,
-        "left_out": dict(sorted(written.left_out.items())),
-        "notes": list(written.notes),
-        "ledger": [ledger.to_json() for ledger in stream.ledgers],
-    }
+    return _trace.write(stream, target, options)
 
 
 WRITER = Writer(
