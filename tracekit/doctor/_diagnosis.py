@@ -120,14 +120,16 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
     """Return the diagnosis of an open input, with what a repair needs. Raises: TracekitError."""
     for sort in (False, True):
         reading = begin(source, name, options, sort=sort)
-        checks = RowChecks(lanes=not reading.reader.trace_events and reading.reader.name not in _ARCHIVES)
+        reader = reading.reader
+        lanes = not reader.trace_events and reader.name not in _ARCHIVES
+        checks = RowChecks(lanes=lanes, parts=reader.trace_events or reader.record == "row")
         try:
             for batch in reading.rows():
                 checks.see(batch)
         except OutOfOrderError:
             continue
         break
-    ledger, reader = reading.ledger, reading.reader
+    ledger = reading.ledger
     ledger.check()
     raw: FullLedger | None = None
     found, bad_points = checks.findings(reader.record), np.empty(0, np.int64)

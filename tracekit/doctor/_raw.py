@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +28,7 @@ from tracekit.readers.trace_event.look import Dialect, Look
 from tracekit.readers.trace_event.plan import Build
 from tracekit.run import streams
 from tracekit.schema import Kind
+from tracekit.trace import Ledger
 
 _PLAIN = Dialect("", "")
 _NUMBER = re.compile(rb'"\s*[-+]?[0-9][0-9.eE+-]*\s*"')
@@ -186,6 +186,5 @@ def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _check_encoding(source: Source, ledger: FullLedger) -> None:
-    with closing(source.binary()) as stream:
-        if stream.read(3) == codecs.BOM_UTF8:
-            ledger.note("byte-order-mark", "the file begins with a byte order mark", where="byte 0")
+    if next(source.chunks(Ledger(), len(codecs.BOM_UTF8)), b"") == codecs.BOM_UTF8:
+        ledger.note("byte-order-mark", "the file begins with a byte order mark", where="byte 0")

@@ -12,13 +12,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import orjson
 from isal import igzip
 
 from tracekit._version import __version__
 from tracekit.conversion import writer_for
 from tracekit.doctor._changes import Changes
-from tracekit.doctor._diagnosis import DoctorOptions, Examined, begin, examine, sources
+from tracekit.doctor._diagnosis import USUAL, DoctorOptions, Examined, begin, examine, sources
 from tracekit.doctor.findings import Diagnosis
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.inputs import refuse_inputs, steps
@@ -26,6 +27,8 @@ from tracekit.privacy.guard import Guard
 from tracekit.readers.source import Source
 from tracekit.writers.base import Stream, WriteOptions, Writer, new_file
 
+_WRITTEN_ANEW = {"empty-object", "open-list"}
+"""Remarks that a viewer stumbles over all the same."""
 TARGETS = ("chrome", "perfetto")
 
 
@@ -73,7 +76,7 @@ class Repair:
 def repair(
     name: str,
     target: str | Path,
-    options: DoctorOptions,
+    options: DoctorOptions = USUAL,
     *,
     to: str = "",
     force: bool = False,
@@ -109,7 +112,7 @@ def repair(
             def line(change: dict[str, object]) -> None:
                 changes.write(orjson.dumps(change, default=str) + b"\n")
 
-            if examined.diagnosis.is_clean and examined.reader.trace_events and writer.name == "chrome":
+            if _may_stay(examined) and writer.name == "chrome":
                 _copy(source, target, force=force)
                 _add_up(done, examined, None)
             else:
@@ -119,6 +122,12 @@ def repair(
                     done.after = examine(written, str(target), DoctorOptions()).diagnosis
             line({"summary": {"tracekit": __version__, **done.to_json()}})
     return done
+
+
+def _may_stay(examined: Examined) -> bool:
+    """Return whether the input is a trace in JSON that every viewer takes as it is."""
+    remarks = {each.defect.code for each in examined.diagnosis.remarks}
+    return examined.reader.trace_events and examined.diagnosis.is_clean and not remarks & _WRITTEN_ANEW
 
 
 def _copy(source: Source, target: Path, *, force: bool) -> None:
@@ -144,6 +153,8 @@ def _write(
 ) -> None:
     reading = begin(source, name, options, sort=examined.sort)
     found = {each.defect.code: each.rows for each in examined.diagnosis.findings if len(each.rows)}
+    if "clock-skew" in found:
+        found["clock-skew"] = np.concatenate((found["clock-skew"], examined.checks.forsaken))
     if len(mended := examined.mended()):
         found["bad-escape"] = mended
     codes = {each.defect.code for each in examined.diagnosis.findings}

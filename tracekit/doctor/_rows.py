@@ -31,6 +31,7 @@ _LAUNCH = re.compile(
 )
 """Calls that always start work. One that sets no bytes starts none."""
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.PYTHON_OP, *API_CALLS})
+_MOSTLY = 0.5
 _NONE = np.iinfo(np.int64).min
 
 
@@ -46,13 +47,19 @@ class Group:
 
 @dataclass(slots=True)
 class RowChecks:
-    """Takes all rows of one input. lanes: also look for what `_raw` finds in JSON traces: slices that cross, or that
-    end before they start."""
+    """Takes all rows of one input.
+
+    lanes: also look for what `_raw` finds in JSON traces: slices that cross, or that end before they start.
+    parts: the format has calls and work in one file, so that one without the other is a file that lacks something.
+    """
 
     lanes: bool
+    parts: bool = True
     events: int = 0
     totals: int = 0
     groups: list[Group] = field(default_factory=list)
+    forsaken: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    """Numbers of the launches all of whose work starts before them, once `findings` was called."""
     _found: dict[str, Gathered] = field(default_factory=dict)
     _assigner: LaneAssigner = field(default_factory=LaneAssigner)
     _lane_codes: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -60,6 +67,8 @@ class RowChecks:
     _work: list[tuple[I64, ...]] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
     _has_device: bool = False
+    _fine: bool = False
+    """Device work has durations below 1 us."""
 
     def see(self, batch: pa.RecordBatch) -> None:
         """Take the next rows."""
@@ -76,6 +85,7 @@ class RowChecks:
         if self.lanes:
             self._gather("negative-duration", batch, timed & (dur < 0))
         self._gather("zero-duration", batch, work & timed & (dur == 0))
+        self._fine |= bool((dur[work] % 1000).any())
         self._group(batch, dur)
         if self.lanes:
             self._cross(batch, dur, timed, work, _any_of(kind, texts, _HOST_KINDS))
@@ -89,6 +99,8 @@ class RowChecks:
     def findings(self, word: str) -> list[Finding]:
         """Return the defects of all rows."""
         self._link()
+        if not self._fine:
+            self._found.pop("zero-duration", None)  # in whole us, work of less than half a us takes 0
         span = self.span_ns()
         found = [each.finding(word, span) for each in self._found.values()]
         return [each for each in (*found, self._far(word)) if each is not None]
@@ -128,8 +140,13 @@ class RowChecks:
 
     def _cross(self, batch: pa.RecordBatch, dur: I64, timed: Mask, work: Mask, host: Mask) -> None:
         """Find slices that cross others of their stream or thread. Rows without one may run side by side."""
+        ts = arrow.ints(batch.column("ts_ns"))
         on_stream = work & arrow.valid(batch.column("stream"))
         on_thread = host & ~work & arrow.valid(batch.column("tid"))
+        if (ts % 10 == 0).mean() > _MOSTLY:
+            # Printed times: work that follows other work may seem to start before its end.
+            on_thread[:] = False
+            dur = np.maximum(dur - 2 * _step(ts) - _step(dur), np.minimum(dur, 0))
         rows = np.flatnonzero(timed & (on_stream | on_thread))
         if not len(rows):
             return
@@ -138,9 +155,7 @@ class RowChecks:
         keys.append(on_stream[rows].astype(np.int64))
         distinct, place = np.unique(np.stack(keys), axis=1, return_inverse=True)
         codes = [self._lane_codes.setdefault(tuple(key), len(self._lane_codes)) for key in distinct.T.tolist()]
-        extra = self._assigner.assign(
-            np.array(codes, np.int64)[place.reshape(-1)], arrow.ints(batch.column("ts_ns"))[rows], dur[rows]
-        )
+        extra = self._assigner.assign(np.array(codes, np.int64)[place.reshape(-1)], ts[rows], dur[rows])
         mask = np.zeros(batch.num_rows, np.bool_)
         mask[rows[extra > 0]] = True
         self._gather("overlapping-slices", batch, mask)
@@ -174,7 +189,7 @@ class RowChecks:
             return
         calls = [np.concatenate(column) for column in zip(*self._launches, strict=True)]
         if not self._work:
-            if not self._has_device:
+            if self.parts and not self._has_device:
                 self._take("missing-table", calls, calls[9] == 1)
             return
         work = [np.concatenate(column) for column in zip(*self._work, strict=True)]
@@ -197,7 +212,9 @@ class RowChecks:
         linked = used[place] == work_key
         own = order[first][place]
         self._take("duplicate-id", calls, twins & starts)
-        self._take("clock-skew", work, linked & (work[4] < calls[4][own]))
+        early = linked & (work[4] < calls[4][own])
+        self._take("clock-skew", work, early)
+        self.forsaken = np.setdiff1d(calls[6][own[early]], calls[6][own[linked & ~early]])
         if not linked.any():
             return
         # Before the first launch that was recorded, and after the last work, the other side is missing as it must be.
@@ -219,6 +236,18 @@ def _any_of(codes: Rows, names: list[str], wanted: frozenset[Kind] | set[Kind]) 
     table = np.array([name in wanted for name in names] or [False], np.bool_)
     found: Mask = table[codes]
     return found
+
+
+def _step(times: I64) -> I64:
+    """Return the least power of ten that each time may have been rounded to.
+
+    >>> _step(np.array([1_234_500, 7, 0])).tolist()
+    [100, 1, 1]
+    """
+    step = np.ones(len(times), np.int64)
+    for power in range(1, 10):
+        step[(times % 10**power == 0) & (times != 0)] = 10**power
+    return step
 
 
 def _with_null(column: Column) -> I64:

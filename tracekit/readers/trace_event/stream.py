@@ -28,6 +28,8 @@ MOST_CARRIED = 16 << 20
 MOST_SKIPPED = 256 << 20
 """The end of an object that is too long is looked for in so many bytes."""
 MOST_HEAD = 64 << 20
+MOST_CLOSED = 4
+"""Brackets at the end of a text of which one may close its last object."""
 KNOWN_SHAPES = 1 << 17
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*(\[|null)')
@@ -193,7 +195,8 @@ class Events:
     def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
         found = scan(data)
-        if not found.broken and self._all_parse(found):
+        hidden = final and found.closed < 0 and not len(found.start) and _hides_its_end(data)
+        if not found.broken and not hidden and self._all_parse(found):
             self.ledger.read += len(found.start)
             numbers = np.arange(self._number + 1, self._number + 1 + len(found.start))
             self._number += len(found.start)
@@ -284,6 +287,19 @@ class Events:
             carry = rest + chunk
         again = carry.find(b'{"', max(len(carry) - SLAB_BYTES, 1))
         return carry[again:] if again >= 0 else b""
+
+
+def _hides_its_end(data: bytes) -> bool:
+    """Return whether the text is one whole object in which a stray quote hides the end, and that of the list."""
+    data = data.strip(b" \t\r\n\0,")
+    end = len(data)
+    for _ in range(MOST_CLOSED):
+        end = data.rfind(b"}", 0, end)
+        if end < 0 or end > LONGEST_OBJECT or data[end + 1 :].strip(b" \t\r\n}];,"):
+            return False
+        if repaired(data[: end + 1]) is not None:
+            return True
+    return False
 
 
 def _valid_utf8(chunks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes]:
