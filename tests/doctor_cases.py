@@ -1,6 +1,6 @@
 """Small traces with one oddity each, as viewers meet them, and the defects and remarks that the doctor names.
 
-Each of them went through Perfetto's engine (v52); the verdicts of the corpus (generated/viewer_cases) are on the same ones.
+Perfetto's engine looks at each of them in the tests, before and after the repair.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ TEXTS: dict[str, tuple[bytes, str]] = {
     "unterminated_array.json": (f"[\n{_ONE},\n".encode(), "~open-list"),
     "truncated_object.json": (f'{{"traceEvents":[{_ONE},{{"ph":"X","na'.encode(), "torn-tail"),
     "no_end.json": (f'{{"traceEvents":[{_ONE},'.encode(), "torn-tail"),
-    "nan.json": (_ONE.replace("10", "NaN").join(('{"traceEvents":[', "]}")).encode(), "bad-escape no-duration bad-time"),
+    "nan.json": (
+        _ONE.replace("10", "NaN").join(('{"traceEvents":[', "]}")).encode(), "bad-escape no-duration bad-time"
+    ),
     "infinity.json": (_ONE.replace("}", ',"args":{"x":Infinity}}').join(("[", "]")).encode(), "bad-escape"),
     "trailing_comma.json": (f'{{"traceEvents":[{_ONE},]}}'.encode(), "loose-json"),
     "byte_order_mark.json": (b"\xef\xbb\xbf" + f'{{"traceEvents":[{_ONE}]}}'.encode(), "bad-encoding"),

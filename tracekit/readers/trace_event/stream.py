@@ -17,7 +17,14 @@ import numpy as np
 from tracekit.columns.arrays import I64
 from tracekit.errors import ParseError
 from tracekit.readers.source import Source
-from tracekit.readers.trace_event._repair import has_exponents, is_json, objects, repaired, with_large_numbers_as_text
+from tracekit.readers.trace_event._repair import (
+    LONGEST_OBJECT,
+    has_exponents,
+    is_json,
+    objects,
+    repaired,
+    with_large_numbers_as_text,
+)
 from tracekit.readers.trace_event._tail import LONGEST_FACT, OUR_FACTS, TOO_DEEP, fact_of, facts_behind
 from tracekit.readers.trace_event.scan import Scan, inside_strings, scan
 from tracekit.trace import Ledger
