@@ -618,3 +618,24 @@ profiler.export_chrome_trace(sys.argv[1] + "/trace.json")
     ops = frame[(frame["name"] == "aten::addmm")]["ts_ns"].to_numpy()
     slack = facts["clock_uncertainty_ns"]
     assert all(((starts - slack <= at) & (at <= ends + slack)).any() for at in ops)
+
+
+@pytest.mark.parametrize("ppm", [-35.0, 12.5])
+def test_a_log_whose_clock_goes_faster_or_slower_meets_its_trace_over_the_whole_run(tmp_path: Path, ppm: float) -> None:
+    """Fifteen minutes at 35 ppm are 31 ms: no single offset brings the ranges within one another."""
+    pieces = [shifted(program(seed), minute * 60_000 * MS) for minute, seed in enumerate(range(15))]
+    ranges = [r for piece in pieces for r in piece]
+    fast = [replace(r, start=round(r.start * (1 + ppm / 1e6)), end=round(r.end * (1 + ppm / 1e6))) for r in ranges]
+    log_path = write_log(tmp_path / "log.jsonl", fast, steps=True)
+    trace = read([log_path, write_kineto(tmp_path / "k.json", ranges)])
+    assert processes(trace) == {(1, PID)}
+    facts = trace.run.sources[0].facts["joined_into"]
+    assert facts["clock_drift_ppm"] == pytest.approx(ppm, abs=0.05)
+    assert facts["clock_uncertainty_ns"] < 10 * US
+    assert facts["ranges_in_both"] == len(ranges)
+    assert "ppm" in notes(trace)["one-process"]
+    # Operators of the trace are in the steps of the log, to the last one.
+    mm = trace.to_pandas().query("name == 'aten::mm' and tid == @TID")
+    assert list(mm["step"]) == [n for n in range(300) for _ in range(2)]
+    nested = trace.to_pandas().query("name == 'loop'")["dur_ns"].astype(int)
+    assert abs(int(nested.sum()) - sum(r.end - r.start + 8 * US for r in ranges if r.name == "loop")) < 300 * US

@@ -20,7 +20,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, pc
 from tracekit.run.same_process import Verdict
-from tracekit.run.shared_ranges import NO_THREAD
+from tracekit.run.shared_ranges import NO_THREAD, Ranges
 from tracekit.run.survey import KINDS, MOST_RANGES, Process, is_step
 from tracekit.schema import Kind
 from tracekit.trace import JOINED_INTO, Ledger, Note, Run
@@ -61,6 +61,18 @@ class Joined:
         """The rank that one of the two states."""
         return min(self.ours.ranks | self.theirs.ranks, default=None)
 
+    def on_clock_of_trace(self, times: I64) -> I64:
+        """Return times of the log, ns after its time 0, on the trace's clock; still after the log's time 0."""
+        return self.verdict.moved(times + self.log_origin_ns) - self.log_origin_ns
+
+    def steps_on_clock_of_trace(self) -> Ranges:
+        """Return the ranges of the log on the trace's clock, ns after the log's time 0."""
+        ranges = self.ours.ranges
+        starts = self.on_clock_of_trace(ranges.starts)
+        ends = self.on_clock_of_trace(ranges.starts + np.maximum(ranges.lengths, 0))
+        lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
+        return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
+
     def twins(self) -> tuple[I64, I64]:
         """Return the places of the ranges that both have, in the log and in the trace, by records of the trace."""
         shared = self.verdict.shared
@@ -81,6 +93,7 @@ class Joined:
             "because": self.verdict.text,
             "clock_offset_ns": self.verdict.offset_ns,
             "clock_uncertainty_ns": self.verdict.uncertainty_ns,
+            **({"clock_drift_ppm": round(self.verdict.line.drift * 1e6, 6)} if self.verdict.line else {}),
             "ranges_in_both": int(self.twins()[0].size),
         }
 
@@ -92,7 +105,8 @@ class Joined:
         elif self.verdict.origin_given:
             clocks = f"the trace takes the wall clock of the log, to {sure:,} ns"
         elif apart:
-            clocks = f"times of the log are moved by {apart:+,} ns, to {sure:,} ns at most from the true time"
+            faster = f" and {-self.verdict.line.drift * 1e6:+.3f} ppm" if self.verdict.line else ""
+            clocks = f"times of the log are moved by {apart:+,} ns{faster}, to {sure:,} ns at most from the true time"
         else:
             clocks = f"the clocks of both agree to {sure:,} ns"
         text = f"process {self.pid} is one process with that of {self.trace_name} ({self.verdict.text}); {clocks}"
@@ -158,13 +172,13 @@ class Joins:
     def steps(self, item: int) -> pa.RecordBatch | None:
         """Return the steps that rows of this input take from another one, None for none."""
         for each in self.of(item):
-            forward = each.log_origin_ns + each.verdict.offset_ns - each.verdict.trace_origin_ns
+            forward = each.log_origin_ns - each.verdict.trace_origin_ns
             if each.steps_of_log() and item == each.trace:
                 left = is_step(each.ours)
                 left[each.twins()[0]] = False
-                return _steps(each.ours, left, each, forward)
+                return _steps(each.steps_on_clock_of_trace(), left, each, forward)
             if not each.steps_of_log() and item == each.log and is_step(each.theirs).any():
-                return _steps(each.theirs, is_step(each.theirs), each, each.verdict.offset_ns - forward)
+                return _steps(each.theirs.ranges, is_step(each.theirs), each, -forward)
         return None
 
     def name(self, run: Run) -> None:
@@ -177,8 +191,8 @@ class Joins:
                 run.processes[each.trace_source, each.pid] = run.processes.pop((source, each.pid))
 
 
-def _steps(process: Process, which: Mask, joined: Joined, shift_ns: int) -> pa.RecordBatch:
-    ranges = process.ranges.take(which)
+def _steps(every: Ranges, which: Mask, joined: Joined, shift_ns: int) -> pa.RecordBatch:
+    ranges = every.take(which)
     count = len(ranges.starts)
     given: dict[str, Column] = {
         "ts_ns": arrow.array(ranges.starts + shift_ns),
@@ -212,7 +226,12 @@ def _moved(batches: Iterator[pa.RecordBatch], joined: Joined, ledger: Ledger) ->
             ledger.events_out -= count
             batch, mine = arrow.take(batch, np.flatnonzero(~again)), mine[~again]
         if mine.any():
-            ts = arrow.ints(batch.column("ts_ns")) + np.where(mine, joined.verdict.offset_ns, 0)
+            before = arrow.ints(batch.column("ts_ns"))
+            ts = np.where(mine, joined.on_clock_of_trace(before), before)
+            if joined.verdict.line is not None:
+                lengths, timed = arrow.ints(batch.column("dur_ns")), arrow.valid(batch.column("dur_ns"))
+                ends = joined.on_clock_of_trace(before + lengths)
+                batch = _with(batch, {"dur_ns": arrow.array(np.where(mine, ends - ts, lengths), mask=~timed)})
             source = np.where(mine, joined.trace_source, arrow.ints(batch.column("source"))).astype(np.int32)
             batch = _with(batch, {"ts_ns": arrow.array(ts), "source": arrow.array(source)})
             free = mine & ~arrow.bools(pc.fill_null(pc.match_substring(batch.column("args"), f'"{FROM}"'), False))

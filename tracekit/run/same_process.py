@@ -9,9 +9,11 @@ speak against it. Where neither decides, it is not known, and the files stay sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, find_offset, share
+from tracekit.analysis.clocks.line import Line
+from tracekit.columns.arrays import I64
+from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, find_line, find_offset, on_line, share
 from tracekit.run.survey import Process
 from tracekit.text.display import plural
 from tracekit.units import format_span
@@ -53,6 +55,7 @@ class Verdict:
     offset_ns: to add to the wall clock times of the log. uncertainty_ns: how far the true offset may be from that,
     None where nothing in the files says. shared: ranges of both; places in the log and in the trace.
     trace_origin_ns: Unix time of the trace's time 0; origin_given: the log's clock says it, the trace does not.
+    line: the log's clock against the trace's, where it goes faster or slower; offset_ns is for its middle then.
     """
 
     same: bool
@@ -62,6 +65,11 @@ class Verdict:
     shared: Shared | None = None
     trace_origin_ns: int = 0
     origin_given: bool = False
+    line: Line | None = None
+
+    def moved(self, times: I64) -> I64:
+        """Return wall clock times of the log as those of the trace."""
+        return times + self.offset_ns if self.line is None else self.line.corrected(times)
 
 
 def decide(log: Side, trace: Side) -> Verdict:
@@ -91,7 +99,20 @@ def decide(log: Side, trace: Side) -> Verdict:
         found = find_offset(ours, theirs)
         if found is not None and abs(found - drift) <= MOST_OFFSET_NS:
             shared = share(ours, theirs, found)
+    fewest = FEWEST_OF_ONE_HOST if log.host and trace.host else FEWEST
+    if not shared.proves(fewest) and (line := find_line(ours, theirs, drift)) is not None:
+        straight = share(on_line(ours, line), theirs)
+        if straight.proves(FEWEST) and not straight.contradicts:
+            return _drifting(line, straight, trace.origin_ns)
     return _verdict(log, trace, shared, drift, trace.origin_ns)
+
+
+def _drifting(line: Line, shared: Shared, origin_ns: int) -> Verdict:
+    """Return the verdict on files whose ranges meet on a line: the interval is that of what it leaves."""
+    more, uncertainty = shared.offset()
+    line = replace(line, offset=line.offset - more)
+    text = f"{plural(shared.timed, 'range')} in both"
+    return Verdict(True, text, -line.offset, uncertainty, shared, origin_ns, line=line)
 
 
 def _verdict(log: Side, trace: Side, shared: Shared, drift: int, origin_ns: int) -> Verdict:

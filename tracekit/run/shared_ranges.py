@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracekit.analysis.clocks.line import Line, fit
 from tracekit.columns.arrays import I64, Mask
 
 NO_THREAD = np.iinfo(np.int64).min
@@ -32,6 +33,8 @@ WINDOW_NS = 200_000
 """Differences this near to each other count as one offset while it is looked for."""
 MOST_TRIED = 8
 """Offsets that are tried, those at which most ranges meet."""
+FIRST_RANGES = 128
+"""Ranges that a line begins with, where the two clocks are still near."""
 FEWEST = 8
 """Pairs that prove two files to be of one process: unrelated ranges lie within one another by chance alone."""
 
@@ -139,6 +142,45 @@ def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     low, high = _bounds(keys[at][timed], starts[timed], stops[timed])
     common = min(left.size, right.size)
     return Shared(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
+
+
+def find_line(first: Ranges, second: Ranges, offset_ns: int) -> Line | None:
+    """Return the clock of the first file against that of the second, where it goes faster or slower; None where not.
+
+    offset_ns: to add to the times of the first, right at the begin. The line begins with the first ranges of the second
+    file, and each round looks at twice as many: a loop that repeats itself is next to the wrong turn far from there.
+    """
+    keys, others = _keys(first, second)
+    left, right = (np.flatnonzero(ranges.lengths >= 0) for ranges in (first, second))
+    right = right[np.argsort(second.starts[right], kind="stable")]
+    moved = first.starts + offset_ns
+    line = None
+    count = FIRST_RANGES
+    while right.size:
+        window = right[:count]
+        until = int(second.starts[window[-1]]) + APART_NS
+        mine = left[moved[left] <= until]
+        at, to = _mutual(keys[mine], moved[mine], others[window], second.starts[window])
+        at, to = mine[at], window[to]
+        near = np.abs(moved[at] - second.starts[to]) <= APART_NS
+        alike = np.abs(first.lengths[at] - second.lengths[to]) <= np.maximum(first.lengths[at] // 5, WINDOW_NS // 4)
+        at, to = at[near & alike], to[near & alike]
+        line = fit(second.starts[to], first.starts[at] - second.starts[to]) if at.size >= FEWEST else None
+        if line is None:
+            return None
+        moved = line.corrected(first.starts)
+        if count >= 2 * right.size:
+            break
+        count *= 2
+    return line if line is not None and line.drift else None
+
+
+def on_line(ranges: Ranges, line: Line) -> Ranges:
+    """Return the ranges with their times on the clock that the line is against."""
+    starts = line.corrected(ranges.starts)
+    ends = line.corrected(ranges.starts + np.maximum(ranges.lengths, 0))
+    lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
+    return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
 
 
 def find_offset(first: Ranges, second: Ranges) -> int | None:
