@@ -14,6 +14,9 @@ GROUPS := --group dev
 STAMP := $(VENV)/.installed
 endif
 
+# Viewers that are on npm alone. A developer without network for npm still runs all other tests.
+VIEWERS := npm install --prefix $(VENV)/viewers --ignore-scripts --no-audit --no-fund --silent || [ "$(CI)" != true ]
+
 .PHONY: demo test check docs picture bench truth fuzz clean
 
 $(USER): pyproject.toml
@@ -22,9 +25,11 @@ $(USER): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $(USER)
 
-$(STAMP): $(USER)
+$(STAMP): $(USER) tests/oracles/package.json
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet $(GROUPS)
+	mkdir -p $(VENV)/viewers && cp tests/oracles/package.json $(VENV)/viewers/
+	if command -v npm >/dev/null; then $(VIEWERS); else echo "no npm: two viewers are not installed, their tests are skipped"; fi
 	touch $(STAMP)
 
 demo: $(USER)   ## run the main job on sample traces and say where the report is

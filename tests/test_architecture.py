@@ -216,8 +216,8 @@ PRIVATE_IN_TESTS = {
     },
     "a limit is made small": {
         "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py",
-        "writers/test_chrome_trace.py", "writers/test_jsonl.py", "writers/test_parquet.py", "writers/test_perfetto.py",
-        "writing.py",
+        "writers/test_chrome_trace.py", "writers/test_firefox.py", "writers/test_jsonl.py", "writers/test_parquet.py",
+        "writers/test_perfetto.py", "writers/test_speedscope.py", "writing.py",
     },
     "a part is put in its place, or made to fail": {
         "batch_trees.py", "profiler/conftest.py", "profiler/fake_cupti.py", "profiler/test_cuda.py",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import in_time_order, is_counter, is_writable, lane_of, on_device, rows
 from strategies import rows_of, tables
 from writing import dense_tables
 
 import tracekit
-from tracekit.readers.builder import event_batch, totals_batch
-from tracekit.run.streams import in_order
-from tracekit.schema import API_CALLS, DEVICE_WORK
+from tracekit.readers.builder import totals_batch
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.json_text import OWN_KEYS, parsed
@@ -37,19 +35,6 @@ def written(path: Path, *batches: pa.RecordBatch | pa.Table, run: Run | None = N
     parts = [p for b in batches for p in (b.to_batches() if isinstance(b, pa.Table) else [b])]
     stream = Stream(run or Run(), iter(parts), (Ledger(path="in.csv", format="test"),))
     return trace.write(stream, path, WriteOptions(force=force, version="9.9"))
-
-
-def rows(count: int, **columns: Any) -> pa.RecordBatch:
-    return event_batch(count, {"event_id": np.arange(count), "source": 0, "kind": "kernel", **columns})
-
-
-def on_device(row: dict[str, Any]) -> bool:
-    device_side = row["device"] is not None or row["stream"] is not None or row["kind"] in DEVICE_WORK
-    return device_side and row["kind"] not in API_CALLS
-
-
-def is_counter(row: dict[str, Any]) -> bool:
-    return row["kind"] == "counter" and row["value"] is not None
 
 
 def text(value: Any) -> Any:
@@ -70,12 +55,6 @@ def shown(value: Any) -> Any:
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return str(value)
     return value
-
-
-def lane_of(row: dict[str, Any]) -> tuple[Any, ...]:
-    side = on_device(row)
-    place = (row["device"], row["context"], row["stream"], None) if side else (None, None, None, row["tid"])
-    return (side, row["source"], row["rank"], row["pid"], *place)
 
 
 def expected_args(row: dict[str, Any]) -> dict[str, Any]:
@@ -104,18 +83,8 @@ def expected_args(row: dict[str, Any]) -> dict[str, Any]:
     return args
 
 
-def is_writable(row: dict[str, Any], first: int) -> bool:
-    if row["ts_ns"] - first + max(row["dur_ns"] or 0, 0) >= 1 << 62:
-        return False
-    return not (is_counter(row) and not math.isfinite(float(row["value"])))
-
-
 def exact(args: dict[str, Any]) -> str:
     return repr(sorted(args.items()))
-
-
-def in_time_order(table: pa.Table) -> list[pa.RecordBatch]:
-    return list(in_order(iter(table.to_batches())))
 
 
 def lanes_by_track(made: pftrace.Trace) -> dict[int, tuple[Any, ...]]:

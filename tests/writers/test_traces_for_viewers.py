@@ -1,4 +1,4 @@
-"""Promises of both targets that viewers open: no output is replaced or left half-written, memory stays flat."""
+"""Promises of all targets that viewers open: no output is replaced or left half-written, memory stays flat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracekit.trace import Run
 from tracekit.writers import WRITERS
 from tracekit.writers.base import Stream, WriteOptions
 
-FILES = {"chrome": "t.json", "perfetto": "t.pftrace"}
+FILES = {"chrome": "t.json", "firefox": "t.json", "perfetto": "t.pftrace", "speedscope": "t.json"}
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ _MODULES = {
     "csv": "csv",
     "cuda-kvp": "cuda_profile",
     "cuda-csv": "cuda_profile",
+    "firefox": "firefox.profile",
     "fluid-pb": "paddle.fluid",
     "jsonl": "jsonl",
     "paddle-pb": "paddle.pb",
     "parquet": "parquet",
     "perfetto": "perfetto.trace",
+    "speedscope": "speedscope.profile",
 }
 WRITERS = Registry("tracekit.writers", Writer, "WRITERS_HERE", _MODULES)

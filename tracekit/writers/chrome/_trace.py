@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.errors import OutputError
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
+from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.chrome._rows import LineMaker
-from tracekit.writers.gzipped import Sink, gzipped
+from tracekit.writers.gzipped import Sink
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import event_tables
+from tracekit.writers.tracks.output import file_facts, viewer_file
 from tracekit.writers.tracks.texts import facts_text
 
 BATCH_ROWS = 32 << 10
@@ -43,15 +43,9 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
 
     Raises: OutputExistsError, OutputError.
     """
-    if target.name.lower().endswith(".zst"):
-        raise OutputError(f"{target}: no viewer reads zstd", hint="name it .json or .json.gz")
     written = Written(target)
-    with new_file(target, force=options.force) as file:
-        if not target.name.lower().endswith(".gz"):
-            size = _write(stream, file, options, written)
-        else:
-            with gzipped(file) as packed:
-                size = _write(stream, packed, options, written)
+    with viewer_file(target, force=options.force, viewer="no viewer reads", suffix=".json") as out:
+        size = _write(stream, out, options, written)
     if options.viewer == "chrome" and (written.events > MOST_EVENTS or size > MOST_BYTES):
         written.notes.append(
             f"{written.events:,} events in {size / 1e6:,.0f} MB: chrome://tracing fails above about a million events "
@@ -72,7 +66,9 @@ def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) 
         lines.write("".join(renamed).encode())
     _add_notes(line_maker, written)
     base = (stream.run.origin_ns or 0) + (line_maker.loader.first_ns or 0)
-    end = f'\n],"baseTimeNanoseconds":{base},"tracekit":{facts_text(_facts(stream, options, line_maker, written))}}}\n'
+    arrows = {"written": line_maker.launches.made, "without_launch": line_maker.launches.without}
+    facts = file_facts(stream, options, line_maker.loader.lanes, written, arrows=arrows)
+    end = f'\n],"baseTimeNanoseconds":{base},"tracekit":{facts_text(facts)}}}\n'
     file.write(end.encode())
     return lines.size + len(end)
 
@@ -102,19 +98,3 @@ def _add_notes(line_maker: LineMaker, written: Written) -> None:
         written.notes.append(
             "the trace is longer than 101 days: the file has every ns, but viewers round its later times"
         )
-
-
-def _facts(stream: Stream, options: WriteOptions, line_maker: LineMaker, written: Written) -> dict[str, object]:
-    launches = line_maker.launches
-    return {
-        "version": options.version,
-        "clock": "not stated" if stream.run.origin_ns is None else "unix epoch",
-        "origin_ns": stream.run.origin_ns,
-        "sources": [source.to_json() for source in stream.run.sources],
-        "lanes": line_maker.loader.lanes.facts(),
-        "arrows": {"written": launches.made, "without_launch": launches.without},
-        "written": written.events,
-        "left_out": dict(sorted(written.left_out.items())),
-        "notes": list(written.notes),
-        "ledger": [ledger.to_json() for ledger in stream.ledgers],
-    }

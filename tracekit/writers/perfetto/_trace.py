@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracekit.errors import OutputError
-from tracekit.writers.base import Stream, WriteOptions, Written, new_file
-from tracekit.writers.gzipped import Sink, gzipped
+from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
 from tracekit.writers.perfetto._arrows import Arrows
 from tracekit.writers.perfetto._packets import PacketMaker
@@ -15,6 +14,7 @@ from tracekit.writers.perfetto._points import Points
 from tracekit.writers.perfetto._tracks import facts_packet, unix_clock
 from tracekit.writers.tracks.arrows import PENDING_LAUNCHES
 from tracekit.writers.tracks.batch import Loader, event_tables
+from tracekit.writers.tracks.output import file_facts, viewer_file
 
 BATCH_ROWS = 64 << 10
 """Small batches are joined up to this many rows, because each batch has a fixed cost."""
@@ -26,15 +26,10 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
 
     Raises: OutputExistsError, OutputError.
     """
-    if target.name.lower().endswith(".zst"):
-        raise OutputError(f"{target}: Perfetto does not read zstd", hint="name it .pftrace or .pftrace.gz")
     written = Written(target)
-    with new_file(target, force=options.force) as file:
-        if not target.name.lower().endswith(".gz"):
-            _write(stream, file, options, written)
-        else:
-            with gzipped(file) as packed:
-                _write(stream, packed, options, written)
+    refused = "Perfetto does not read"
+    with viewer_file(target, force=options.force, viewer=refused, suffix=".pftrace") as out:
+        _write(stream, out, options, written)
     return written
 
 
@@ -54,7 +49,9 @@ def _write(stream: Stream, file: Sink, options: WriteOptions, written: Written) 
     base = (stream.run.origin_ns or 0) + (loader.first_ns or 0)
     if stream.run.origin_ns is not None and 0 <= base < 1 << 63:
         file.write(unix_clock(base))
-    file.write(facts_packet(facts_json(_facts(stream, options, loader, arrows, written, base))))
+    drawn = {"written": arrows.launches.made - arrows.undrawn, "without_launch": arrows.launches.without}
+    facts = file_facts(stream, options, loader.lanes, written, base_ns=base, arrows=drawn)
+    file.write(facts_packet(facts_json(facts)))
 
 
 def _held_back(stream: Stream, loader: Loader, arrows: Arrows, written: Written) -> Iterator[Points]:
@@ -94,22 +91,3 @@ def _add_notes(loader: Loader, arrows: Arrows, written: Written) -> None:
     written.explain(
         "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
     )
-
-
-def _facts(
-    stream: Stream, options: WriteOptions, loader: Loader, arrows: Arrows, written: Written, base: int
-) -> dict[str, object]:
-    launches = arrows.launches
-    return {
-        "version": options.version,
-        "clock": "not stated" if stream.run.origin_ns is None else "unix epoch",
-        "origin_ns": stream.run.origin_ns,
-        "base_ns": base,
-        "sources": [source.to_json() for source in stream.run.sources],
-        "lanes": loader.lanes.facts(),
-        "arrows": {"written": launches.made - arrows.undrawn, "without_launch": launches.without},
-        "written": written.events,
-        "left_out": dict(sorted(written.left_out.items())),
-        "notes": list(written.notes),
-        "ledger": [ledger.to_json() for ledger in stream.ledgers],
-    }

@@ -1,0 +1,1 @@
+"""Profiles for profiler.firefox.com."""

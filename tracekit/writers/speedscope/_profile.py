@@ -1,0 +1,112 @@
+"""Slices as evented profiles of speedscope, lane by lane, and the facts behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tracekit.trace import Run
+from tracekit.writers.base import Stream, WriteOptions, Written
+from tracekit.writers.gzipped import Sink
+from tracekit.writers.json_text import facts_json
+from tracekit.writers.speedscope._events import EVENTS, EventMaker
+from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables
+from tracekit.writers.tracks.lanes import Lanes
+from tracekit.writers.tracks.output import file_facts, viewer_file
+from tracekit.writers.tracks.spool import Spool
+from tracekit.writers.tracks.texts import quoted
+
+BATCH_ROWS = 64 << 10
+"""Small batches are joined up to this many rows, because each batch has a fixed cost."""
+EXACT_NS = 1 << 53
+"""A double holds every ns up to this time after the first event."""
+_MARKS, _COUNTERS = "marks-that-speedscope-cannot-hold", "counters-that-speedscope-cannot-hold"
+
+
+def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    """Write a stream as a speedscope profile, gzipped where the name ends with .gz.
+
+    Raises: OutputExistsError, OutputError.
+    """
+    written = Written(target)
+    refused = "speedscope does not read"
+    with viewer_file(target, force=options.force, viewer=refused, suffix=".json") as out, Spool(target) as spool:
+        loader, maker = Loader(stream.run, written, asynchronous=False), EventMaker(spool)
+        for table in event_tables(stream.batches, written, BATCH_ROWS):
+            batch = loader.load(table)
+            if batch is None:
+                continue
+            maker.add(batch)
+            counters = int(np.count_nonzero(batch.phase == COUNTER))
+            drawn = int(np.count_nonzero((batch.phase == SLICE) | (batch.phase == NOT_WRITTEN)))
+            written.leave_out(_COUNTERS, counters)
+            written.leave_out(_MARKS, batch.count - drawn - counters)
+            loader.carry(batch)
+        maker.finish()
+        spool.finish()
+        written.events = maker.slices
+        _add_notes(loader, maker, written)
+        base = (stream.run.origin_ns or 0) + (loader.first_ns or 0)
+        chosen = _chosen(spool, loader.lanes)
+        places = {number: at for at, (number, _) in enumerate(chosen)}
+        lanes = [{**lane, "profile": places.get(at)} for at, lane in enumerate(loader.lanes.facts())]
+        facts = file_facts(stream, options, loader.lanes, written, base_ns=base) | {"lanes": lanes}
+        _write(out, spool, chosen, maker, facts, _title(stream.run))
+    return written
+
+
+def _write(
+    out: Sink, spool: Spool, chosen: list[tuple[int, str]], maker: EventMaker, facts: Mapping[str, object], title: str
+) -> None:
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    exporter = json.dumps(f"tracekit {facts['version']}")
+    out.write(f'{{"$schema":"{schema}","exporter":{exporter},"name":{quoted(title)},"profiles":['.encode())
+    for at, (number, name) in enumerate(chosen or [(-1, "no slices")]):  # speedscope needs a profile
+        values = f'"unit":"nanoseconds","startValue":0,"endValue":{maker.last_ns}'
+        out.write(f'{"," if at else ""}\n{{"type":"evented","name":{quoted(name)},{values},"events":['.encode())
+        spool.copy(EVENTS, number, out)
+        out.write(b"]}")
+    out.write(b'],\n"shared":{"frames":[')
+    for at, (name, kind) in enumerate(maker.frames):
+        out.write(f'{"," if at else ""}{{"name":{quoted(name)},"file":{quoted(kind)}}}'.encode())
+    out.write(f']}},\n"tracekit":{facts_json(facts)}}}\n'.encode())
+
+
+def _chosen(spool: Spool, lanes: Lanes) -> list[tuple[int, str]]:
+    """Return the tracks with slices in order of display, and the names of their profiles."""
+    found = []
+    for number in spool.keys(EVENTS):
+        track = lanes.tracks[number]
+        process = track.lane.process
+        place = lanes.process_heading(process)[1], process.number, lanes.track_heading(track)[1], number
+        found.append((place, number, f"{lanes.process_name(process)} · {lanes.track_name(track)}"))
+    return [(number, name) for _, number, name in sorted(found)]
+
+
+def _title(run: Run) -> str:
+    """Return the name of the first input, and how many more there are."""
+    names = [source.label or Path(source.path).name for source in run.sources]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else "trace"
+
+
+def _add_notes(loader: Loader, maker: EventMaker, written: Written) -> None:
+    notes = [
+        (loader.moved, "slices overlap others of their lane: they are in extra profiles, numbered (2), (3) ..."),
+        (loader.clamped, "slices have a negative duration: written as 0"),
+        (maker.empty, "slices have a duration of 0 ns: they are in the file, but speedscope does not draw them"),
+    ]
+    written.notes += [f"{count:,} {text}" for count, text in notes if count]
+    written.explain(_MARKS, "marks were not written: speedscope shows slices alone")
+    written.explain(_COUNTERS, "values of counters were not written: speedscope shows slices alone")
+    written.explain("counter-not-finite", "counter values were not written: they are not finite")
+    written.explain(
+        "beyond-what-viewers-hold", "rows were not written: they end more than 146 years after the first event"
+    )
+    if loader.last_ns > EXACT_NS:
+        written.notes.append(
+            "the trace is longer than 104 days: the file has every ns, but speedscope rounds its later times"
+        )
