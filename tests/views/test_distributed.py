@@ -145,3 +145,76 @@ def test_operations_are_spelled_one_way(name: str, word: str) -> None:
 def test_a_trace_without_communication_says_so() -> None:
     section = DISTRIBUTED(trace(work("gemm", None, 0, 5)), ViewOptions())
     assert section.notes[0] == "needs communication events; this trace has none"
+
+
+BUS = {
+    "allreduce": lambda n: 2 * (n - 1) / n, "allgather": lambda n: (n - 1) / n, "reduce_scatter": lambda n: (n - 1) / n,
+    "alltoall": lambda n: (n - 1) / n, "broadcast": lambda n: 1.0, "reduce": lambda n: 1.0,
+}  # fmt: skip
+"""nccl-tests, doc/PERFORMANCE.md."""
+
+
+def collective(name: str, items: int, ranks: int, begin: int, time: int, rank: int = 0, **more: Any) -> dict[str, Any]:
+    args = {"Collective name": name, "In msg nelems": items, "dtype": "Float", "Group size": ranks, **more}
+    args |= {"Process Group Name": "0", "Process Group Ranks": str(list(range(ranks)))}
+    return {**work(NCCL, None, begin, begin + time, args=json.dumps(args)), "rank": rank}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(BUS)), st.integers(1, 50), st.integers(2, 16), st.integers(1, 9)), min_size=1
+    )
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(calls: list[tuple[str, int, int, int]]) -> None:
+    rows = [collective(name, 1000 * size, n, 10_000 * i, 100 * time) for i, (name, size, n, time) in enumerate(calls)]
+    found = tables(DISTRIBUTED(trace(*rows), ViewOptions()))["bandwidth"]
+    expected: dict[tuple[str, int, int], list[int]] = {}
+    for name, size, n, time in calls:
+        message = 4000 * size * (n if name == "allgather" else 1)
+        expected.setdefault((name, n, message), []).append(100 * time)
+    best = max(m / min(times) * 1e9 * BUS[name](n) for (name, n, m), times in expected.items())
+    assert len(found) == len(expected)
+    for row in found:
+        name = next(name for name in BUS if plain(name) == row["name"])
+        times = sorted(expected[name, row["ranks"], row["message"]])
+        middle = times[(len(times) - 1) // 2]
+        bus = row["message"] / middle * 1e9 * BUS[name](row["ranks"])
+        assert (row["calls"], row["p50"]) == (len(times), middle)
+        assert row["algorithm_bandwidth"] == pytest.approx(row["message"] / middle * 1e9)
+        assert row["bus_bandwidth"] == pytest.approx(bus)
+        assert row["of_best"] == pytest.approx(bus / best)
+
+
+def test_the_time_of_a_collective_is_that_of_the_rank_that_came_last() -> None:
+    rows = [
+        collective("allreduce", 250, 2, begin, time, rank, Seq=seq)
+        for rank, seq, begin, time in ((0, 1, 0, 900), (1, 1, 800, 100), (0, 2, 2000, 100), (1, 2, 1500, 600))
+    ]
+    section = DISTRIBUTED(trace(*rows), ViewOptions())
+    [row] = tables(section)["bandwidth"]
+    assert (row["calls"], row["p50"], row["message"], row["bus_bandwidth"]) == (2, 100, 1000, 1000 * 10**9 / 100)
+    assert not any("lower bound" in note for note in section.notes)
+    alone = DISTRIBUTED(trace(*rows[:1]), ViewOptions())
+    assert [each["p50"] for each in tables(alone)["bandwidth"]] == [900]
+    assert any("lower bound" in note for note in alone.notes)
+
+
+def test_bandwidth_needs_a_size_and_a_number_of_ranks() -> None:
+    unknown = collective("allreduce", 250, 2, 0, 100)
+    unknown["args"] = '{"Collective name":"allreduce","In msg nelems":250,"dtype":"Float"}'
+    [row] = tables(DISTRIBUTED(trace(unknown), ViewOptions()))["bandwidth"]
+    assert (row["ranks"], row["algorithm_bandwidth"], row["bus_bandwidth"], row["of_best"]) == (None, 1e10, None, None)
+    assert "bandwidth" not in tables(DISTRIBUTED(trace(work(NCCL, None, 0, 100)), ViewOptions()))
+
+
+def test_the_messages_of_a_run_on_gpus_are_those_of_its_args() -> None:
+    found = tables(DISTRIBUTED(read(corpus("kineto/hta_nccl_data.json.gz")), ViewOptions()))["bandwidth"]
+    events = json.loads(gzip.decompress(corpus("kineto/hta_nccl_data.json.gz").read_bytes()))["traceEvents"]
+    kernels = [e["args"] for e in events if e.get("cat") == "kernel" and "Collective name" in e["args"]]
+    sizes = {"Float": 4, "Long": 8, "Byte": 1}
+    counts: dict[tuple[str, int], int] = {}
+    for args in kernels:
+        key = plain(args["Collective name"]), args["In msg nelems"] * sizes[args["dtype"]]
+        counts[key] = counts.get(key, 0) + 1
+    assert {(r["name"], r["message"]): r["calls"] for r in found} == counts
+    assert {r["ranks"] for r in found} == {2}

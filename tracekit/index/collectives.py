@@ -70,6 +70,7 @@ class Collective:
     """The operation of a row, its group of processes, and the bytes that one rank put in.
 
     ranks: the ranks of the group, where the list is complete. number: of the collective in its group, -1 for none.
+    members: the number of ranks in the group, where the trace says it.
     """
 
     name: str | None
@@ -77,6 +78,7 @@ class Collective:
     size: int | None
     ranks: str | None
     number: int
+    members: int | None = None
 
 
 @join
@@ -150,7 +152,17 @@ def _described(args: dict[str, object], name: str | None, size: float | None) ->
         count,
         _ranks(args.get("Process Group Ranks")),
         number if isinstance(number, int) and 0 <= number <= grouping.INT64_MAX else -1,
+        _group_size(args),
     )
+
+
+def _group_size(args: dict[str, object]) -> int | None:
+    """Return the number of ranks in the group: Kineto's "Group size", the recorder's "ranks", or the list's length."""
+    size = args.get("Group size")
+    if isinstance(size, int) and 0 < size < 1 << 31:
+        return size
+    listed = _ranks(args.get("Process Group Ranks", args.get("ranks")))
+    return listed.count(",") + 1 if listed and listed.strip("[] ") else None
 
 
 def _ranks(member: object) -> str | None:

@@ -1,11 +1,12 @@
 """distributed: communication between ranks, how much of it computing hides, and each collective by group.
 
-Three tables. `overlap`, a row a device: communication = union of its kernels that communicate; computation = union of
+Four tables. `overlap`, a row a device: communication = union of its kernels that communicate; computation = union of
 its other kernels; overlap = both at once; exposed = communication without computation, which is what it costs.
 `with_host`, a row a process: the same, where host ranges of communication count too (a call that only enqueues work
 counts as communication then: the figures are larger, and they are the ones of Paddle's table). `collectives`: calls and
 times of each operation by group of processes, over kernels where any communicates, else over host ranges; bytes: what
-the rank put in; bandwidth: bytes / total time. Ratios: overlap of communication, exposed of the span.
+the rank put in; bandwidth: bytes / total time. `bandwidth`: the same by the size of the message, see `_bandwidth`.
+Ratios: overlap of communication, exposed of the span.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union
 from tracekit.columns.arrays import I64, Mask
-from tracekit.index import collectives, grouping
+from tracekit.index import collectives, grouping, meetings
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners
 from tracekit.index.host import tree as host
@@ -27,6 +28,7 @@ from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 from tracekit.views.named import from_totals
+from tracekit.views.ranks import _bandwidth
 from tracekit.views.totals import both_note
 
 _TITLE = "Communication"
@@ -42,7 +44,7 @@ _KINDS = frozenset(
         Kind.PYTHON_OP,
     }
 )
-_COLUMNS = _devices.COLUMNS | _owners.COLUMNS | {"name", "args", "bytes"}
+_COLUMNS = _devices.COLUMNS | _owners.COLUMNS | meetings.COLUMNS
 _PARTS = ("communication", "computation", "overlap", "exposed")
 _NOTE = (
     "communication, computation: unions of kernels that communicate and of all others; exposed: communication without "
@@ -71,7 +73,12 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if ranges.size:
         tables.append(_with_host(index, ranges, comm, other, options))
         notes.append(_HOST_NOTE if comm.size else "no kernel communicates: the figures are of the host alone")
-    tables.append(_each(index, _collective_rows(index, ranges, comm), options))
+    rows = _collective_rows(index, ranges, comm)
+    found = collectives.described(index, rows)
+    tables.append(_each(index, rows, found, options))
+    by_size, note = _bandwidth.table(index, rows, found, options)
+    tables += by_size
+    notes += [note] if note else []
     negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
     if negative:
         notes.append(f"{negative:,} durations of communication are below zero, counted as 0")
@@ -157,8 +164,7 @@ def _with_host(index: TraceIndex, ranges: I64, comm: I64, other: I64, options: V
     )
 
 
-def _each(index: TraceIndex, rows: I64, options: ViewOptions) -> ReportTable:
-    found = collectives.described(index, rows)
+def _each(index: TraceIndex, rows: I64, found: list[collectives.Collective], options: ViewOptions) -> ReportTable:
     operations, processes = collectives.group_cells(found)
     groups = grouping.group_by(operations, processes)
     starts, ends, _ = _times(index, rows)
@@ -199,6 +205,7 @@ _SHOWS = (
     ColumnSpec("overlap_ratio", "Overlap", Unit.RATIO, "The overlap, as a share of the communication."),
     ColumnSpec("exposed_ratio", "Exposed of span", Unit.RATIO, "The exposed communication, as a share of the span."),
     ColumnSpec("group", "Group", Unit.TEXT, "The group of processes."),
+    *_bandwidth.SHOWS,
 )
 
 VIEW = View(
