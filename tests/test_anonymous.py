@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from planting import ONE_OF_EACH, all_bytes, planted, targets
+from planting import HOST, ONE_OF_EACH, SENTENCE, USER, all_bytes, no_private, planted, private_file, targets
 from support import run_command, sample
 
 import tracekit
 from tracekit import Anonymizer
 from tracekit.errors import UsageError
 
-USER, HOST = "alicia77", "gpubox-quark9"
-PRIVATE = (
-    USER, HOST, "/home/alicia77/secret_project/train.py", "secret_project", "10.83.7.219", "00:1b:44:11:3a:b7",
-    "0x7f3a12bc45de", "fe80::1a2b:3cff:fe4d:5e6f", "intranet-site", "hush-hush-model",
-)  # fmt: skip
-SENTENCE = (
-    f"by {USER} on {HOST}: /home/{USER}/secret_project/train.py 10.83.7.219 00:1b:44:11:3a:b7 0x7f3a12bc45de"
-    f" fe80::1a2b:3cff:fe4d:5e6f https://intranet-site.example.org/x {USER}@{HOST}.example.org"
-)
 KEPT = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int, float)", "aten::add",
     "c10::add", "operator/(int)", "ProfilerStep#12", "nn.Module: ResNet_0/layer1", "GB/s 1/2", "12:10:52.123",
@@ -31,41 +21,6 @@ KEPT = (
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long)", "autograd::engine::evaluate_function: Add",
     "Memcpy HtoD (Pageable -> Device)", "cutlass 3.5.1", "a = b / c", "step 7",
 )  # fmt: skip
-
-
-def private_file(folder: Path) -> Path:
-    """Write a trace with private texts in its metadata, names, args, and the names of a process and a thread."""
-    path = folder / USER / "secret_project" / f"{HOST}.pt.trace.json"
-    path.parent.mkdir(parents=True)
-    event = {"ph": "X", "pid": 1, "tid": 1, "dur": 2.0}
-    named = {"ph": "M", "pid": 1, "tid": 1}
-    train = f"/home/{USER}/secret_project/train.py"
-    call = {"cmd": "hush-hush-model --x", "text": SENTENCE}
-    events = [
-        named | {"name": "process_name", "args": {"name": f"python {train}"}},
-        named | {"name": "thread_name", "args": {"name": SENTENCE}},
-        event | {"cat": "user_annotation", "name": SENTENCE, "ts": 1.0, "args": {"External id": 1}},
-        event | {"cat": "cpu_op", "name": "aten::add", "ts": 9.0, "args": call},
-        event | {"cat": "python_function", "name": f"{train}(12): main", "ts": 20.0, "args": {}},
-        event | {"cat": "cpu_op", "name": "aten::mul", "ts": 30.0, "args": {"env": {"X": "hush-hush-model"}, "n": 1.5}},
-    ]
-    facts = {
-        "schemaVersion": 1,
-        "deviceProperties": [],
-        "distributedInfo": {"backend": "nccl", "rank": 0},
-        "host_name": HOST,
-        "username": USER,
-        "command_line": "hush-hush-model 1",
-        "notes": SENTENCE,
-        "traceName": f"/tmp/{USER}.json",
-    }
-    path.write_text(json.dumps(facts | {"traceEvents": events}), encoding="utf-8")
-    return path
-
-
-def no_private(text: bytes | str, where: object) -> None:
-    data = text.encode() if isinstance(text, str) else text
-    assert [each for each in PRIVATE if each.lower().encode() in data.lower()] == [], where
 
 
 def test_nothing_private_is_in_any_output(tmp_path: Path) -> None:

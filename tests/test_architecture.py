@@ -66,7 +66,7 @@ MAY: dict[str, set[str]] = {
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
-        "trace", "units", "credentials", "errors", "_version",
+        "privacy", "trace", "units", "credentials", "errors", "_version",
     },
     "show": {"plugins", "inputs", "render.page", "errors", "_version"},
     "compare": {

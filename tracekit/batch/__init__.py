@@ -19,6 +19,7 @@ from pathlib import Path
 from tracekit.batch import index
 from tracekit.batch._budgets import Budget, broken, parse
 from tracekit.batch._claims import Owner
+from tracekit.batch._hidden import hidden_root, refuse_mixed, run_key
 from tracekit.batch._scan import RootScan, absolute_roots, scan, settle_links
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -37,6 +38,7 @@ from tracekit.batch.local import Engine, LocalEngine
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
 from tracekit.errors import OutputError, UsageError
 from tracekit.pipeline import writer_for
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 
 __all__ = ["BatchResult", "Progress", "run"]
@@ -108,6 +110,7 @@ def run(
     page_events: int = 2_000_000,
     page_mb: float = 32,
     page_args_mb: float = 8,
+    anonymize: Anonymizer | None = None,
     progress: ProgressCall | None = None,
 ) -> BatchResult:
     """Do every new or changed run below the roots, and write the page over all of OUT.
@@ -117,7 +120,9 @@ def run(
     to: targets of `convert` to write beside the report. budgets: limits for key figures, such as "step_p50 <= 120ms",
     of all runs of these roots until the next batch of them. force: do unchanged runs too. forget: remove results whose
     files are gone. page_events, page_mb, page_args_mb: the most that a page's timeline holds, as in `write_report`.
-    A bad run fails alone. Ctrl-C keeps what is done.
+    anonymize: write tokens in the place of paths, names of runs, hosts and the like into OUT; another batch with the
+    same key finds its runs again. The result of this function has the real names. A bad run fails alone. Ctrl-C keeps
+    what is done.
 
     Raises: TracekitError where nothing can be done.
     """
@@ -133,8 +138,9 @@ def run(
             raise UsageError(f"-o {out} is a root itself", hint="choose another folder with -o")
     archive_place = _archive_place(archive, output)
     page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
-    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page)
+    options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page, anonymize)
     engine: Engine = DaskEngine(dask) if dask else LocalEngine(jobs or _cpus())
+    refuse_mixed(output, anonymize)
     output.make()
     with Owner(output.work) as owner:
         cleared = len(owner.clear())
@@ -144,8 +150,8 @@ def run(
         settle_links(scans)
         plans = list(plan_runs(scans, output.results(), output, options, force=force))
         for each in scans:
-            _write_root(output, each, run_pattern, limits, plans)
-        _update_times(output, plans, owner)
+            _write_root(output, each, run_pattern, limits, plans, anonymize)
+        _update_times(output, plans, owner, options)
         work = _BatchWork(output, owner, options, [plan for plan in plans if plan.why], progress)
         done = work.run(engine)
         with owner.hold("index"):
@@ -196,7 +202,12 @@ def _cpus() -> int:
 
 
 def _write_root(
-    output: OutputFolder, found: RootScan, pattern: str, budgets: Sequence[Budget], plans: Sequence[PlannedRun]
+    output: OutputFolder,
+    found: RootScan,
+    pattern: str,
+    budgets: Sequence[Budget],
+    plans: Sequence[PlannedRun],
+    anonymizer: Anonymizer | None,
 ) -> None:
     """Write what the scan of a root found: its runs, and every file that belongs to none."""
     mine = [plan for plan in plans if plan.candidate.root == found.root]
@@ -218,20 +229,23 @@ def _write_root(
         problems=[PathReason(path=_valid_text(path), reason=reason) for path, reason in sorted(found.problems)],
         notes=[PathReason(path=_valid_text(path), reason=reason) for path, reason in sorted(found.notes)],
     )
-    write_text(output.roots / f"{key_of(found.root, '.')}.json", json_text(root))
+    key = key_of(found.root, ".")
+    if anonymizer is not None:
+        key, root = run_key(anonymizer, found.root, "."), hidden_root(root, anonymizer)
+    write_text(output.roots / f"{key}.json", json_text(root))
 
 
 def _valid_text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _update_times(output: OutputFolder, plans: Sequence[PlannedRun], owner: Owner) -> None:
+def _update_times(output: OutputFolder, plans: Sequence[PlannedRun], owner: Owner, options: RunOptions) -> None:
     """Write the new times of touched files into their results, so that the next batch need not hash them."""
     for plan in plans:
         if plan.touched and not plan.why and owner.claim(plan.key):
             old = output.result(plan.key)
             if old is not None:
-                result = touched_result(old, plan.files, plan.others)
+                result = touched_result(old, plan, options)
                 write_text(output.runs / plan.key / RESULT_NAME, json_text(result))
             owner.release(plan.key)
 

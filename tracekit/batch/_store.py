@@ -24,6 +24,7 @@ import msgspec
 from tracekit.errors import OutputError
 from tracekit.writers.base import new_file
 
+_HASH = re.compile(r"(?<![0-9A-Za-z])(?=[0-9a-f]*\d)[0-9a-f]{7,40}(?![0-9A-Za-z])")
 FORM_VERSION = 1
 """Version of result.json, of the files of roots and of index.json."""
 RESULT_NAME = "result.json"
@@ -47,7 +48,7 @@ class SourceJson(FileJson):
 
 
 class OptionsJson(TypedDict):
-    """The options that decide what a run's outputs are."""
+    """The options that decide what a run's outputs are. anonymized: stands for the key of the tokens in them."""
 
     archive: str
     to: list[str]
@@ -55,6 +56,8 @@ class OptionsJson(TypedDict):
     page_events: int
     page_mb: float
     page_args_mb: float
+    anonymized: NotRequired[str]
+    anonymized_names: NotRequired[bool]
 
 
 class ReasonJson(TypedDict):
@@ -92,13 +95,14 @@ class ArchivedJson(TypedDict):
 
 
 class Result(TypedDict):
-    """The documented object of result.json (docs/batch.md)."""
+    """The documented object of result.json (docs/batch.md). kind: only where the name of the run is a token."""
 
     form: int
     tracekit: str
     tool: str
     options: OptionsJson
     run: str
+    kind: NotRequired[str]
     key: str
     root: str
     inside: str
@@ -133,6 +137,7 @@ class RootJson(TypedDict):
     """The result of the last scan of a root. budgets: limits for its runs, as given. runs: the keys of its runs."""
 
     form: int
+    anonymized: NotRequired[str]
     root: str
     run_pattern: str
     budgets: NotRequired[list[str]]
@@ -227,6 +232,15 @@ def key_of(root: str, inside: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", inside).strip("._-")[-60:].lstrip("._-")
     digest = hashlib.sha256(json.dumps([root, inside]).encode()).hexdigest()[:12]
     return f"{readable or 'run'}-{digest}"
+
+
+def kind_of(run: str) -> str:
+    """Return the name of a run without its numbers: equal for runs that repeat each other.
+
+    >>> kind_of("resnet50/2026-01-31"), kind_of("nightly-3f9a6b0c/rank0")
+    ('resnet#/#-#-#', 'nightly-#/rank#')
+    """
+    return re.sub(r"\d+", "#", _HASH.sub("#", run))
 
 
 def read_json(path: Path, form: type[_Form]) -> _Form | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tracekit import archive, pipeline
 from tracekit._version import __version__
 from tracekit.batch._figures import figures_of
+from tracekit.batch._hidden import hidden_result, own
 from tracekit.batch._scan import FileState
 from tracekit.batch._store import (
     FORM_VERSION,
@@ -85,6 +86,8 @@ def work(task: Task) -> Outcome:
     """
     if (error := worker_mismatch(task.work, task.version, task.tool)) is not None:
         return Outcome(task.key, "", "failed", error)
+    if (tokens := task.options.anonymize) is not None:
+        task = replace(task, options=replace(task.options, anonymize=own(tokens, task.root, task.folder)))
     _allow_many_files(len(task.files))
     try:
         made = Path(tempfile.mkdtemp(prefix="run-", dir=task.work))
@@ -196,20 +199,21 @@ def _make(task: Task, made: Path, state: _RunState) -> None:
     paths = [str(Path(task.folder, file.path)) for file in task.files]
     failures: list[Failure] = []
     source: str | list[str]
+    reading = InputOptions(anonymize=task.options.anonymize)
     try:
         if task.options.archive:
             inside = task.options.archive == str(Path(task.out, "archive"))
             added = archive.add(
                 task.options.archive,
                 paths,
-                InputOptions(strict=task.options.strict, partial=True),
+                replace(reading, strict=task.options.strict, partial=True),
                 run=task.name,
                 workspace=made.parent if inside else None,
             )
             failures += added.failures
             state.entry = archive.entry_at(added.path)
             source = added.path
-            trace = pipeline.read(source)
+            trace = pipeline.read(source, reading)
         else:
             trace, source = _read(paths, task, failures)
     finally:
@@ -224,7 +228,7 @@ def _make(task: Task, made: Path, state: _RunState) -> None:
     for name in task.options.to:
         target = made / f"trace{_SUFFIX_OF_TARGET.get(name) or '.' + name}"
         try:
-            done = pipeline.convert(source, target, to=name)
+            done = pipeline.convert(source, target, reading, to=name)
         except UsageError as err:  # totals alone have no timeline
             state.notes.append(f"{name}: {str(err).replace(f'{source} ', 'the run ')}")
             continue
@@ -236,7 +240,8 @@ def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace,
     """Return the trace of the files that can be read completely, and their paths."""
     good = list(paths)
     while True:
-        trace = pipeline.read(good, InputOptions(strict=task.options.strict, partial=True))
+        how = InputOptions(strict=task.options.strict, partial=True, anonymize=task.options.anonymize)
+        trace = pipeline.read(good, how)
         failures += trace.failures
         if not trace.failures:
             return trace, good
@@ -247,7 +252,7 @@ def _read(paths: list[str], task: Task, failures: list[Failure]) -> tuple[Trace,
 
 
 def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) -> Result:
-    """Return the result of a run. The same bytes always give the same result."""
+    """Return the result of a run, as it is written. The same bytes always give the same result."""
     trace, report = state.trace, state.report
     failed = {path for path, _ in state.reasons if path}
     formats = {s.path: s.format for s in trace.run.sources} if trace else {}
@@ -257,7 +262,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
     status = "failed" if not good else "partial" if state.reasons or lost else "ok"
     date, date_from = _date(task, state) if good else (_file_date(task), "file")
     outputs = [path for path in sorted(made.iterdir()) if path.name != RESULT_NAME]
-    return {
+    result: Result = {
         "form": FORM_VERSION,
         "tracekit": __version__,
         "tool": task.tool,
@@ -284,7 +289,7 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
             SourceJson(
                 **file_state_json(file),
                 sha256=sha256,
-                format=formats.get(stored_name(str(Path(task.folder, file.path))), ""),
+                format=formats.get(_name_in_trace(task, file), ""),
                 read=good and file.path not in failed,
             )
             for file, sha256 in zip(task.files, digests, strict=True)
@@ -293,6 +298,15 @@ def _result(task: Task, made: Path, state: _RunState, digests: Sequence[str]) ->
         "outputs": [{"path": path.name, "bytes": path.stat().st_size} for path in outputs],
         "archive": _archived(state.entry, task.options.archive) if state.entry and good else None,
     }
+    if task.kind:
+        result["kind"] = task.kind
+    return hidden_result(result, task.folder, task.options.anonymize)
+
+
+def _name_in_trace(task: Task, file: FileState) -> str:
+    """Return the name of a file as the trace has it."""
+    stored, tokens = stored_name(str(Path(task.folder, file.path))), task.options.anonymize
+    return stored if tokens is None else tokens.file(stored)
 
 
 def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
@@ -309,7 +323,7 @@ def _lost(task: Task, ledgers: Sequence[Ledger]) -> list[ReasonJson]:
 
 
 def _is_of(ledger: Ledger, task: Task, file: FileState) -> bool:
-    return ledger.path.endswith(file.path) or ledger.path == stored_name(str(Path(task.folder, file.path)))
+    return ledger.path.endswith(file.path) or ledger.path == _name_in_trace(task, file)
 
 
 def _archived(entry: archive.Entry, root: str) -> ArchivedJson:

@@ -5,7 +5,6 @@ Both are made from `runs/` and `roots/` in OUT alone, so every batch that shares
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tracekit.batch._store import (
     Result,
     RootJson,
     json_text,
+    kind_of,
     read_json,
     write_text,
 )
@@ -37,7 +37,6 @@ from tracekit.units import Unit
 
 MAX_TRENDS = 40
 """Kinds of runs that the page draws, the largest kinds first; index.json has all numbers."""
-_HASH = re.compile(r"(?<![0-9A-Za-z])(?=[0-9a-f]*\d)[0-9a-f]{7,40}(?![0-9A-Za-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def _run_json(row: _Row) -> dict[str, object]:
     result = row.result
     return {
         **{name: value for name, value in result.items() if name not in _ONLY_IN_RESULT},
-        "kind": kind_of(result["run"]),
+        "kind": _kind(result),
         "dropped": row.dropped,
         "gone": row.gone,
         "over": row.over,
@@ -162,6 +161,11 @@ def _run_json(row: _Row) -> dict[str, object]:
         "others": [other["path"] for other in result["others"]],
         "outputs": [f"runs/{row.key}/{each['path']}" for each in result["outputs"]],
     }
+
+
+def _kind(result: Result) -> str:
+    """Return the kind of a run: equal for runs that repeat each other."""
+    return result.get("kind") or kind_of(result["run"])
 
 
 class _Counts(TypedDict):
@@ -189,15 +193,6 @@ def _counts(rows: Sequence[_Row]) -> _Counts:
         "totals": sum(row.result["totals"] for row in rows),
         "dropped": sum(row.dropped for row in rows),
     }
-
-
-def kind_of(run: str) -> str:
-    """Return the name of a run without its numbers: equal for runs that repeat each other.
-
-    >>> kind_of("resnet50/2026-01-31"), kind_of("nightly-3f9a6b0c/rank0")
-    ('resnet#/#-#-#', 'nightly-#/rank#')
-    """
-    return re.sub(r"\d+", "#", _HASH.sub("#", run))
 
 
 def _page(rows: Sequence[_Row], roots: Sequence[RootJson]) -> BatchPage:
@@ -331,7 +326,7 @@ def _trends(rows: Sequence[_Row]) -> tuple[tuple[Trend, ...], list[str]]:
     """Return the trends of kinds with several runs, and the kinds that are not drawn."""
     kinds: dict[str, list[_Row]] = {}
     for row in rows:
-        kinds.setdefault(kind_of(row.result["run"]), []).append(row)
+        kinds.setdefault(_kind(row.result), []).append(row)
     several = sorted((k for k, mine in kinds.items() if len(mine) > 1), key=lambda k: (-len(kinds[k]), k))
     trends = []
     for kind in several[:MAX_TRENDS]:

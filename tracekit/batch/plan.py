@@ -18,11 +18,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tracekit._version import __version__
+from tracekit.batch._hidden import mark_of, run_key, with_real_paths, with_token_paths
 from tracekit.batch._scan import Candidate, FileState, RootScan
-from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of
+from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
 from tracekit.inputs import reader_for
+from tracekit.privacy.anonymous import Anonymizer
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import shell
@@ -36,25 +38,30 @@ class RunOptions:
     """The outputs to make of every run.
 
     archive: folder or URL, "" for none. to: names of writers. strict: the first note of a reader fails its file.
-    page: how the pages are made.
+    page: how the pages are made. anonymize: makes the tokens, None to write what is there.
     """
 
     archive: str
     to: tuple[str, ...] = ()
     strict: bool = False
     page: RenderOptions = RenderOptions()  # noqa: RUF009 - frozen
+    anonymize: Anonymizer | None = None
 
     def to_json(self, out: Path) -> OptionsJson:
         """Return the options as a result records them. An archive in OUT moves with it."""
-        inside = self.archive == str(out / "archive")
-        return {
-            "archive": "archive" if inside else masked(self.archive),
+        place = "archive" if self.archive == str(out / "archive") else masked(self.archive)
+        tokens = self.anonymize
+        made: OptionsJson = {
+            "archive": place if tokens is None or place == "archive" else tokens.file(place),
             "to": list(self.to),
             "strict": self.strict,
             "page_events": self.page.page_events,
             "page_mb": float(self.page.page_mb),
             "page_args_mb": float(self.page.page_args_mb),
         }
+        if tokens is not None:
+            made["anonymized"], made["anonymized_names"] = mark_of(tokens), tokens.names
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,12 @@ class Task:
     """One run for a worker, maybe on another machine. All paths are absolute.
 
     files: the profiles. others: files beside them of no known format. work: the folder to make the result in.
+    name: as outputs have it. kind: of runs that repeat each other, where their names do not say it.
     """
 
     key: str
     name: str
+    kind: str
     root: str
     inside: str
     folder: str
@@ -80,7 +89,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run. why: the reason for doing it, "" if there is nothing to do.
+    """One run. why: the reason for doing it, "" if there is nothing to do. name: as the user knows it.
 
     Reasons: "new", "changed", "version", "options", "output missing", "retry", "forced".
     touched: unchanged, but its files have new times, to be written into the result.
@@ -98,7 +107,8 @@ class PlannedRun:
         """Return the task for a worker."""
         return Task(
             key=self.key,
-            name=self.name,
+            name=self.name if options.anonymize is None else self.key,
+            kind="" if options.anonymize is None else options.anonymize.token("run", kind_of(self.name)),
             root=self.candidate.root,
             inside=self.candidate.inside,
             folder=self.candidate.folder,
@@ -134,8 +144,10 @@ def plan_runs(
     found: list[tuple[Candidate, str, tuple[FileState, ...], tuple[FileState, ...]]] = []
     for scan in scans:
         for candidate in scan.candidates:
-            key = key_of(candidate.root, candidate.inside)
-            files, others = _profiles_and_others(candidate, results.get(key))
+            key = _key(candidate, options)
+            old = results.get(key)
+            known = None if old is None else _real(old, candidate.files, options)
+            files, others = _profiles_and_others(candidate, known)
             if files:
                 found.append((candidate, key, files, others))
     names = run_names([candidate for candidate, *_ in found])
@@ -145,13 +157,25 @@ def plan_runs(
         yield replace(plan, why="forced" if force and not why else why, touched=touched)
 
 
+def _key(candidate: Candidate, options: RunOptions) -> str:
+    if options.anonymize is None:
+        return key_of(candidate.root, candidate.inside)
+    return run_key(options.anonymize, candidate.root, candidate.inside)
+
+
+def _real(old: Result, files: Sequence[FileState], options: RunOptions) -> Result:
+    return with_real_paths(old, (file.path for file in files), options.anonymize)
+
+
 def reason_of(plan: PlannedRun, old: Result | None, out: OutputFolder, options: RunOptions) -> tuple[str, bool]:
     """Return why a run must be done ("" if it need not be), and whether its files were only touched."""
     if old is None:
         return "new", False
+    old = _real(old, plan.candidate.files, options)
+    name = plan.name if options.anonymize is None else plan.key
     if (old["tracekit"], old["tool"]) != (__version__, tool_digest()):
         return "version", False
-    if old["options"] != options.to_json(out.path) or old["run"] != plan.name:
+    if old["options"] != options.to_json(out.path) or old["run"] != name:
         return "options", False
     if old["again"]:
         return "retry", False
@@ -184,11 +208,13 @@ def _has_outputs(old: Result, key: str, out: OutputFolder) -> bool:
         return False
 
 
-def touched_result(old: Result, files: Sequence[FileState], others: Sequence[FileState]) -> Result:
+def touched_result(old: Result, plan: PlannedRun, options: RunOptions) -> Result:
     """Return a result with the present times of its files."""
-    times = {file.path: file.mtime_ns for file in files}
-    sources: list[SourceJson] = [{**source, "mtime_ns": times[source["path"]]} for source in old["sources"]]
-    return {**old, "sources": sources, "others": list(map(file_state_json, others))}
+    real = _real(old, plan.candidate.files, options)
+    times = {file.path: file.mtime_ns for file in plan.files}
+    sources: list[SourceJson] = [{**source, "mtime_ns": times[source["path"]]} for source in real["sources"]]
+    new: Result = {**real, "sources": sources, "others": list(map(file_state_json, plan.others))}
+    return with_token_paths(new, options.anonymize)
 
 
 def file_state_json(file: FileState) -> FileJson:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli._common import PageArgsMb, PageEvents, PageMb, example, finish, say
+from tracekit.cli._sharing import Anonymize, AnonymizeKey, AnonymizeNames, anonymizer
 
 if TYPE_CHECKING:
     from tracekit.batch import BatchResult, Progress
@@ -47,6 +48,9 @@ def batch(
     page_events: PageEvents = 2_000_000,
     page_mb: PageMb = 32,
     page_args_mb: PageArgsMb = 8,
+    anonymize: Anonymize = False,
+    anonymize_names: AnonymizeNames = False,
+    anonymize_key: AnonymizeKey = "",
 ) -> None:
     """Archive and report every run below some folders, and write one page over all of them.
 
@@ -75,6 +79,7 @@ def batch(
             page_events=page_events,
             page_mb=page_mb,
             page_args_mb=page_args_mb,
+            anonymize=anonymizer(anonymize_key, wanted=anonymize, names=anonymize_names),
             progress=update,
         )
     _print_result(done)
