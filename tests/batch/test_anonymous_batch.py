@@ -145,7 +145,7 @@ def test_real_names_and_tokens_are_not_mixed_in_one_out(root: Path, tmp_path: Pa
     shutil.rmtree(out)
     batch.run([root], out, archive="", anonymize=Anonymizer("k"))
     before = content(out)
-    with pytest.raises(UsageError, match="are anonymized$"):
+    with pytest.raises(UsageError, match="its results are anonymized"):
         batch.run([root], out, archive="")
     with pytest.raises(UsageError, match="another key"):
         batch.run([root], out, archive="", anonymize=Anonymizer())
@@ -157,11 +157,14 @@ def test_real_names_and_tokens_are_not_mixed_in_one_out(root: Path, tmp_path: Pa
 
 
 def test_an_archive_with_a_private_path_is_not_named(root: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    batch.run(
-        [root], out, archive=tmp_path / f"archive-of-{USER}", anonymize=Anonymizer("k"), run_pattern="secret_project/*"
-    )
+    out, place = tmp_path / "out", tmp_path / f"archive-of-{USER}"
+    batch.run([root], out, archive=place, anonymize=Anonymizer("k"), run_pattern="secret_project/*")
     nothing_private(out, root)
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        no_private(all_bytes(path), path)
+        no_private(path.relative_to(place).as_posix(), path)
     assert index(out)["roots"][0]["run_pattern"].startswith("path-")
 
 

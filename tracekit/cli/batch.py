@@ -83,6 +83,8 @@ def batch(
             progress=update,
         )
     _print_result(done)
+    if (anonymize or anonymize_names) and not anonymize_key:
+        say("note: without --anonymize-key the next batch cannot know these runs again: it needs another OUT")
     if not done.runs and not done.problems and not done.forgotten:
         found = f"{_count(done.others, 'file')} of no known format" if done.others else "no file"
         hint = "does --run-pattern match the files?" if run_pattern else "is it the right folder?"
