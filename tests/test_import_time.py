@@ -46,7 +46,7 @@ def parts(loaded: set[str], *packages: str) -> set[str]:
 def test_convert_loads_no_view_and_no_other_target(tmp_path: Path) -> None:
     loaded = loaded_by("convert", str(CSV), "-o", str(tmp_path / "run.json"))
     assert (tmp_path / "run.json").exists()
-    assert not loaded & {"pandas", "jinja2", "tracekit.pipeline"}
+    assert not loaded & {"pandas", "jinja2", "ssl", "sqlite3", "importlib.metadata", "tracekit.pipeline"}
     assert not parts(loaded, "views", "render", "compat", "index", "report")
 
 
@@ -129,3 +129,29 @@ def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         tracekit.no_such_name  # noqa: B018
     assert set(tracekit.__all__) <= set(dir(tracekit))
+
+
+def test_the_functions_of_pyarrow_are_all_there_when_they_are_asked_for() -> None:
+    usual = "import pyarrow.compute as pc\nprint(sorted(n for n in dir(pc) if not n.startswith('_')))"
+    named = subprocess.run(
+        [sys.executable, "-c", usual], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+    statement = (
+        "import sys\nfrom tracekit.cli.process.late_functions import postpone_functions\npostpone_functions()\n"
+        "import pyarrow as pa, pyarrow.compute as pc\n"
+        "assert 'utf8_lower' not in vars(pc) and 'cast' in vars(pc)\n"
+        f"assert [name for name in {named.strip()} if not hasattr(pc, name)] == []\n"
+        "assert pc.and_(True, False).as_py() is False and pa.array([3, 1]).sort().to_pylist() == [1, 3]\n"
+        "assert not hasattr(pc, 'no_such_function') and not hasattr(pc, 'hash_sum')\n"
+        "import pandas as pd\nassert (pd.Series([1, None], dtype='int64[pyarrow]') + 1).sum() == 2"
+    )
+    assert "pyarrow.compute" in loaded_after(statement)
+
+
+def test_another_pyarrow_is_imported_as_usual() -> None:
+    statement = (
+        "import pyarrow._compute as native\nfrom tracekit.cli.process import late_functions\n"
+        "late_functions._wrapping = None\nlate_functions.postpone_functions()\n"
+        "import pyarrow.compute as pc\nassert 'utf8_lower' in vars(pc) and pc.add(1, 2).as_py() == 3"
+    )
+    assert "pyarrow.compute" in loaded_after(statement)

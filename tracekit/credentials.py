@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 MASK = "[masked]"
 IN_URL = "masked"
@@ -56,6 +56,11 @@ _USER = r":(?:/|\\/){2}[^\s/\"'@:\\]*:[^\s/\"'@]+@"
 _BEARER = r"[Bb][Ee][Aa][Rr][Ee][Rr](?:\s|%20)+[A-Za-z0-9._~+/-]{16}"
 
 
+def _late(pattern: str, flags: re.RegexFlag | int = 0) -> Callable[[], re.Pattern[str]]:
+    """Return a function that compiles a pattern when it is first called: most commands need few of them."""
+    return cache(partial(re.compile, pattern, flags))
+
+
 def _any_case(pattern: str) -> str:
     """Return a pattern for letters of both cases: as classes, which RE2 compiles and runs faster than `(?i:)`."""
     parts = re.findall(r"\\.|\[[^\]]*\]|[a-z]|.", pattern)
@@ -75,23 +80,23 @@ SUSPECT = "|".join(
 )
 """The regular expression, for Python and Arrow, of each text that may have a credential: others need no second look."""
 
-_SUSPECT = re.compile(SUSPECT)
-_WHOLE = tuple((name, re.compile(whole)) for name, _, whole in _SHAPES)
-_BEARER_VALUE = re.compile(r"(?i)(bearer(?:\s|%20)+)([A-Za-z0-9._~+/-]{16,}=*)")
-_PEM_VALUE = re.compile(rf"{_PEM}.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_USER_VALUE = re.compile(r"(:(?:/|\\/){2})[^\s/\"'@:\\]*:[^\s/\"'@]+@")
-_QUERY_VALUE = re.compile(rf"(?i)([?&])({_QUERY})=([^&\s\"'\\#<>]+)")
-_ASSIGNED = re.compile(
+_SUSPECT = _late(SUSPECT)
+_WHOLE = tuple((name, _late(whole)) for name, _, whole in _SHAPES)
+_BEARER_VALUE = _late(r"(?i)(bearer(?:\s|%20)+)([A-Za-z0-9._~+/-]{16,}=*)")
+_PEM_VALUE = _late(rf"{_PEM}.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_USER_VALUE = _late(r"(:(?:/|\\/){2})[^\s/\"'@:\\]*:[^\s/\"'@]+@")
+_QUERY_VALUE = _late(rf"(?i)([?&])({_QUERY})=([^&\s\"'\\#<>]+)")
+_ASSIGNED = _late(
     rf"(?i)(?P<word>{_WORD})(?P<close>\\*[\"'])?(?P<op>\s*[=:]\s*|\s*,\s*|\s+)"
     r"(?:(?P<quote>\\*[\"'])(?P<quoted>.*?)(?P=quote)"
     r"|(?P<scheme>(?:bearer|basic|token|digest|negotiate)\s+)?(?P<bare>[^\s\"';&,]+(?:[;&,](?![\w.-]+=)[^\s\"';&,]+)*))"
 )
-_LEFT = re.compile(r"[\w.-]*\Z")
-_TO_LINE_END = re.compile(r"[^\"\\\r\n]*")
+_LEFT = _late(r"[\w.-]*\Z")
+_TO_LINE_END = _late(r"[^\"\\\r\n]*")
 _JSON_STRING = r'"((?:[^"\\]|\\.)*)"'
-_JSON_MEMBER = re.compile(rf"{_JSON_STRING}(?:(\s*:\s*)(?:{_JSON_STRING}|(-?\d[\d.eE+-]*)|([\[{{]))?)?")
-_LISTED = re.compile(rf'(?i){_WORD}"\s*,')
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_JSON_MEMBER = _late(rf"{_JSON_STRING}(?:(\s*:\s*)(?:{_JSON_STRING}|(-?\d[\d.eE+-]*)|([\[{{]))?)?")
+_LISTED = _late(rf'(?i){_WORD}"\s*,')
+_WORDS = _late(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _ALWAYS = (
     "secret secrets password passwords passwd passwds passphrase passcode sshpass authorization authorisation cookie"
@@ -119,7 +124,7 @@ def is_secret_key(key: str) -> bool:
     >>> [is_secret_key(key) for key in ("num_tokens", "eos_token", "cache_key", "PWD", "key_averages", "TokenEmbed")]
     [False, False, False, False, False, False]
     """
-    words = [word.lower() for word in _WORDS.findall(key)]
+    words = [word.lower() for word in _WORDS().findall(key)]
     while words and words[-1].isdigit():
         words.pop()
     if len(words) > 1 and words[-1] == "id" and words[-2].endswith("key"):
@@ -160,7 +165,7 @@ def masked(text: str, found: Found | None = None) -> str:
     >>> masked("s3://me:pw@host/run.json?X-Amz-Signature=0a1b&part=2")
     's3://masked@host/run.json?X-Amz-Signature=masked&part=2'
     """
-    if not _SUSPECT.search(text):
+    if not _SUSPECT().search(text):
         return text
     tell: Found = found or _quiet
 
@@ -175,15 +180,15 @@ def masked(text: str, found: Found | None = None) -> str:
         return f"{m[1]}{m[2]}={IN_URL}"
 
     if "PRIVATE KEY" in text:
-        text = _PEM_VALUE.sub(lambda _: shape("private key", MASK), text)
+        text = _PEM_VALUE().sub(lambda _: shape("private key", MASK), text)
     if "@" in text:
-        text = _USER_VALUE.sub(lambda m: shape("password in a URL", f"{m[1]}{IN_URL}@"), text)
+        text = _USER_VALUE().sub(lambda m: shape("password in a URL", f"{m[1]}{IN_URL}@"), text)
     if "?" in text or "&" in text:
-        text = _QUERY_VALUE.sub(query, text)
+        text = _QUERY_VALUE().sub(query, text)
     text = _assignments_masked(text, tell)
-    text = _BEARER_VALUE.sub(lambda m: f"{m[1]}{shape('bearer token', MASK)}", text)
+    text = _BEARER_VALUE().sub(lambda m: f"{m[1]}{shape('bearer token', MASK)}", text)
     for name, whole in _WHOLE:
-        text = whole.sub(lambda _, name=name: shape(name, MASK), text)  # type: ignore[misc]
+        text = whole().sub(lambda _, name=name: shape(name, MASK), text)  # type: ignore[misc]
     return text
 
 
@@ -195,8 +200,8 @@ def _assignments_masked(text: str, tell: Found) -> str:
     """Return a text with the values masked that follow a secret key: KEY=VALUE, "key": "value", --key value."""
     out: list[str] = []
     at = 0
-    while (m := _ASSIGNED.search(text, at)) is not None:
-        left = _LEFT.search(text, max(at, m.start() - MOST_KEY), m.start())
+    while (m := _ASSIGNED().search(text, at)) is not None:
+        left = _LEFT().search(text, max(at, m.start() - MOST_KEY), m.start())
         key = f"{left[0] if left else ''}{m['word']}"
         value = m["quoted"] if m["quote"] else m["bare"]
         if not _assigns(key, m, value) or _is_plain(value, key):
@@ -208,7 +213,7 @@ def _assignments_masked(text: str, tell: Found) -> str:
         begin, end, tail = m.start("quoted" if m["quote"] else "bare"), m.end(), m["quote"] or ""
         if not m["quote"]:
             if ":" in m["op"] and key.lower().endswith(("cookie", "authorization")):
-                rest = _TO_LINE_END.match(text, begin)
+                rest = _TO_LINE_END().match(text, begin)
                 end = max(end, rest.end()) if rest else end
             kept = value.rstrip(")]}>") if end == m.end() else value
             tail = value[len(kept) :] if end == m.end() else ""
@@ -237,14 +242,14 @@ def masked_args(text: str, found: Found | None = None) -> str:
     >>> masked_args('{"n":1.50,"access_token":"a1","env":["HF_TOKEN=b2"]}')
     '{"n":1.50,"access_token":"[masked]","env":["HF_TOKEN=[masked]"]}'
     """
-    if not _SUSPECT.search(text):
+    if not _SUSPECT().search(text):
         return text
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return masked(text, found)
     tell: Found = found or _quiet
-    if _LISTED.search(text):
+    if _LISTED().search(text):
         return _walked(text, tell)
     told: list[str] = []
     nested = False
@@ -267,7 +272,7 @@ def masked_args(text: str, found: Found | None = None) -> str:
             return f'{name}"{MASK}"'
         return f"{name}{number or opened or ''}"
 
-    out = _JSON_MEMBER.sub(member, text)
+    out = _JSON_MEMBER().sub(member, text)
     if nested:
         return _walked(text, tell)
     for each in told:

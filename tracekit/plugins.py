@@ -12,12 +12,18 @@ named in a PluginWarning and skipped, and so is one whose name is taken.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, TypeVar
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUPS = ("tracekit.readers", "tracekit.views", "tracekit.writers", "tracekit.compat")
 """The groups of entry points."""
@@ -129,8 +135,26 @@ def installed() -> list[str]:
 @cache
 def _installed() -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points of each group. They are read once: that opens a file of every installed package."""
+    if not _may_be_there():
+        return dict.fromkeys(GROUPS, ())
+    from importlib.metadata import entry_points
+
     found = entry_points()
     return {group: tuple(found.select(group=group)) for group in GROUPS}
+
+
+def _may_be_there() -> bool:
+    """Return whether an installed package may have entry points of ours; importlib.metadata takes longer to say."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    for folder in map(Path, dict.fromkeys(sys.path)):
+        if folder.is_file():  # an archive
+            return True
+        for facts in (*folder.glob("*.dist-info"), *folder.glob("*.egg-info")):
+            with suppress(OSError):
+                if b"[tracekit." in (facts / "entry_points.txt").read_bytes():
+                    return True
+    return False
 
 
 def _skip(entry: EntryPoint, reason: str) -> None:

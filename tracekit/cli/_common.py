@@ -181,11 +181,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapper(*args: object, **words: object) -> None:
         try:
-            from tracekit.cli.process.late_pandas import postpone_pandas
-            from tracekit.cli.process.memory import share_system_memory
+            from tracekit.cli.process import prepare_libraries
 
-            share_system_memory()
-            postpone_pandas()
+            prepare_libraries()
             command(*args, **words)
             sys.stdout.flush()
         except TracekitError as err:
@@ -238,6 +236,8 @@ def prepare_process() -> None:
     # One allocator for numpy and Arrow: what one frees serves the other. A report of a million events took 9.2 s of CPU
     # time instead of 10.7 s. It counts when pyarrow is loaded, which is later.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # numpy's library for matrices starts a thread for each processor when it is loaded; nothing here needs them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _show_warning(

@@ -6,12 +6,10 @@ process, so that nobody can try out names; with a key the tokens of several runs
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 import os
 import re
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,7 +79,11 @@ class Anonymizer:
         self._pattern = re.compile("")
         self._done: dict[tuple[str, str], str] = {}
         with suppress(OSError, KeyError, ImportError):
+            import getpass
+
             self._learn("user", getpass.getuser())
+        import socket
+
         self._learn("host", socket.gethostname())
         self._learn("user", Path.home().name)
         self._build()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-
 from tracekit.errors import InputError
 
 _STATUS = {
@@ -25,6 +22,9 @@ def cannot_open(name: str, err: Exception) -> InputError:
 
 
 def _reason(err: Exception) -> tuple[str, str]:
+    import socket
+    import ssl
+
     causes = _causes(err)
     for cause in causes:
         status = getattr(cause, "status", None)

@@ -7,11 +7,9 @@ ledger: bytes that are not UTF-8, a line beyond 16 MiB, a compressed file that e
 from __future__ import annotations
 
 import codecs
-import hashlib
 import io
 import itertools
 import shutil
-import sqlite3
 import stat
 import sys
 import tempfile
@@ -105,6 +103,8 @@ class Source:
 
     def sha256(self) -> str:
         """Return the SHA-256 of the input, compressed or not."""
+        import hashlib
+
         digest = hashlib.sha256()
         with self._open() as file:
             while chunk := file.read(BLOCK_BYTES):
@@ -286,6 +286,8 @@ class Source:
             raise _cannot_open(self.name, err) from err
 
     def _sqlite_tables(self) -> frozenset[str]:
+        import sqlite3
+
         try:
             uri = f"{self.plain_path().absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as db:
