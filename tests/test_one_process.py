@@ -64,11 +64,12 @@ def write_log(
     drift_ns: int = 0,
     steps: bool = False,
     tid: int = TID,
+    ident: int | None = None,
 ) -> Path:
     """Write the log of a program; the wall clock at its start is `epoch`."""
     lines = [
         log.head_line(tracekit="1", pid=pid, perf_ns=PERF, epoch_ns=epoch, host=host, rank=rank, process="train.py"),
-        log.thread_line(index=0, tid=tid, name="MainThread"),
+        log.thread_line(index=0, tid=tid, name="MainThread", ident=ident),
         log.thread_line(index=1, tid=OTHER_TID, name="loader"),
     ]
     numbers: dict[str, int] = {}
@@ -639,3 +640,47 @@ def test_a_log_whose_clock_goes_faster_or_slower_meets_its_trace_over_the_whole_
     assert list(mm["step"]) == [n for n in range(300) for _ in range(2)]
     nested = trace.to_pandas().query("name == 'loop'")["dur_ns"].astype(int)
     assert abs(int(nested.sum()) - sum(r.end - r.start + 8 * US for r in ranges if r.name == "loop")) < 300 * US
+
+
+@pytest.mark.parametrize("ident", [0x7F12_FD7F_2700, 0x7F12_0000_0000])
+def test_nvprofs_kernels_belong_to_ranges_of_the_log_by_the_ids_of_the_thread_library(
+    tmp_path: Path, ident: int
+) -> None:
+    """A real database of nvprof, which names threads by the lower half of their pthread ids and states no host."""
+    export = corpus("nvprof_sqlite/tf_mnist_titanx.nvvp")
+    alone = read(export)
+    frame = alone.to_pandas()
+    [pid] = set(frame["pid"].dropna())
+    calls = frame[frame["kind"].isin(["runtime", "driver"])]
+    busiest = int(calls["tid"].value_counts().index[0])
+    ident = ident >> 32 << 32 | busiest if ident & 0xFFFFFFFF else ident
+    mine = calls[calls["tid"] == busiest]
+    origin = alone.run.origin_ns or 0
+    begin, end = int(mine["ts_ns"].min()) - US, int((mine["ts_ns"] + mine["dur_ns"]).max()) + US
+    middle = int(mine["ts_ns"].median())
+    ranges = [
+        Range("first half", 1_000, middle - begin, int(pid)),
+        Range("rest", middle - begin, end - begin, int(pid)),
+    ]
+    path = write_log(
+        tmp_path / "log.jsonl", ranges, pid=int(pid), host=None, epoch=origin + begin, tid=int(pid), ident=ident
+    )
+    trace = read([path, export])
+    if not ident & 0xFFFFFFFF:
+        assert {source for source, _ in processes(trace)} == {0, 1}
+        return
+    assert {source for source, _ in processes(trace)} == {1}
+    assert trace.run.sources[0].facts["joined_into"]["because"] == "same process id and ids of threads"
+    named = trace.to_pandas().query("name == 'rest'")
+    assert list(named["tid"]) == [busiest]
+    assert trace.run.threads[1, int(pid), busiest] == "MainThread"
+    columns = {column.name: column.values for column in view(trace, "user_defined").tables[0].columns}
+    charged = dict(zip(columns["name"], columns["device_total"], strict=True))
+    work = frame[frame["kind"].isin(["kernel", "memcpy", "memset"])]
+    first = calls.drop_duplicates("correlation")
+    first = first[first["tid"] == busiest]
+    by_call = dict(zip(first["correlation"], first["ts_ns"], strict=True))
+    late = [by_call.get(number, -1) >= middle for number in work["correlation"]]
+    early = [0 <= by_call.get(number, -1) < middle for number in work["correlation"]]
+    assert charged["rest"] == int(work[late]["dur_ns"].sum()) > 0
+    assert charged["first half"] == int(work[early]["dur_ns"].sum())

@@ -56,7 +56,8 @@ class ThreadState:
         if self.name == self.shown:
             return None
         self.shown = self.name
-        return log_format.thread_line(index=self.index, tid=self.tid, name=log_format.clean_text(self.name))
+        name = log_format.clean_text(self.name)
+        return log_format.thread_line(index=self.index, tid=self.tid, name=name, ident=self.ident)
 
 
 class ThreadEnd:

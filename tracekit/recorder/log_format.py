@@ -45,7 +45,8 @@ clock    `x` = [perf_ns, epoch_ns, uncertainty_ns]: at perf_ns +- uncertainty_ns
          wall clock that was set are visible. Wall time of an event: interpolate, or add epoch_ns - perf_ns of the
          header.
 thread   `t` thread index (counts from 0 in this file, unique where a tid is used again), `tid` (native id of the
-         operating system), `name`. A second line with the same `t` renames the thread.
+         operating system), `name`, optional `ident` (its id in the thread library: pthread_self on Linux, by which
+         nvprof names threads). A second line with the same `t` renames the thread.
 name     `id` (positive integer), `name` (text), optional `kind` (a string of `schema.Kind`, or the user's own text;
          absent = user_range), `category` (text), `color` ("#RRGGBB"). Stands before the first line that uses the id.
          Several ids may have the same text: attributes differ, or the writer forgot old names to bound its memory.
@@ -260,9 +261,12 @@ def clock_line(*, perf_ns: int, epoch_ns: int, uncertainty_ns: int) -> Line:
     return {"k": CLOCK, "x": [perf_ns, epoch_ns, uncertainty_ns]}
 
 
-def thread_line(*, index: int, tid: int, name: str) -> Line:
-    """Return the index, native id and name of a thread."""
-    return {"k": THREAD, "t": index, "tid": tid, "name": name}
+def thread_line(*, index: int, tid: int, name: str, ident: int | None = None) -> Line:
+    """Return the index, native id and name of a thread. ident: its id in the thread library, such as `pthread_self`."""
+    line: Line = {"k": THREAD, "t": index, "tid": tid, "name": name}
+    if ident is not None:
+        line["ident"] = ident
+    return line
 
 
 def name_line(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracekit.run.one_process import Joined, Joins
 from tracekit.run.same_process import Side, Verdict, decide
-from tracekit.run.survey import Process, Survey, states_own_ids
+from tracekit.run.survey import Process, Survey, states_own_ids, with_threads
 from tracekit.trace import Json, Run, SourceFacts
 
 LOG = "recorder-log"
@@ -35,6 +35,20 @@ class Looked:
     def name(self) -> str:
         """The name of the input for people."""
         return self.facts.label or Path(self.facts.path).name
+
+    def threads_in(self, process: Process, other: Process) -> dict[int, int]:
+        """Return the thread of another file for each thread of a log that has it by another id there.
+
+        nvprof names a thread by the lower half of its id in the thread library, the log by that of the system.
+        """
+        idents = self.facts.facts.get("thread_idents")
+        found = {}
+        for each in idents if isinstance(idents, list) else ():
+            match each:
+                case [int(pid), int(tid), int(ident)] if pid == process.pid and tid not in other.threads:
+                    if ident in other.threads:
+                        found[tid] = ident
+        return found
 
     def side(self, process: Process) -> Side | None:
         """Return what is known of one of its processes, None where the file has several logs of that process id."""
@@ -116,19 +130,25 @@ def _verdict(log: Looked, process: Process, trace: Looked) -> Verdict | None:
         return Verdict(False, f"both have a process {pid}, but the trace has several runs, each on a clock of its own")
     if trace.facts.synthetic_time:
         return Verdict(False, f"both have a process {pid}, but the trace has durations without starts")
-    return decide(ours, theirs)
+    threads = log.threads_in(process, other)
+    if threads:
+        ours = replace(ours, process=with_threads(process, threads))
+    return decide(ours, theirs, one_program=bool(threads))
 
 
 def _joined(log: Looked, process: Process, trace: Looked, verdict: Verdict) -> Joined:
+    other = trace.survey.processes[process.pid]
+    threads = log.threads_in(process, other)
     return Joined(
+        threads=threads,
         log=log.item,
         trace=trace.item,
         log_source=log.source,
         trace_source=trace.source,
         log_name=log.name,
         trace_name=trace.name,
-        ours=process,
-        theirs=trace.survey.processes[process.pid],
+        ours=with_threads(process, threads),
+        theirs=other,
         verdict=verdict,
         log_origin_ns=log.run.origin_ns or 0,
         alone=trace.survey.alone,

@@ -25,7 +25,7 @@ from tracekit.run.survey import KINDS, MOST_RANGES, Process, is_step
 from tracekit.schema import Kind
 from tracekit.trace import JOINED_INTO, Ledger, Note, Run
 
-COLUMNS = frozenset({"event_id", "kind", "rank", "pid", "args"})
+COLUMNS = frozenset({"event_id", "kind", "rank", "pid", "tid", "args"})
 """Columns of EVENTS that joining changes or looks at, besides times and steps."""
 FROM, ALSO = "from_input", "also_in"
 """Members of `args`: the input of a row that was moved, and the other record of a row that is in two inputs."""
@@ -36,7 +36,8 @@ class Joined:
     """A log and a trace of one process. log, trace: numbers of the inputs. log_source, trace_source: of their rows.
 
     log_name, trace_name: for people. ours, theirs: the process in the log and in the trace. log_origin_ns: Unix time of
-    the log's time 0. alone: the trace has no other process.
+    the log's time 0. alone: the trace has no other process. threads: the ids of the trace for threads of the log, where
+    these differ.
     """
 
     log: int
@@ -50,6 +51,7 @@ class Joined:
     verdict: Verdict
     log_origin_ns: int
     alone: bool
+    threads: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def pid(self) -> int:
@@ -186,7 +188,7 @@ class Joins:
         for each in self.joined:
             source = each.log_source
             for key in [key for key in run.threads if key[0] == source and key[1] == each.pid]:
-                run.threads[each.trace_source, *key[1:]] = run.threads.pop(key)
+                run.threads[each.trace_source, key[1], each.threads.get(key[2], key[2])] = run.threads.pop(key)
             if (source, each.pid) in run.processes:
                 run.processes[each.trace_source, each.pid] = run.processes.pop((source, each.pid))
 
@@ -226,6 +228,8 @@ def _moved(batches: Iterator[pa.RecordBatch], joined: Joined, ledger: Ledger) ->
             ledger.events_out -= count
             batch, mine = arrow.take(batch, np.flatnonzero(~again)), mine[~again]
         if mine.any():
+            if joined.threads:
+                batch = _with(batch, {"tid": _threads_of_trace(batch, mine, joined)})
             before = arrow.ints(batch.column("ts_ns"))
             ts = np.where(mine, joined.on_clock_of_trace(before), before)
             if joined.verdict.line is not None:
@@ -239,6 +243,14 @@ def _moved(batches: Iterator[pa.RecordBatch], joined: Joined, ledger: Ledger) ->
                 _ranked(batch, mine, joined), free, arrow.array([member] * int(free.sum()), pa.string())
             )
         yield batch
+
+
+def _threads_of_trace(batch: pa.RecordBatch, mine: Mask, joined: Joined) -> Column:
+    threads, known = arrow.ints(batch.column("tid")), arrow.valid(batch.column("tid"))
+    moved = threads.copy()
+    for tid, other in joined.threads.items():
+        moved[mine & (threads == tid)] = other
+    return arrow.array(moved, mask=~known)
 
 
 def _enriched(batches: Iterator[pa.RecordBatch], joined: Joined) -> Iterator[pa.RecordBatch]:

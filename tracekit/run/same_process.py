@@ -72,8 +72,11 @@ class Verdict:
         return times + self.offset_ns if self.line is None else self.line.corrected(times)
 
 
-def decide(log: Side, trace: Side) -> Verdict:
-    """Return whether a log and a trace with the same process id are of one process."""
+def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
+    """Return whether a log and a trace with the same process id are of one process.
+
+    one_program: threads have the same ids in the thread library too, which are places in the program's memory.
+    """
     pid = trace.process.pid
     if differ(log.host, trace.host):
         return Verdict(False, "")
@@ -104,7 +107,11 @@ def decide(log: Side, trace: Side) -> Verdict:
         straight = share(on_line(ours, line), theirs)
         if straight.proves(FEWEST) and not straight.contradicts:
             return _drifting(line, straight, trace.origin_ns)
-    return _verdict(log, trace, shared, drift, trace.origin_ns)
+    verdict = _verdict(log, trace, shared, drift, trace.origin_ns)
+    if one_program and not verdict.same and not shared.contradicts:
+        agree = shared if shared.timed and shared.nested else None
+        return Verdict(True, "same process id and ids of threads", drift, None, agree, trace.origin_ns)
+    return verdict
 
 
 def _drifting(line: Line, shared: Shared, origin_ns: int) -> Verdict:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,14 +53,15 @@ class Texts:
 class Process:
     """One process in one input. first, last: ns on the input's clock. ranks: as its rows state them.
 
-    kinds: the number of each range's kind. args: of each range; a survey of other inputs than logs has none.
-    whole: all ranges are here. device_work: rows on a device.
+    threads: the ids of its threads. kinds: the number of each range's kind. args: of each range, none for other
+    inputs than logs. whole: all ranges are here. device_work: rows on a device.
     """
 
     pid: int
     first: int
     last: int
     ranks: set[int] = field(default_factory=set)
+    threads: set[int] = field(default_factory=set)
     device_work: int = 0
     whole: bool = True
     ranges: Ranges = field(default_factory=lambda: Ranges(*([np.empty(0, np.int64)] * 6)))
@@ -133,6 +134,8 @@ def _add(
     mine = parts.setdefault(pid, _Parts())
     process.first, process.last = min(process.first, first), max(process.last, last)
     process.ranks.update(np.unique(arrow.ints(batch.column("rank"))[arrow.valid(batch.column("rank"))]).tolist())
+    threads = arrow.ints(batch.column("tid"), NO_THREAD)
+    process.threads.update(np.unique(threads[threads != NO_THREAD]).tolist())
     on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
     process.device_work += int(np.count_nonzero(on_device))
     kinds = _kinds(batch)
@@ -146,7 +149,6 @@ def _add(
     if not rows.size:
         return
     mine.count += rows.size
-    threads = arrow.ints(batch.column("tid"), NO_THREAD)
     columns = (
         ts,
         dur,
@@ -180,6 +182,16 @@ def _finish(process: Process, parts: _Parts) -> None:
     process.ranges, process.kinds = Ranges(*columns), kinds
     if parts.args:
         process.args = pa.chunked_array(parts.args, pa.string())
+
+
+def with_threads(process: Process, names: Mapping[int, int]) -> Process:
+    """Return a process whose ranges have other ids for these threads."""
+    if not names:
+        return process
+    threads = process.ranges.threads.copy()
+    for tid, other in names.items():
+        threads[process.ranges.threads == tid] = other
+    return replace(process, ranges=replace(process.ranges, threads=threads))
 
 
 def is_step(process: Process) -> Mask:

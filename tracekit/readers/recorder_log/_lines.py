@@ -57,6 +57,7 @@ class Thread(_Line, tag=log.THREAD):
     t: Int
     tid: int
     name: str = ""
+    ident: int | None = None
 
 
 class Name(_Line, tag=log.NAME):

@@ -22,6 +22,8 @@ from tracekit.trace import Ledger, Run
 OPEN_KEPT = 1 << 20
 """Ranges open at once; beyond, those of a thread (or all async ones) are closed as unfinished."""
 THREADS_KEPT = 1 << 16
+IDENTS_KEPT = 256
+"""Threads whose ids in the thread library are facts: profilers name those of few threads so."""
 EXACT = 1 << 53
 
 
@@ -104,6 +106,10 @@ class Log:
     def _add_thread(self, line: lines.Thread) -> None:
         tid = self._ids.number(line.tid)
         self._tids[line.t] = tid
+        if line.ident is not None and tid == line.tid:
+            idents = self._run.sources[0].facts.setdefault("thread_idents", [])
+            if len(idents) < IDENTS_KEPT and (ident := [self.head.pid, tid, line.ident & 0xFFFFFFFF]) not in idents:
+                idents.append(ident)
         if line.name:
             key = (self._source, self.head.pid, tid)
             known = self._run.threads.get(key)
