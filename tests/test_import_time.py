@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,9 @@ def test_a_command_loads_no_pandas() -> None:
     assert "pandas" not in loaded_after(statement)
 
 
+_MEMORY = {"ARROW_DEFAULT_MEMORY_POOL", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
+
+
 @pytest.mark.parametrize("named", ["", "mimalloc"])
 def test_a_command_takes_the_memory_of_arrow_from_the_system_unless_it_is_told_otherwise(named: str) -> None:
     code = (
@@ -110,6 +114,23 @@ def test_a_command_takes_the_memory_of_arrow_from_the_system_unless_it_is_told_o
     )
     elsewhere = set() if sys.platform.startswith("linux") else {"jemalloc", "mimalloc"}
     assert done.stdout.strip() in ({named} if named else {"system"} | elsewhere)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is told apart by the files of Linux and glibc")
+def test_blocks_of_input_come_from_memory_that_was_used_before() -> None:
+    code = (
+        "import sys, contextlib, io\nfrom tracekit.cli import main\nsys.argv = ['tracekit', 'formats']\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()\n"
+        "import numpy as np\nfrom pathlib import Path\n"
+        "at = [np.empty(n, np.uint8).__array_interface__['data'][0] for n in (2_000_000, 64_000_000)]\n"
+        "heap = [line.split()[0].split('-') for line in Path('/proc/self/maps').open() if line.endswith('[heap]\\n')]\n"
+        "print([any(int(a, 16) <= place < int(b, 16) for a, b in heap) for place in at])"
+    )
+    env = {key: value for key, value in os.environ.items() if key not in _MEMORY}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True, timeout=300
+    )
+    assert done.stdout.strip() == "[True, False]"
 
 
 @pytest.mark.parametrize("earlier", ["", "pa.table({'a': [1]}).to_pandas()", "import pandas"])

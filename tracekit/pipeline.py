@@ -196,10 +196,12 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     options = options or ViewOptions()
     names = (*VIEWS, *own_views(trace))
     _check(names, options)
-    sections = []
-    for name in names:
-        sections.append(_section(index, name, options))
+    made = {}
+    # The critical path behind the findings: both need its graph, the largest of all joins, and nothing else does.
+    for name in sorted(names, key=lambda name: names.index("findings" if name == "critical_path" else name)):
+        made[name] = _section(index, name, options)
         arrow.release_memory()
+    sections = [made[name] for name in names]
     return report_of(trace, sections, _headline(trace, sections, options))
 
 

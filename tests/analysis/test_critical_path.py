@@ -424,3 +424,22 @@ def test_each_instant_of_a_thread_belongs_to_what_began_last_of_all_that_is_open
         for t in range(40):
             open_ = [(a, -d, i) for i, (x, a, d) in enumerate(rows) if x == lane and a <= t < a + d]
             assert found.get((lane, t)) == (max(open_)[2] if open_ else None)
+
+
+@pytest.mark.parametrize("threads", [2, 64, 65, 90])
+def test_many_threads_are_cut_as_each_alone(threads: int) -> None:
+    rng = np.random.default_rng(threads)
+    lanes, starts = rng.integers(0, threads, 400), rng.integers(0, 300, 400)
+    ends = starts + rng.integers(1, 60, 400)
+    split_lanes, split_times = rng.integers(0, threads, 50), rng.integers(0, 360, 50)
+    made = pieces_of(lanes, starts, ends, split_lanes, split_times)
+    at = 0
+    for lane in np.unique(lanes).tolist():
+        mine, split = np.flatnonzero(lanes == lane), split_lanes == lane
+        alone = pieces_of(lanes[mine], starts[mine], ends[mine], split_lanes[split], split_times[split])
+        piece = slice(at, at := at + alone.rows.size)
+        assert set(made.lanes[piece].tolist()) == {lane}
+        assert made.starts[piece].tolist() == alone.starts.tolist()
+        assert made.ends[piece].tolist() == alone.ends.tolist()
+        assert made.rows[piece].tolist() == mine[alone.rows].tolist()
+    assert at == made.rows.size

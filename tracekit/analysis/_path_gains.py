@@ -21,7 +21,7 @@ _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""
 SHORT_PAUSE = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
-_CELLS = 1 << 20
+_CELLS = 1 << 19
 """Kept nodes times sets evaluated at once: bounds the memory."""
 _MANY_DOUBTS = 1000
 """With so many doubts, twice as many sets are evaluated at once."""

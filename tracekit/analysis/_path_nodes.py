@@ -15,6 +15,7 @@ from tracekit.analysis.segments import INT64_MAX, as_int64, check_same_length, n
 from tracekit.columns.arrays import I64, Codes, Mask, Numbers
 
 LOWEST = -(1 << 63)
+_FEW_LANES = 64
 
 
 class Part(IntEnum):
@@ -277,10 +278,25 @@ class Pieces:
 def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> Pieces:
     """Cut threads wherever a range begins or ends and at the splits; rows: the innermost range of each piece.
 
-    The innermost range is the open one that began last, so ranges that overlap in part do no harm.
+    The innermost range is the open one that began last, so ranges that overlap in part do no harm. Threads are cut one
+    by one where they are few: these columns are the largest of a report.
     """
+    threads = np.unique(np.concatenate((lanes, split_lanes)))
+    if not 1 < threads.size <= _FEW_LANES:
+        return _pieces_at_once(lanes, starts, ends, split_lanes, split_times)
+    parts = []
+    for lane in threads.tolist():
+        mine, split = np.flatnonzero(lanes == lane), split_lanes == lane
+        found = _pieces_at_once(lanes[mine], starts[mine], ends[mine], split_lanes[split], split_times[split])
+        found.rows = mine[found.rows]
+        parts.append(found)
+    columns = ([getattr(part, name) for part in parts] for name in ("lanes", "starts", "ends", "rows"))
+    return Pieces(*map(np.concatenate, columns))
+
+
+def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> Pieces:
     n = starts.size
-    # These columns are the largest of a report: none stays longer than it is needed.
+    # No column stays longer than it is needed.
     lane = narrow(np.concatenate((lanes, lanes, split_lanes)))
     time = np.concatenate((starts, ends, split_times))
     del lanes, starts, split_lanes, split_times
@@ -293,7 +309,10 @@ def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times:
     until = np.full(time.size, LOWEST)
     until[:n] = ends
     del ends
-    lane, time, opens, until = lane[order], time[order], opens[order], until[order]
+    lane = lane[order]
+    time = time[order]
+    opens = opens[order]
+    until = until[order]
     owner = previous_greater(until, np.where(opens, INT64_MAX, time), run_starts(lane))
     del until
     own = np.flatnonzero(opens)

@@ -233,9 +233,6 @@ def prepare_process() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     warnings.showwarning = _show_warning
-    # One allocator for numpy and Arrow: what one frees serves the other. A report of a million events took 9.2 s of CPU
-    # time instead of 10.7 s. It counts when pyarrow is loaded, which is later.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # numpy's library for matrices starts a thread for each processor when it is loaded; nothing here needs them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

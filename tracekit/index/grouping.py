@@ -106,7 +106,8 @@ def _dense(codes: I64, size: int) -> tuple[I64, I64]:
     if size > max(4 * codes.size, 1 << 16):
         found, places = np.unique(codes, return_inverse=True)
         return found, places.astype(np.int64, copy=False)
-    present = np.bincount(codes, minlength=size) > 0
+    present = np.zeros(size, np.bool_)
+    present[codes] = True
     if int(np.count_nonzero(present)) == 1:
         return np.flatnonzero(present), zeros(codes.size)
     places = np.cumsum(present) - 1

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from contextlib import suppress
 
-import pyarrow as pa
-
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+"""The variable that pyarrow reads when it is loaded."""
 _THRESHOLD, _TRIM = -3, -1
 """Names of `mallopt` for the sizes below."""
-_MAPPED = 4_000_000
+_MAPPED = 8_000_000
 """Bytes: larger memory goes back to the system when it is freed; blocks of input, which come and go, are smaller."""
-_KEPT = 16_000_000
+_KEPT = 32_000_000
 
 
 def share_system_memory() -> None:
     """Let pyarrow and numpy take memory from one place, and give it back early. For a process of our own.
 
-    Each of pyarrow's own allocators keeps what others could use: 100 MB more at the peak of a report of 1M events.
-    glibc moves its threshold up to 32 MB after the first large array unless it is set.
+    What one frees serves the other: each of pyarrow's own allocators keeps 100 MB more at the peak of a report of 1M
+    events. glibc moves its threshold up to 32 MB after the first large array unless it is set. A smaller one saves
+    memory, but each page of memory that comes anew from the system takes time.
     """
-    if not sys.platform.startswith("linux") or "ARROW_DEFAULT_MEMORY_POOL" in os.environ:
+    if os.environ.setdefault(_POOL, "system") != "system" or not sys.platform.startswith("linux"):
         return
-    pa.set_memory_pool(pa.system_memory_pool())
+    import ctypes
+
     with suppress(AttributeError, OSError):  # another C library
         c = ctypes.CDLL(None)
         c.mallopt(_THRESHOLD, _MAPPED)

@@ -68,7 +68,10 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     drawn = whole & (sources != targets)
     sources, targets = sources[drawn], targets[drawn]
     size = max(len(events), 1)
-    pairs = np.setdiff1d(sources * size + targets, launches[0] * size + launches[1])
+    launched_by = np.full(size, -1, np.int64)  # of each place with work, of which there is one launch at most
+    launched_by[launches[1]] = launches[0]
+    new = launched_by[targets] != sources
+    pairs = np.unique(sources[new] * size + targets[new])
     return pairs // size, pairs % size, int(np.count_nonzero(~used))
 
 
