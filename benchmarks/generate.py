@@ -1,6 +1,6 @@
 """Write big inputs for the benchmarks: the same model of a GPU at work, in three formats, in bounded memory.
 
-    python benchmarks/generate.py CACHE [--rows N] [--kind nvprof-csv|cuda-kvp|cuda-csv]...
+    python benchmarks/generate.py CACHE [--rows N] [--kind nvprof-csv|nvprof-overlaps|cuda-kvp|cuda-csv]...
 
 Rows are made in chunks of 100,000, each from its own seed, so 20 million rows need no more memory than one chunk.
 Beside each file stands NAME.truth.json: its rows, kernels, copies and the exact sum of durations, for the checks.
@@ -19,6 +19,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,11 @@ def kernel_names() -> Names:
     return Names(printed, mangled)
 
 
-def model(rows: int, devices: int) -> Iterator[Columns]:
-    """Chunks of device work in order of start. Times are ns, sizes bytes; `lane` is device * 4 + stream number."""
+def model(rows: int, devices: int, overlapping: float = 0.001) -> Iterator[Columns]:
+    """Chunks of device work in order of start. Times are ns, sizes bytes; `lane` is device * 4 + stream number.
+
+    overlapping: the share of rows that end after the next one of their stream has started.
+    """
     clock = FIRST_NS
     for number, first in enumerate(range(0, rows, CHUNK)):
         count = min(CHUNK, rows - first)
@@ -77,7 +81,7 @@ def model(rows: int, devices: int) -> Iterator[Columns]:
         clock = int(start[-1]) + 1_000_000
         dur = 32 * (22 + (draw.lognormal(8.3, 1.1, count) / 32).astype(np.int64)) + (draw.random(count) < 0.06)
         lane = draw.integers(0, 4 * devices, count)
-        overlaps = draw.random(count) < 0.001
+        overlaps = draw.random(count) < overlapping
         for one in range(4 * devices):
             of_lane = np.flatnonzero(lane == one)
             after = np.append(start[of_lane[1:]], clock - 100_000)
@@ -175,7 +179,7 @@ SHAPE = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"]
 COMMAND = "python train.py --lr 0.1, --steps 3"
 
 
-def nvprof_csv(rows: int) -> Iterator[tuple[Columns, list[bytes | memoryview]]]:
+def nvprof_csv(rows: int, overlapping: float = 0.001) -> Iterator[tuple[Columns, list[bytes | memoryview]]]:
     """`--print-gpu-trace --csv` of CUDA 9 and later: Start in ms, Duration in us, and a warning now and then."""
     names = [f'"{name}"' for name in kernel_names().printed] + ['"[CUDA memcpy HtoD]"', '"[CUDA memcpy DtoH]"']
     head = (
@@ -186,7 +190,7 @@ def nvprof_csv(rows: int) -> Iterator[tuple[Columns, list[bytes | memoryview]]]:
         + "\nms,us,,,,,,,,KB,KB,KB,GB/s,,,,,,,\n"
     )
     warning = f"=={PID}== Warning: 3 records have invalid timestamps due to insufficient device buffer space.\n"
-    for number, c in enumerate(model(rows, devices=2)):
+    for number, c in enumerate(model(rows, 2, overlapping)):
         copy, kernel = c["is_copy"], ~c["is_copy"]
         rate = np.rint(c["bytes"] / c["dur"] * (1e15 / 2**30)).astype(np.int64)
         cells = [
@@ -262,6 +266,7 @@ def cuda_csv(rows: int) -> Iterator[tuple[Columns, list[bytes | memoryview]]]:
 
 KINDS: dict[str, tuple[str, Callable[[int], Iterator[tuple[Columns, list[bytes | memoryview]]]]]] = {
     "nvprof-csv": (".csv", nvprof_csv),
+    "nvprof-overlaps": (".csv", partial(nvprof_csv, overlapping=0.07)),
     "cuda-kvp": (".log", cuda_kvp),
     "cuda-csv": (".log", cuda_csv),
 }
