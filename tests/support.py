@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -123,14 +124,19 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def files_limited(size: int) -> Iterator[None]:
-    """Make writes of this process fail beyond `size` bytes of a file, as on a full disk."""
+    """Make writes of this process fail beyond `size` bytes of a file, as on a full disk.
+
+    Modules that are imported meanwhile leave no bytecode: Python would keep the part that fits.
+    """
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = bytecode
 
 
 def cpu_seconds(pid: int) -> float:
