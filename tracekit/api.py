@@ -30,7 +30,7 @@ from tracekit.run.alignment import Align
 from tracekit.selection import Selection
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
-from tracekit.writers.base import Written
+from tracekit.writers.base import Shape, Written
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -191,16 +191,21 @@ def convert(
     anonymize: Anonymizer | None = None,
     align: str | Sequence[str] = (),
     rank_from: str = "",
+    split: str = "",
+    max_events: int = 0,
+    max_mb: str = "",
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
     to: a target's name; "" lets the target's suffix decide. force: replace a file that exists. viewer: "chrome",
-    "perfetto" or "speedscope", to respect its limits. The others are those of `read`. Nothing is left half-written.
-    Raises: TracekitError.
+    "perfetto" or "speedscope", to respect its limits. split: "step", "rank", "time=1s", "events=200000" or
+    "mb=100" writes pieces and an index. max_events, max_mb: the longest events alone. The others are those of `read`.
+    Nothing is left half-written. Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
     how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
-    return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer)
+    shape = Shape(split, max_events, max_mb)
+    return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer, shape=shape)
 
 
 @spoken

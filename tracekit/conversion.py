@@ -23,7 +23,7 @@ from tracekit.options import no_such
 from tracekit.privacy.guard import masked_copy, masked_rows
 from tracekit.trace import Ledger, Run, Trace, concat
 from tracekit.writers import WRITERS
-from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.base import WHOLE, Shape, Stream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
 
 BATCH_ROWS = 1 << 16
@@ -90,16 +90,21 @@ def convert(
     force: bool = False,
     viewer: str = "",
     label: Callable[[Run, int | None], str] | None = None,
+    shape: Shape = WHOLE,
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
     to: a writer's name; "" lets the target's suffix decide. force: replace a file that exists. Nothing is left
-    half-written. label: what an archive writes into its file's metadata (`WriteOptions.label`).
-    Raises: TracekitError.
+    half-written. label: what an archive writes into its file's metadata (`WriteOptions.label`). shape: pieces with an
+    index, which is the path of the result, or the longest events alone. Raises: TracekitError.
     """
     writer = writer_for(target, to)
-    if Path(target).exists() and not force:
+    if Path(target).exists() and not force and not shape.split:
         raise OutputExistsError(str(target))
+    if shape != WHOLE:
+        from tracekit.writers.split.shape import shaped
+
+        writer = shaped(writer, shape)
     wanted = WriteOptions(force=force, viewer=viewer, version=__version__, label=label)
     with Inputs(source, replace(options, fingerprint=writer.fingerprint, columns=None)) as joined:
         refuse_inputs(target, joined.names())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 
     from tracekit.errors import Failure
     from tracekit.pipeline import Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options of the output."""
+
+    to: str
+    viewer: str
+    split: str
+    max_events: int
+    max_mb: str
+
 
 VIEWERS = ("chrome", "perfetto", "speedscope")
 
@@ -45,6 +58,19 @@ def convert(
     viewer: Annotated[
         str, typer.Option("--for", metavar="VIEWER", help="Respect the limits of chrome, perfetto or speedscope.")
     ] = "",
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="Write pieces and an index: step, rank, time=1s, events=200000 or mb=100 for each piece.",
+        ),
+    ] = "",
+    max_events: Annotated[
+        int, typer.Option(metavar="N", help="Keep the N longest events; a note says what was left out.", min=0)
+    ] = 0,
+    max_mb: Annotated[
+        str, typer.Option(metavar="MB", help="Keep the longest events, as many as fit into a file of so many MB.")
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
@@ -52,22 +78,27 @@ def convert(
         raise no_such("--for", viewer, "viewer", VIEWERS)
     if not output.strip():
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
+    if split and output == "-":
+        raise UsageError("--split: stdout takes one file", hint="name a file with -o")
+    wanted = _Wanted(to, viewer, split, max_events, max_mb)
     lost: list[str] = []
     failures: Sequence[Failure]
     if output.endswith("/") or (Path(output).is_dir() and output != "-"):
-        failures = _one_each(reading, Path(output), lost, to=to, viewer=viewer, force=force)
+        failures = _one_each(reading, Path(output), lost, wanted, force=force)
     elif output == "-":
-        failures = _to_stdout(reading, lost, to=to, viewer=viewer)
+        failures = _to_stdout(reading, lost, wanted)
     else:
-        failures = _tell(_convert(reading, reading.inputs, output, to=to, viewer=viewer, force=force), lost)
+        failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost)
     finish(failures, lost)
 
 
-def _convert(reading: Reading, inputs: list[str], output: str, *, to: str, viewer: str, force: bool) -> Conversion:
+def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, *, force: bool) -> Conversion:
     from tracekit import conversion
+    from tracekit.writers.base import Shape
 
     with progress(f"converting {inputs[0]}") as update:
-        return conversion.convert(inputs, output, reading.input_options(update), to=to, viewer=viewer, force=force)
+        how, shape = reading.input_options(update), Shape(wanted.split, wanted.max_events, wanted.max_mb)
+        return conversion.convert(inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape)
 
 
 def _tell_incomplete(done: Conversion, lost: list[str]) -> None:
@@ -93,16 +124,14 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     return done.failures
 
 
-def _one_each(
-    reading: Reading, folder: Path, lost: list[str], *, to: str, viewer: str, force: bool
-) -> Sequence[Failure]:
+def _one_each(reading: Reading, folder: Path, lost: list[str], wanted: _Wanted, *, force: bool) -> Sequence[Failure]:
     failures: list[Failure] = []
     from tracekit import conversion
     from tracekit.errors import Failure
     from tracekit.inputs import expand
 
-    to = to or "chrome"
-    suffix = conversion.writer_for("", to).suffixes[0]
+    wanted = replace(wanted, to=wanted.to or "chrome")
+    suffix = conversion.writer_for("", wanted.to).suffixes[0]
     folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
     for item in expand(reading.inputs):
@@ -116,7 +145,7 @@ def _one_each(
         taken.add(name)
         try:
             target = str(folder / f"{name}{suffix}")
-            _tell(_convert(reading, [item.name], target, to=to, viewer=viewer, force=force), lost)
+            _tell(_convert(reading, [item.name], target, wanted, force=force), lost)
         except TracekitError as err:
             if isinstance(err, UsageError) and len(taken) == 1 and not Path(item.name).exists():
                 raise
@@ -124,12 +153,12 @@ def _one_each(
     return failures
 
 
-def _to_stdout(reading: Reading, lost: list[str], *, to: str, viewer: str) -> Sequence[Failure]:
-    if not to:
+def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[Failure]:
+    if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         target = Path(folder) / "stdout"
-        done = _convert(reading, reading.inputs, str(target), to=to, viewer=viewer, force=True)
+        done = _convert(reading, reading.inputs, str(target), wanted, force=True)
         with target.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()

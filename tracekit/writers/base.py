@@ -48,6 +48,22 @@ class WriteOptions:
     label: Callable[[Run, int | None], str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Pieces, or fewer events, in place of one whole file; "" and 0 for none.
+
+    split: "step", "rank", "time=1s", "events=200000" or "mb=100": pieces of that size, and an index.
+    max_events, max_mb: the longest events alone, at most so many of them or so many MB of file.
+    """
+
+    split: str = ""
+    max_events: int = 0
+    max_mb: str = ""
+
+
+WHOLE = Shape()
+
+
 @dataclass(slots=True)
 class Written:
     """The result of a writer: rows written, rows not written by reason, and notes for the user."""

@@ -1,0 +1,144 @@
+"""A trace with fewer events, for viewers that take no more: the longest are kept.
+
+Events without a duration (marks, counter values, points of arrows) go first, then the shortest ranges; of equal ones
+the later go first. Steps go last of all. A note says how many events went, and how much of the summed time they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.errors import OutputExistsError
+from tracekit.schema import Kind
+from tracekit.units import format_span
+from tracekit.writers.base import Stream, WriteOptions, Writer, Written
+from tracekit.writers.split._stored import Stored, folder_beside
+
+REASON = "over-the-limit"
+_AIM = 0.97
+_STEP = 1 << 62
+
+
+def limited(writer: Writer, *, most_events: int = 0, most_bytes: int = 0) -> Writer:
+    """Return a writer that writes at most so many events, and a file of at most so many bytes; 0: any number."""
+
+    def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+        if target.exists() and not options.force:
+            raise OutputExistsError(str(target))
+        with folder_beside(target) as folder, Stored(target) as stored:
+            for batch in stream.batches:
+                stored.add(batch)
+            part = folder / target.name
+            written = _write(writer, stream, stored, part, options, (most_events, most_bytes))
+            part.replace(target)
+        written.path = target
+        return written
+
+    return replace(writer, write=write)
+
+
+def _write(
+    writer: Writer, stream: Stream, stored: Stored, part: Path, options: WriteOptions, most: tuple[int, int]
+) -> Written:
+    """Write into `part`. most: events and bytes, 0 for any number."""
+    count = min(most[0], stored.rows) if most[0] else stored.rows
+    while True:
+        kept = _Kept(stored, count)
+        if len(stream.ledgers) == 1 and count < stored.rows:
+            stream.ledgers[0].left_out = {REASON: stored.rows - count}  # for the facts in the file
+        again = Stream(stream.run, chain(stored.totals(), kept.batches()), stream.ledgers)
+        written = writer.write(again, part, replace(options, force=True))
+        size = part.stat().st_size
+        if not most[1] or size <= most[1] or count == 0:
+            break
+        count = max(min(int(count * most[1] / size * _AIM), count - 1), 0)
+    kept.tell(written)
+    return written
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The events that stay. The others are counted while the rows are read."""
+
+    stored: Stored
+    count: int
+    gone: int = 0
+    without_duration: int = 0
+    gone_ns: int = 0
+    all_ns: int = 0
+    longest_ns: int = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that stay, in order."""
+        self.gone = self.without_duration = self.gone_ns = self.all_ns = self.longest_ns = 0
+        least, ties = self._threshold()
+        for batch in self.stored.events():
+            rank = _rank(batch)
+            keep = rank > least
+            equal = np.flatnonzero(rank == least)[:ties]
+            keep[equal] = True
+            ties -= len(equal)
+            self._count(batch, keep)
+            yield batch if keep.all() else batch.filter(arrow.array(keep))
+
+    def _threshold(self) -> tuple[int, int]:
+        """Return the least rank of the events that stay, and how many events of that rank do."""
+        if self.count >= self.stored.rows:
+            return -1, 0
+        if self.count == 0:
+            return np.iinfo(np.int64).max, 0
+        top = np.empty(0, np.int64)
+        for batch in self.stored.events():
+            top = np.concatenate((top, _rank(batch)))
+            if len(top) > 2 * self.count:
+                top = np.partition(top, len(top) - self.count)[-self.count :]
+        top = np.partition(top, len(top) - self.count)[-self.count :]
+        least = int(top.min())
+        return least, int(np.count_nonzero(top == least))
+
+    def _count(self, batch: pa.RecordBatch, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        duration = np.maximum(arrow.ints(batch.column("dur_ns")), 0)
+        self.all_ns += int(duration.sum())
+        if keep.all():
+            return
+        gone = ~keep
+        timed = gone & arrow.valid(batch.column("dur_ns"))
+        self.gone += int(np.count_nonzero(gone))
+        self.without_duration += int(np.count_nonzero(gone & ~timed))
+        self.gone_ns += int(duration[gone].sum())
+        self.longest_ns = max(self.longest_ns, int(duration[gone].max()))
+
+    def tell(self, written: Written) -> None:
+        """Add to the result what did not stay."""
+        if not self.gone:
+            return
+        written.leave_out(REASON, self.gone)
+        ranges = self.gone - self.without_duration
+        share = f"{100 * self.gone_ns / self.all_ns:.2f} %" if self.all_ns else "none"
+        parts = []
+        if self.without_duration:
+            parts.append(f"{self.without_duration:,} without a duration (marks, counter values)")
+        if ranges:
+            parts.append(
+                f"{ranges:,} ranges of at most {format_span(self.longest_ns)}, {share} of the summed time of all ranges"
+            )
+        written.notes.append(f"the longest events were kept; left out: {'; '.join(parts)}")
+
+
+def _rank(batch: pa.RecordBatch) -> I64:
+    """Return the rank of each event, shape (n,): 0 without a duration, else its ns and 1; steps are above all."""
+    duration = batch.column("dur_ns")
+    rank = np.where(arrow.valid(duration), np.clip(arrow.ints(duration), 0, _STEP - 2) + 1, 0)
+    kinds = batch.column("kind")
+    texts = arrow.texts(arrow.encoded(kinds).dictionary)
+    if Kind.STEP in texts:
+        rank[arrow.codes(kinds) == texts.index(Kind.STEP)] = _STEP
+    return rank

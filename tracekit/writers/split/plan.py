@@ -1,0 +1,124 @@
+"""The ways to split a trace: how they are written on the command line, and where each piece ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from tracekit.columns import arrow
+from tracekit.errors import UsageError
+from tracekit.schema import Kind
+from tracekit.units import split_quantity, to_ns
+from tracekit.writers.split._stored import Stored
+
+MOST_PIECES = 9_999
+"""More pieces are refused: their numbers have four digits."""
+WAYS = "step, rank, time=1s, events=200000 or mb=100"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A way to split. by: "step", "rank", "time" (amount in ns), "events" or "mb" (amount in bytes). text: as given."""
+
+    by: str
+    amount: int = 0
+    text: str = ""
+
+
+def parse_split(text: str) -> Split:
+    """Return the way that a text names. Raises: UsageError.
+
+    >>> parse_split("time=10ms")
+    Split(by='time', amount=10000000, text='time=10ms')
+    """
+    by, equals, amount = text.strip().partition("=")
+    if by in ("step", "rank") and not equals:
+        return Split(by, text=text)
+    try:
+        if by == "time":
+            number, unit = split_quantity(amount)
+            return Split(by, _positive(to_ns(number, unit)), text)
+        if by == "events":
+            return Split(by, _positive(int(amount)), text)
+        if by == "mb":
+            return Split(by, megabytes(amount), text)
+    except ValueError as err:
+        raise UsageError(f"--split {text}: {err}", hint=f"--split takes {WAYS}") from err
+    raise UsageError(f"--split {text}: not a way to split", hint=f"--split takes {WAYS}")
+
+
+def megabytes(text: str) -> int:
+    """Return the bytes of a number of MB (a million bytes each). Raises: ValueError."""
+    number, unit = split_quantity(text)
+    if unit.lower() not in ("", "mb"):
+        raise ValueError(f"not a number of MB: {text!r}")
+    return _positive(int(number * Decimal(1_000_000)))
+
+
+def _positive(number: int) -> int:
+    if number <= 0:
+        raise ValueError("must be above 0")
+    return number
+
+
+def cuts_by_time(stored: Stored, window_ns: int) -> list[int]:
+    """Return the starts of the windows in which events start, without the first. Raises: UsageError."""
+    windows = np.empty(0, np.int64)
+    for batch in stored.events():
+        own = (arrow.ints(batch.column("ts_ns")).view(np.uint64) - np.uint64(stored.first_ns % (1 << 64))) // np.uint64(
+            window_ns
+        )
+        windows = np.union1d(windows, own.astype(np.int64))
+        refuse_many(len(windows), f"--split time: events start in {len(windows):,} windows", "name a longer time")
+    return [stored.first_ns + window * window_ns for window in windows[1:].tolist()]
+
+
+def starts_of_steps(stored: Stored) -> dict[int, str]:
+    """Return the first start of each step, ascending, with its number; "" where it has none. Raises: UsageError."""
+    numbered: dict[int, int] = {}
+    starts: dict[int, str] = {}
+    for batch in stored.events():
+        kinds = batch.column("kind")
+        texts = arrow.texts(arrow.encoded(kinds).dictionary)
+        if Kind.STEP not in texts:
+            continue
+        rows = np.flatnonzero(arrow.codes(kinds) == texts.index(Kind.STEP))
+        ts = arrow.ints(batch.column("ts_ns"))[rows].tolist()
+        known = arrow.valid(batch.column("step"))[rows].tolist()
+        for start, has, number in zip(ts, known, arrow.ints(batch.column("step"))[rows].tolist(), strict=True):
+            if has:
+                numbered.setdefault(number, start)
+            else:
+                starts.setdefault(start, "")
+        refuse_many(len(numbered) + len(starts), "--split step: more than 9,999 steps", "--split time=... has fewer")
+    for number, start in numbered.items():
+        starts[start] = str(number)
+    if not starts:
+        raise UsageError(
+            "--split step: the trace has no steps", hint="--split time=1s and --split events=200000 need none"
+        )
+    return dict(sorted(starts.items()))
+
+
+def ranks(stored: Stored) -> list[int | None]:
+    """Return the ranks of the events, ascending; None, for events without one, comes last. Raises: UsageError."""
+    found: set[int] = set()
+    without = False
+    for batch in stored.events():
+        rank = batch.column("rank")
+        without |= rank.null_count > 0
+        found.update(np.unique(arrow.ints(rank.drop_null())).tolist())
+        refuse_many(len(found), "--split rank: more than 9,999 ranks", "convert fewer inputs at a time")
+    if not found:
+        raise UsageError(
+            "--split rank: the trace has no ranks", hint="--split time=1s and --split events=200000 need none"
+        )
+    return [*sorted(found), *([None] if without else [])]
+
+
+def refuse_many(count: int, what: str, hint: str) -> None:
+    """Refuse more pieces than there are numbers for."""
+    if count > MOST_PIECES:
+        raise UsageError(f"{what}: more than {MOST_PIECES:,} pieces", hint=hint)

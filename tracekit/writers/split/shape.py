@@ -1,0 +1,24 @@
+"""A writer in another shape: several pieces in place of one file, or the longest events alone."""
+
+from __future__ import annotations
+
+from tracekit.errors import UsageError
+from tracekit.writers.base import Shape, Writer
+from tracekit.writers.split.limit import limited
+from tracekit.writers.split.pieces import pieces
+from tracekit.writers.split.plan import megabytes, parse_split
+
+
+def shaped(writer: Writer, shape: Shape) -> Writer:
+    """Return a writer that writes in that shape. Raises: UsageError."""
+    if shape.split and (shape.max_events or shape.max_mb):
+        raise UsageError("--split with --max-events or --max-mb: only one of them", hint="--split leaves nothing out")
+    if shape.split:
+        return pieces(writer, parse_split(shape.split))
+    if shape.max_events < 0:
+        raise UsageError(f"--max-events {shape.max_events}: must be above 0")
+    try:
+        most_bytes = megabytes(shape.max_mb) if shape.max_mb else 0
+    except ValueError as err:
+        raise UsageError(f"--max-mb {shape.max_mb}: {err}", hint="--max-mb 100") from err
+    return limited(writer, most_events=shape.max_events, most_bytes=most_bytes)
