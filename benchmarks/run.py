@@ -30,6 +30,8 @@ HERE = Path(__file__).parent
 AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
 GROWTH = 20
 """The big input of the growth targets has this many times the rows of the normal one."""
+SMALL_SECONDS = 0.45
+"""The most CPU seconds of a command on a file of 137 events."""
 
 
 class CaseFailed(Exception):
@@ -310,6 +312,43 @@ def startup(setting: Setting) -> list[Line]:
     return paired(many, "tracekit --help / python -c pass", ours, theirs, 18)
 
 
+def small(setting: Setting) -> list[Line]:
+    """Whole commands on a file of 137 events, beside the process of the floor. The least of the rounds."""
+    source, target = setting.input("nvprof-csv", 137), setting.output("small.json")
+    start = [sys.executable, "-m", "tracekit"]
+    cases = {
+        "convert to Chrome JSON": setting.converter(source, target),
+        "summary": [*start, "summary", str(source)],
+        "inspect": [*start, "inspect", str(source)],
+        "formats": [*start, "formats"],
+    }
+    lines = []
+    for name, command in cases.items():
+        (costs,) = rounds(replace(setting, rounds=9), lambda command=command: whole_process(command))  # type: ignore[misc]
+        lines.append(_least(f"tracekit {name}, 137 events", costs, 0 if name == "formats" else SMALL_SECONDS))
+    size = target.stat().st_size
+    floor = [
+        sys.executable,
+        str(HERE / "_baselines.py"),
+        "floor",
+        str(source),
+        str(size),
+        str(setting.output("floor.bin")),
+    ]
+    (costs,) = rounds(replace(setting, rounds=9), lambda: whole_process(floor))
+    return [*lines, _least("  the floor's process for the same file", costs)]
+
+
+def _least(what: str, costs: list[Cost], limit: float = 0.0) -> Line:
+    wall, cpu, peak = (min(getattr(cost, key) for cost in costs) for key in ("wall", "cpu", "rss_mb"))
+    return Line(
+        what,
+        f"{cpu:.2f} s CPU (wall {wall:.2f} s, {peak:.0f} MB)",
+        f"<= {limit:g} s" if limit else "",
+        cpu <= limit if limit else None,
+    )
+
+
 def hta(setting: Setting) -> list[Line]:
     """A Kineto file and its kernels by name, against HolisticTraceAnalysis; its Python is named by --hta-python."""
     what = f"Kineto, {setting.rows:,} events, `summary --view kernel`: HTA / ours"
@@ -487,6 +526,7 @@ MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
         emission,
         parquet,
         startup,
+        small,
         kineto,
         sqlite,
         kernel_view,
