@@ -58,6 +58,7 @@ MAY: dict[str, set[str]] = {
     "archive": {"columns", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
     "doctor": {
         "columns", "analysis", "text.display", "readers", "writers.base", "run", "inputs", "conversion", "privacy",
+        "credentials",
         "trace", "schema", "units", "options", "errors", "_version",
     },
     "query": {

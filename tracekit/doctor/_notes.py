@@ -26,7 +26,7 @@ def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tu
         codes = ledger.notes if not number else [code for code in ledger.notes if code in _missing(ledgers[0], ledger)]
         for code in codes:
             note = ledger.notes[code]
-            defect = class_of_note(code, note.text, dropped=code in ledger.dropped)
+            defect = class_of_note(code, note.text, dropped=code in ledger.dropped, format=ledger.format)
             if defect is None:
                 continue
             text = note.text.removeprefix("dropped: ")

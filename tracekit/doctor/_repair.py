@@ -163,7 +163,7 @@ def _write(
     with closing(reading.rows()) as rows:
         batches = steps.marked(rows, reading.ledger) if examined.reader.steps else rows
         guard = Guard(reading.opened.run, ledgers)
-        stream = Stream(reading.opened.run, map(guard.rows, changes.apply(batches)), ledgers)
+        stream = Stream(reading.opened.run, changes.apply(map(guard.rows, batches)), ledgers)
         written = writer.write(stream, done.output, WriteOptions(force=force, version=__version__))
         guard.facts(last=True)
     for code, places in reading.ledger.every.items():
@@ -183,7 +183,9 @@ def _add_up(done: Repair, examined: Examined, changes: Changes | None) -> None:
     ledger = examined.ledger
     done.read, done.merged, done.facts = ledger.read, ledger.merged, ledger.facts
     done.ignored, done.dropped = dict(ledger.ignored), dict(ledger.dropped)
-    done.kept, done.written = ledger.kept, done.written or ledger.events_out
+    done.kept = ledger.kept
+    if changes is None:
+        done.written = ledger.events_out
     if changes is not None:
         done.changed, done.changes = changes.changed(), changes.counts
         done.kept -= done.changed

@@ -18,6 +18,7 @@ from tracekit.analysis.links import one_key
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column
+from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, Finding, Gathered
 from tracekit.schema import API_CALLS, DEVICE_WORK, Kind
@@ -135,7 +136,7 @@ class RowChecks:
             return None
         main = max(self.groups, key=lambda group: group.count)
         others = [group for group in self.groups if group is not main]
-        examples = [Example(f"{word} {g.example[0]}", f'"{g.example[1]}"') for g in others[:EXAMPLES]]
+        examples = [Example(f"{word} {g.example[0]}", masked(g.example[1])) for g in others[:EXAMPLES]]
         return Finding(DEFECTS["clock-reset"], sum(group.count for group in others), examples)
 
     def _cross(self, batch: pa.RecordBatch, dur: I64, timed: Mask, work: Mask, host: Mask) -> None:

@@ -377,10 +377,10 @@ _BY_CLASS = {
     "null-time": "null-time",
     "no-duration": "no-duration",
     "clock-reset": "clock-went-back wall-clock-set",
-    "clocks-differ": "several-host-clocks clocks-not-comparable",
+    "clocks-differ": "several-host-clocks",
     "negative-duration": "ends-before-start",
-    "unmatched-begin": "open-range open-call unfinished-range too-many-open",
-    "unmatched-end": "end-without-begin end-without-start",
+    "unmatched-begin": "open-range open-call unfinished-range too-many-open annotation-open",
+    "unmatched-end": "end-without-begin end-without-start annotation-without-start",
     "text-id": "text-id",
     "unknown-phase": "unknown-phase no-phase",
     "bad-metadata": "bad-metadata",
@@ -391,6 +391,8 @@ _BY_CLASS = {
 NOTED = {code: name for name, codes in _BY_CLASS.items() for code in codes.split()}
 _OF_THE_PROFILER = ("nvprof-warning", "profiler-", "driver-")
 """Begins of the codes of notes that quote the profiler."""
+_ON_PURPOSE = {("torch-table", "table-cut")}
+"""Notes (format, code) of a habit: PyTorch prints the rows that its program asks for."""
 _LOST = re.compile(
     r"\b(?:lost|lose|losing|dropp(?:ed|ing)|discard|overflow|invalid timestamp|invalid record|incomplete|out of memory|"
     r"missing|not (?:all|complete|recorded)|buffers? (?:full|exhausted)|truncated|inconsistent|out of order)",
@@ -398,7 +400,7 @@ _LOST = re.compile(
 )
 
 
-def class_of_note(code: str, text: str, *, dropped: bool = False) -> Defect | None:
+def class_of_note(code: str, text: str, *, dropped: bool = False, format: str = "") -> Defect | None:
     """Return the class of a note of a reader; None where the rows themselves are checked for it.
 
     text: of the note: a message of the profiler is a defect if it says that events were lost. dropped: records were
@@ -407,7 +409,7 @@ def class_of_note(code: str, text: str, *, dropped: bool = False) -> Defect | No
     >>> class_of_note("nvprof-warning", "nvprof itself warns: 12 records were dropped").code
     'events-lost'
     """
-    found = NOTED.get(code)
+    found = "remark" if (format, code) in _ON_PURPOSE else NOTED.get(code)
     if found == ROWS:
         return None
     if found is None and code.startswith(_OF_THE_PROFILER):

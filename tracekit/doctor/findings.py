@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.analysis.intervals import union_length
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
+from tracekit.credentials import masked
 from tracekit.doctor.defects import DEFECTS, Defect
 from tracekit.trace import LedgerJson
 
@@ -19,13 +20,13 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One place of a defect. where: "event 12", "line 40". text: the name of the event, or the reader's words."""
+    """One place of a defect. where: "event 12", "line 40". text: the name of the event, "" where it is not known."""
 
     where: str
     text: str = ""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.where, self.text)))
+        return f'{self.where} "{self.text}"' if self.text else self.where
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Gathered:
         return Finding(
             DEFECTS[self.code],
             len(rows),
-            [Example(f"{word} {number}", f'"{name}"' if name else "") for number, name in self.examples],
+            [Example(f"{word} {number}", masked(name)) for number, name in self.examples],
             time,
             time / span_ns if span_ns > 0 else None,
             rows=rows,
