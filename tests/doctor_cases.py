@@ -59,6 +59,7 @@ EVENTS: dict[str, tuple[list[Event], str]] = {
     "flow_unfinished": ([A, flow("s", 1)], "unmatched-flow"),
     "flow_end_without_bp": ([A, B, flow("s", 1), at("f", 15, id=1, cat="c", tid=2)], ""),
     "flow_backwards": ([x("a", 20, 10), x("b", 0, 5, tid=2), flow("s", 20), flow("f", 0, tid=2)], "flow-backwards"),
+    "flow_end_listed_first": ([x("a", 0, 5), x("b", 5, 5, tid=2), flow("f", 5, tid=2), flow("s", 5)], "flow-backwards"),
     "flow_same_ts_edge": ([A, x("b", 10, 5, tid=2), flow("s", 10), flow("f", 10, tid=2)], ""),
     "flow_cat_differs": ([A, B, flow("s", 1), flow("f", 20, tid=2, cat="d")], "unmatched-flow"),
     "flow_twice": ([A, B, flow("s", 1), flow("s", 2), flow("f", 21, tid=2)], "duplicate-id"),

@@ -131,8 +131,10 @@ class Flows:
         seen[1:] = (arrow_of[order][1:] == arrow_of[order][:-1]) & is_start[1:] & is_start[:-1]
         again[order] = seen
         first = np.full(count, np.iinfo(np.int64).max)
-        np.minimum.at(first, arrow_of[phase == _START], ts[phase == _START])
-        back = ~alone & (phase != _START) & (ts < first[arrow_of])
+        rank = np.empty(len(key), np.int64)
+        rank[np.lexsort((number, ts))] = np.arange(len(key))  # at one time, viewers take the order of the file
+        np.minimum.at(first, arrow_of[phase == _START], rank[phase == _START])
+        back = ~alone & (phase != _START) & (rank < first[arrow_of])
         habit = np.array([text in _OF_EVERY_CALL for text in self._texts])
         of_calls = habit[key]
         odd = (alone & ~of_calls) | back | np.isin(number, self._loose.numbers())
