@@ -280,7 +280,7 @@ _FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
-    "--disable-features=AutofillServerCommunication",
+    "--disable-features=AutofillServerCommunication,OptimizationHints,Translate",
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--enable-unsafe-swiftshader",  # WebGL without a GPU; the pages are ours

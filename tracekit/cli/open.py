@@ -51,13 +51,13 @@ def open(
     if found is not None:
         _refuse_options(reading, found, kind)
         name = shown.name_of(items, kind, anonymous=False)
-        site = sites.batch(found.batch, found.path) if found.batch else _site(found.path, name, kind)
+        site = sites.batch(found.batch, found.path) if found.batch else _site(found.path, name, kind, ours=False)
         _serve(site, browser=browser, port=port, keep=keep)
         return
     with _made(reading, items, kind) as (made, failures, lost):
         for line in made.said:
             say(line)
-        _serve(_site(made.path, made.path.name, kind), browser=browser, port=port, keep=keep)
+        _serve(_site(made.path, made.path.name, kind, ours=True), browser=browser, port=port, keep=keep)
         finish(failures, lost)
 
 
@@ -128,17 +128,17 @@ def _make_trace(reading: Reading, made: Made, failures: list[Failure], lost: lis
     made.said += [*(f"note: {note}" for note in done.written.notes), *ledger_lines(done.ledgers)]
 
 
-def _site(path: Path, name: str, kind: Kind) -> Site:
+def _site(path: Path, name: str, kind: Kind, *, ours: bool) -> Site:
     from tracekit.show import perfetto, site
 
     if kind == "page":
         return site.page(path, name)
     folder = perfetto.bundled()
     if folder is not None:
-        return perfetto.offline(folder, path, name)
+        return perfetto.offline(folder, path, name, ours=ours)
     say(f"Perfetto comes from {perfetto.ONLINE}; the trace stays in your browser")
     say("hint: pip install 'tracekit-gpu[ui]' shows it without a network")
-    return perfetto.online(path, name)
+    return perfetto.online(path, name, ours=ours)
 
 
 def _serve(site: Site, *, browser: bool, port: int, keep: bool) -> None:

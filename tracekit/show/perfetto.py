@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import json
 from pathlib import Path
+from urllib.parse import quote
 
 from tracekit.render.page import shell
 from tracekit.show.server import ALIVE
@@ -30,6 +32,12 @@ _UI_POLICY = (
 )
 
 
+_EXPAND = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [r"(^|· )GPU \d"]}]
+"""Perfetto shows processes closed. This opens the streams of devices, by the names that we give them.
+
+https://perfetto.dev/docs/visualization/commands-automation-reference has the commands that stay as they are."""
+
+
 def bundled() -> Path | None:
     """Return the folder of the copy that is installed, None without one."""
     try:
@@ -42,27 +50,31 @@ def bundled() -> Path | None:
     return folder if (folder / "index.html").is_file() and list(folder.glob("v*/frontend_bundle.js")) else None
 
 
-def offline(folder: Path, trace: Path, name: str) -> Site:
-    """Return a site of the copy in a folder, which opens a trace. name: what the page calls the trace."""
+def offline(folder: Path, trace: Path, name: str, *, ours: bool = False) -> Site:
+    """Return a site of the copy in a folder, which opens a trace.
+
+    name: what the page calls the trace. ours: its tracks have the names that our writer gives them.
+    """
     files = {
         f"ui/{path.relative_to(folder).as_posix()}": resource(path, path.name, _UI_POLICY)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in _LEFT_OUT
     }
     page = (folder / "index.html").read_text(encoding="utf-8")
-    first = f'<script src="../open.js" data-trace="{html.escape(name)}" data-alive="{ALIVE}"></script>'
+    data = f'data-trace="{html.escape(name)}" data-more="{html.escape(_more(ours=ours))}" data-alive="{ALIVE}"'
+    first = f'<script src="../open.js" {data}></script>'
     begin, head, rest = page.partition("<head>")
     files["ui/"] = resource(f"{begin}{head}{first}{rest}".encode(), ".html", _UI_POLICY)
     files["open.js"] = resource(shell.asset("open_offline.js").encode(), ".js")
     return Site("ui/", files | {name: _trace(trace)})
 
 
-def online(trace: Path, name: str, origin: str = ONLINE) -> Site:
-    """Return a site of a page that hands a trace to Perfetto in a frame of it."""
+def online(trace: Path, name: str, origin: str = ONLINE, *, ours: bool = False) -> Site:
+    """Return a site of a page that hands a trace to Perfetto in a frame of it. name, ours: as in `offline`."""
     script, style = shell.asset("open_online.js"), shell.asset("open_online.css")
     page = shell.filled(
         "open_online.html.j2",
-        origin=origin, trace=name, title=name.partition(".")[0], alive=ALIVE, script=script, style=style,
+        origin=origin, more=_more(ours=ours), trace=name, title=name.partition(".")[0], alive=ALIVE, script=script, style=style,
     )  # fmt: skip
     policy = (
         f"default-src 'none'; script-src {script_hash(script)}; style-src 'unsafe-inline'; connect-src 'self'; "
@@ -72,6 +84,11 @@ def online(trace: Path, name: str, origin: str = ONLINE) -> Site:
     return Site(
         "perfetto.html", {"perfetto.html": resource(page.encode(), ".html", policy, alone=False), name: _trace(trace)}
     )
+
+
+def _more(*, ours: bool) -> str:
+    """Return what the address of Perfetto's page has besides."""
+    return f"&startupCommands={quote(json.dumps(_EXPAND, ensure_ascii=False), safe='')}" if ours else ""
 
 
 def _trace(path: Path) -> Resource:
