@@ -158,6 +158,12 @@ COUNTED = """(async () => {
 })()"""
 
 
+OPENED = """while (!document.body.innerText.includes("stream 7")) {
+  await new Promise((done) => setTimeout(done, 50));
+}"""
+"""Waits until the streams of the device are shown: Perfetto by itself hides them."""
+
+
 @pytest.mark.viewer
 def test_the_trace_is_in_perfetto_and_nothing_left_this_machine(home: Path, recorder: Recorder, tmp_path: Path) -> None:
     if perfetto_ui.bundled() is None:
@@ -165,7 +171,8 @@ def test_the_trace_is_in_perfetto_and_nothing_left_this_machine(home: Path, reco
     run_command("convert", RUN, "-o", tmp_path / "same.pftrace")
     wanted = perfetto(tmp_path / "same.pftrace")
     with opening(home, RUN, "--trace") as run:
-        page = chromium_page(run.url, proxy=recorder.address, script=COUNTED)
+        script = f"{COUNTED}.then(async (seen) => {{ {OPENED} return seen; }})"
+        page = chromium_page(run.url, proxy=recorder.address, script=script)
         assert run.ended() == 0
     assert recorder.asked == []
     assert (page.value["n"], page.value["total"]) == (wanted["slices"], wanted["sum_dur_ns"])
@@ -235,7 +242,7 @@ def test_the_page_for_ui_perfetto_dev_hands_it_the_trace(trace: Path, framed: bo
         threading.Thread(target=other.serve_forever, daemon=True).start()
         stack.callback(other.shutdown)
         origin = f"http://127.0.0.1:{other.server_port}"
-        site = perfetto_ui.online(trace, "run.pftrace", origin)
+        site = perfetto_ui.online(trace, "run.pftrace", origin, ours=True)
         server = stack.enter_context(contextlib.closing(Server(site, patience=LONG)))
         script = """new Promise((done) => setInterval(() => {
           const [frame, text] = [document.querySelector("iframe"), document.getElementById("state").textContent];

@@ -16,8 +16,8 @@ from tracekit.errors import TracekitError, UsageError
 if TYPE_CHECKING:
     from tracekit.errors import Failure
     from tracekit.inputs import Input
-    from tracekit.show.cache import Made
     from tracekit.show.inputs import Kind, Ready
+    from tracekit.show.kept import Made
     from tracekit.show.site import Site
 
 _NOT_ABOUT_CONTENT = frozenset({"inputs", "debug", "anonymize", "anonymize_names", "anonymize_key"})
@@ -79,8 +79,8 @@ def _refuse_options(reading: Reading, found: Ready, kind: Kind) -> None:
 @contextmanager
 def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Made, list[Failure], list[str]]]:
     """Give the file that is made of the inputs, or was before, with the inputs that failed and those incomplete."""
-    from tracekit.show import cache
     from tracekit.show import inputs as shown
+    from tracekit.show import kept
 
     anonymous = reading.anonymize or reading.anonymize_names
     options = {f.name: getattr(reading, f.name) for f in fields(reading) if f.name not in _NOT_ABOUT_CONTENT}
@@ -91,7 +91,7 @@ def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Ma
     lost: list[str] = []
 
     def make(target: Path) -> Made:
-        made = cache.Made(target)
+        made = kept.Made(target)
         make_it = _make_page if kind == "page" else _make_trace
         make_it(reading, made, failures, lost)
         # A file that somebody still writes to is shown as it was read, and read again the next time.
@@ -99,7 +99,7 @@ def _made(reading: Reading, items: list[Input], kind: Kind) -> Iterator[tuple[Ma
         return made
 
     name = shown.name_of(items, kind, anonymous=anonymous)
-    with cache.entry(cache.cache_folder(), key, name, make) as made:
+    with kept.entry(kept.cache_folder(), key, name, make) as made:
         yield made, failures, lost
 
 

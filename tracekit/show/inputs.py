@@ -17,7 +17,7 @@ from tracekit._version import __version__
 from tracekit.errors import UsageError
 from tracekit.inputs import Input, stored_name
 from tracekit.render.page.data import PAGE_HEAD, is_page
-from tracekit.show.cache import digest
+from tracekit.show.kept import digest
 
 Kind = Literal["page", "trace"]
 SUFFIXES: dict[Kind, str] = {"page": ".html", "trace": ".pftrace"}

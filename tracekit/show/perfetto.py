@@ -74,7 +74,8 @@ def online(trace: Path, name: str, origin: str = ONLINE, *, ours: bool = False) 
     script, style = shell.asset("open_online.js"), shell.asset("open_online.css")
     page = shell.filled(
         "open_online.html.j2",
-        origin=origin, more=_more(ours=ours), trace=name, title=name.partition(".")[0], alive=ALIVE, script=script, style=style,
+        origin=origin, more=_more(ours=ours), trace=name, title=name.partition(".")[0],
+        alive=ALIVE, script=script, style=style,
     )  # fmt: skip
     policy = (
         f"default-src 'none'; script-src {script_hash(script)}; style-src 'unsafe-inline'; connect-src 'self'; "
