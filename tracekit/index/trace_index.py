@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import I32, I64, Mask, Rows
-from tracekit.index.grouping import Key, kind_mask, plural
+from tracekit.columns.arrays import I32, I64, Codes, Mask, Rows
+from tracekit.index.grouping import Key, plural
 from tracekit.report import Cell
 from tracekit.trace import Ledger, Run, Trace
 
@@ -93,7 +93,15 @@ class TraceIndex:
     def kind_mask(self, kinds: Collection[str]) -> Mask:
         """Return for each row of EVENTS whether it is of one of the kinds; a null kind is of none."""
         wanted = frozenset(kinds)
-        return self._mask(("kind_mask", wanted), lambda: kind_mask(self.events, wanted))
+        return self._mask(("kind_mask", wanted), lambda: self._of_kinds(wanted))
+
+    def _of_kinds(self, wanted: frozenset[str]) -> Mask:
+        codes, kinds = self.once("kinds", lambda: _short_codes(self.events.column("kind")))
+        found = np.zeros(len(codes), np.bool_)
+        for code, kind in enumerate(kinds):  # to compare bytes with a few numbers is faster than to look each one up
+            if kind in wanted:
+                found |= codes == code
+        return found
 
     def _mask(self, key: Hashable, compute: Callable[[], Mask]) -> Mask:
         """Return a mask that is kept as bits: a report has thirty of them, and to unpack one takes no time."""
@@ -191,6 +199,12 @@ def _ints(column: arrow.Chunked) -> I64:
 def _not_negative(values: I64) -> I64:
     """Return the values, 0 in the place of one below zero; the same array where none is."""
     return np.maximum(values, 0) if values.size and int(values.min()) < 0 else values
+
+
+def _short_codes(column: arrow.Chunked) -> tuple[Codes, list[str]]:
+    """Return a text column as `_texts` does, in bytes: there are fewer kinds than a byte has numbers."""
+    codes, texts = _texts(column)
+    return codes.astype(np.int8), texts
 
 
 def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:

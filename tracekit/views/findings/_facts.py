@@ -148,6 +148,13 @@ class Facts:
         return self.index.lengths
 
     @cached_property
+    def is_work(self) -> Mask:
+        """For each row of EVENTS, whether it is one of `work`."""
+        found = np.zeros(self.index.events.num_rows, np.bool_)
+        found[self.work.rows] = True
+        return found
+
+    @cached_property
     def names(self) -> tuple[I32, list[str]]:
         return self.index.texts("name")
 
@@ -235,7 +242,7 @@ class Facts:
     def bound(self, owner: int, rows: I64, *, most: int | None = None) -> Bound:
         """Return the upper bound if all of these rows of EVENTS took no time, and at most `most`."""
         low, high = self.window(owner)
-        work = rows[np.isin(rows, self.work.rows)] if owner in self.graphs else rows
+        work = rows[self.is_work[rows]] if owner in self.graphs else rows
         starts = np.clip(self.starts[work], low, high)
         ns = union_length(starts, np.clip(self.starts[work] + self.lengths[work], low, high))
         if owner not in self.graphs:
