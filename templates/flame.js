@@ -99,7 +99,7 @@
       if (chosen) {
         detail.replaceChildren(
           el("p", { class: "flame-name" }, source.label(chosen.code).slice(0, 2000)),
-          el("p", { title: exactText(Math.round(source.ns(chosen.value))) }, source.facts(chosen, root, halves)), ...source.actions(chosen));
+          el("p", { title: source.exact?.(chosen.value) ?? exactText(Math.round(source.ns(chosen.value))) }, source.facts(chosen, root, halves)), ...source.actions(chosen));
       } else detail.replaceChildren();
       draw();
     }
@@ -489,9 +489,40 @@
     window.tracekit.flame = { drawn };
   }
 
+  // ------------------------------------------------------------------ of samples: {names, parents, new, unit}
+
+  function ofSamples(mount, { title, names, parents, new: own, unit }) {
+    const texts = [...new Set(names)];
+    const codeOf = new Map(texts.map((text, code) => [text, code]));
+    const made = names.map((text) => node(codeOf.get(text)));
+    const root = node(-1);
+    names.forEach((_, place) => {
+      made[place].under = parents[place] < 0 ? root : made[parents[place]];
+      made[place].under.children.push(made[place]);
+    });
+    for (let place = names.length - 1; place >= 0; place--) { // parents have smaller numbers
+      made[place].value += own[place];
+      made[place].under.value += made[place].value;
+    }
+    const amount = (value) => (unit === "ns" ? spanText(value) : `${count(value)} ${unit}`);
+    const inks = ["#e8965a", "#d9a441", "#c97f6d", "#b9975b", "#d48a8a", "#a58f6f"];
+    const source = {
+      label: (code) => texts[code],
+      ns: (value) => value,
+      exact: (value) => (unit === "ns" ? exactText(value) : amount(value)),
+      colors: ({ code }) => tone(inks[code % inks.length], dark.matches ? 0.05 : 0.25),
+      facts: (it, top) => `${amount(it.value)}, ${((100 * it.value) / (top.value || 1)).toFixed(1)} %, self ${amount(it.self)}`,
+      actions: () => [],
+    };
+    const drawn = graph(mount, source, []);
+    drawn.set(finish(root), `${title}: ${amount(root.value)} in all.`);
+    window.tracekit.flame = { drawn };
+  }
+
   for (const mount of document.querySelectorAll(".flame")) {
-    const data = mount.querySelector("script");
-    if (data) ofSides(mount, JSON.parse(data.textContent));
+    const found = mount.querySelector("script");
+    const data = found && JSON.parse(found.textContent);
+    if (data) (data.unit ? ofSamples : ofSides)(mount, data);
     else if (window.tracekit.timeline?.parts) ofTimeline(mount, window.tracekit.timeline);
     else on("timeline", (timeline) => ofTimeline(mount, timeline));
   }

@@ -13,10 +13,10 @@ from tracekit.errors import UnknownFormatError
 
 pytestmark = pytest.mark.corpus
 
-NO_PROFILES = ("README.md", "SOURCES.md", "facts.json", "nvtx_numpy.jsonl", "pyspy.speedscope")
-"""Prose, notes of the scripts that made the files, the log of a test's NVTX tool, and a format of a viewer."""
-ORACLES = (".figures.json", ".averages.json", ".table.txt", ".table_by_shape.txt")
-"""Figures and tables that producers printed beside their traces: what tests compare with."""
+NO_PROFILES = ("README.md", "SOURCES.md", "facts.json", "nvtx_numpy.jsonl")
+"""Prose, notes of the scripts that made the files, and the log of a test's NVTX tool."""
+ORACLES = (".figures.json", ".averages.json")
+"""Figures that producers gave beside their traces: what tests compare with."""
 
 
 def is_profile(path: Path) -> bool:
@@ -48,7 +48,7 @@ def test_exactly_one_reader_knows_it_and_every_record_is_accounted_for(name: str
 
 
 def test_what_is_no_profile_is_refused() -> None:
-    for name in ("generated/torch/plain.table.txt", "generated/paddle26/facts.json", "SOURCES.md"):
+    for name in ("generated/torch/plain.averages.json", "generated/paddle26/facts.json", "SOURCES.md"):
         path = corpus_root() / name
         if not path.exists():
             missing(f"the corpus file {name} is not here")

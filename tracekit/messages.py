@@ -1,6 +1,7 @@
-"""Paddle's protobuf messages, built at run time from tables, for readers and writers.
+"""Protobuf messages of Paddle and pprof, built at run time from tables, for readers and writers.
 
-`nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler.
+`nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler,
+`pprof` profile.proto of google/pprof.
 Sources: the descriptors inside paddlepaddle 2.6.2 and 1.8.5, and files of 1.8.5, 2.6.2 and 3.3.1.
 
 The tables name fields, numbers and wire types. Strings are declared as bytes, because a name in a file need not be
@@ -100,7 +101,18 @@ MemCopy = bytes 1 uint, bytes_of_the_draft 3 uint
 MemEvent = start_ns 1 uint, end_ns 2 uint, bytes 3 uint, place 4 int, thread_id 5 uint, device_id 6 int,
     alloc_in 7 string, free_in 8 string
 """
-_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE})
+_PPROF = """
+Profile = sample_type 1 *ValueType, sample 2 *Sample, mapping 3 *Mapping, location 4 *Location, function 5 *Function,
+    string_table 6 *string, time_nanos 9 int, duration_nanos 10 int, period_type 11 ValueType, period 12 int,
+    default_sample_type 14 int
+ValueType = type 1 int, unit 2 int
+Sample = location_id 1 *uint, value 2 *int
+Mapping = id 1 uint, filename 5 int
+Location = id 1 uint, mapping_id 2 uint, address 3 uint, line 4 *Line
+Line = function_id 1 uint, line 2 int
+Function = id 1 uint, name 2 int, system_name 3 int
+"""
+_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF})
 
 
 class Message(Protocol):
@@ -122,9 +134,9 @@ class Message(Protocol):
         """Return the message as bytes."""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def messages(table: str) -> dict[str, type[Message]]:
-    """Return the message classes of "nodetree" or "profile" by name, in a pool of our own."""
+    """Return the message classes of "nodetree", "profile" or "pprof" by name, in a pool of our own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto

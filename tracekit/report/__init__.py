@@ -147,10 +147,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Flame:
-    """Call paths of two sides, as a flame graph draws them; one entry for each path.
+    """Call paths of two sides, or of one, as a flame graph draws them; one entry for each path.
 
     names: of the innermost range. parents: places of smaller numbers, -1 for the outermost. base, new: ns that belong
-    to the path and to none below it. left_out: a sentence on paths that are not here, "" for none.
+    to the path and to none below it. left_out: a sentence on paths that are not here, "" for none. unit: "" for two
+    sides; of one side, whose `base` is empty, "ns" or what `new` counts.
     """
 
     title: str
@@ -159,6 +160,7 @@ class Flame:
     base: Sequence[int]
     new: Sequence[int]
     left_out: str = ""
+    unit: str = ""
 
     def __repr__(self) -> str:
         return f"flame graph {visible(self.title)}, {plural(len(self.names), 'call path')}"

@@ -248,7 +248,8 @@ def _summary(figure: Timeline, data: TimelineData) -> str:
 
 def _flame(figure: Flame) -> dict[str, object]:
     """Return what flame.js draws: names and places of parents, and ns of base and new."""
-    return {
+    one_side = {"unit": visible(figure.unit)} if figure.unit else {}
+    return one_side | {
         "title": visible(figure.title),
         "names": [visible(name) for name in figure.names],
         "parents": list(figure.parents),

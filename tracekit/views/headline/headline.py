@@ -50,6 +50,7 @@ TOP_VIEWS = {
     "api": "API calls",
     "memory_manipulation": "copies and memsets",
     "other": "other calls",
+    "samples": "functions",
 }
 """Views whose names may be the top names, the first one with a time, and what its names are."""
 

@@ -1,0 +1,53 @@
+"""Reads folded stacks: lines of frames and a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pyarrow as pa
+
+from tracekit.errors import ParseError
+from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.samples._lines import COMMENTS, LINE
+from tracekit.readers.samples._stacks import SECTION, Stacks
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_LINE = re.compile(LINE, re.ASCII)
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the totals. Raises: ParseError, at the end, when no line is a stack."""
+    run = Run(sources=[SourceFacts(source.name, "folded")])
+    return Opened(run, _batches(source, options, ledger), True, (ledger,))
+
+
+def _batches(source: Source, options: ReadOptions, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    stacks = Stacks(options, ledger)
+    for block in source.line_blocks(ledger):
+        lines = block.data.decode("utf-8", "replace").split("\n")
+        if not block.torn:
+            lines.pop()
+        for place, line in enumerate(lines):
+            ledger.read += 1
+            text = line.strip("\ufeff\r\0").rstrip()
+            found = _LINE.fullmatch(text) if not text.startswith(COMMENTS) else None
+            if found is not None:
+                number = Decimal(found[2])
+                weight = int(number) if number == number.to_integral_value() else number
+                stacks.add(0, "", SECTION, found[1].split(";"), weight, 1)
+                ledger.kept += 1
+            elif not text:
+                ledger.ignore("blank lines")
+            elif text.startswith(COMMENTS):
+                ledger.ignore("comments")
+            else:
+                ledger.ignore("lines without a stack")
+                why = "lines without a stack and a number were skipped"
+                ledger.note("not-a-stack", why, where=f"line {block.line + place}")
+    if not len(stacks):
+        raise ParseError(source.name, "", "no stack with a number in it")
+    ledger.note("unit-unknown", "what the numbers count is not in the file: they are shown as samples")
+    yield from stacks.batches()

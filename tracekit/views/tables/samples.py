@@ -1,0 +1,159 @@
+"""samples: the functions in the stacks of a sampling profiler, by their own samples and by those of all they called.
+
+self: samples whose innermost frame is the function. total: samples that have it anywhere; a function that calls itself
+counts once a sample, so totals overlap. Profiles of time have times; others have numbers in their own unit (samples,
+bytes). A block for each input and unit; `--thread-sep`: for each thread. The page draws the stacks as a flame graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tracekit.index.grouping import INT64_MAX, plural
+from tracekit.index.sources import source_label, source_labels
+from tracekit.index.trace_index import TraceIndex
+from tracekit.report import Cell, Column, Flame, ReportTable, Section
+from tracekit.schema import Kind
+from tracekit.units import Unit
+from tracekit.views import specs, tabulate
+from tracekit.views.base import ColumnSpec, View, ViewOptions
+from tracekit.views.totals import TotalsRow, in_file_order, totals_rows
+
+_TITLE = "Sampled functions"
+_COLUMNS = frozenset({"ts_ns", "kind"})
+_SECTION = "samples"
+_TIME = "ns"
+MOST_PATHS = 20_000
+"""Call paths of a flame graph, those with the most samples."""
+_FLAMES = 8
+
+
+@dataclass(slots=True)
+class _Block:
+    """The stacks of one input, unit and thread ("": all). own, all_: sums by function. paths: sums by stack."""
+
+    source: int
+    unit: str
+    thread: str
+    own: dict[str, float] = field(default_factory=dict)
+    all_: dict[str, float] = field(default_factory=dict)
+    paths: dict[tuple[str, ...], float] = field(default_factory=dict)
+
+
+def compute(index: TraceIndex, options: ViewOptions) -> Section:
+    """Return the tables of functions: one of times, one of each other unit. Raises: UsageError for a missing column."""
+    tabulate.require(index, VIEW.name, _COLUMNS)
+    rows = [
+        row for row in in_file_order(totals_rows(index, {Kind.OTHER})) if row["section"] == _SECTION and _frames(row)
+    ]
+    if not rows:
+        needs = "needs stacks of a sampling profiler; this trace has none"
+        return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
+    blocks: dict[tuple[int, str, str], _Block] = {}
+    for row in rows:
+        thread = str(row["args"].get("thread") or "") if options.thread_sep else ""
+        unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
+        block = blocks.setdefault((row["source"], unit, thread), _Block(row["source"], unit, thread))
+        _add(block, _frames(row), row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
+    found = list(blocks.values())
+    units = dict.fromkeys(block.unit for block in found)
+    tables = tuple(_table(index, [b for b in found if b.unit == unit], unit, options) for unit in units)
+    flames = tuple(_flame(index, block) for block in found[:_FLAMES])
+    notes = ["self: the function is the innermost frame; totals overlap, since a sample counts for all its frames"]
+    if len(found) > _FLAMES:
+        notes.append(f"drawn are the first {_FLAMES} of {plural('flame graph', len(found))}")
+    return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
+
+
+def _frames(row: TotalsRow) -> list[str]:
+    found = row["args"].get("frames")
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def _add(block: _Block, frames: list[str], weight: float) -> None:
+    block.own[frames[-1]] = block.own.get(frames[-1], 0) + weight
+    for name in set(frames):
+        block.all_[name] = block.all_.get(name, 0) + weight
+    path = tuple(frames)
+    block.paths[path] = block.paths.get(path, 0) + weight
+
+
+def _table(index: TraceIndex, blocks: list[_Block], unit: str, options: ViewOptions) -> ReportTable:
+    rows = [(block, name) for block in blocks for name in block.all_]
+    labels = source_labels(index)
+    places: list[tuple[Cell, ...]] = [(block.source, block.thread) for block, _ in rows]
+    apart = [
+        specs.THREAD.column([block.thread for block, _ in rows], 0),
+        specs.SOURCE.column([source_label(labels, block.source) for block, _ in rows], 2),
+    ]
+    own = [block.own.get(name, 0) for block, name in rows]
+    whole: dict[tuple[Cell, ...], float] = {}
+    for place, value in zip(places, own, strict=True):
+        whole[place] = whole.get(place, 0) + value
+    shares: list[Cell] = [
+        value / whole[place] if whole[place] else None for place, value in zip(places, own, strict=True)
+    ]
+    total = [block.all_[name] for block, name in rows]
+    keys = ("self", "total") if unit == _TIME else ("self_samples", "total_samples")
+    kind = Unit.NS if unit == _TIME else Unit.NUMBER
+    words = "" if unit == _TIME else f" ({unit})"
+    columns = [
+        specs.NAME.column([name for _, name in rows]),
+        *(c for c in apart if len(set(c.values)) > 1),
+        Column(keys[0], f"Self{words}", kind, [_number(value, kind) for value in own], 0),
+        Column(keys[1], f"Total{words}", kind, [_number(value, kind) for value in total], 1),
+        specs.RATIO.column(shares, 1),
+    ]
+    name = "functions" if unit == _TIME else f"functions_{unit}"
+    return tabulate.finish(name, _TITLE, columns, options, own_order=keys[0], blocks=places)
+
+
+def _number(value: float, kind: Unit) -> Cell:
+    return int(value) if kind is Unit.NS and abs(value) <= INT64_MAX else float(value)
+
+
+def _flame(index: TraceIndex, block: _Block) -> Flame:
+    """Return the call paths of a block, each below its caller."""
+    largest = sorted(block.paths.items(), key=lambda item: -item[1])[:MOST_PATHS]
+    known: dict[tuple[int, str], int] = {}
+    names: list[str] = []
+    parents: list[int] = []
+    own: list[int] = []
+    for path, weight in largest:
+        above = -1
+        for name in path:
+            here = known.get((above, name))
+            if here is None:
+                here = known[above, name] = len(names)
+                names.append(name)
+                parents.append(above)
+                own.append(0)
+            above = here
+        own[above] += round(weight)
+    left_out = len(block.paths) - len(largest)
+    parts = [source_label(source_labels(index), block.source) if len(index.run.sources) > 1 else "", block.thread]
+    label = " ".join(filter(None, parts))
+    what = "time" if block.unit == _TIME else block.unit
+    return Flame(
+        title=f"Sampled {what}{f' of {label}' if label else ''}",
+        names=names,
+        parents=parents,
+        base=[],
+        new=own,
+        left_out=f"{plural('stack', left_out)} with fewer samples are left out" if left_out else "",
+        unit=block.unit,
+    )
+
+
+_SHOWS = (
+    specs.NAME,
+    specs.THREAD,
+    specs.SOURCE,
+    specs.RATIO,
+    ColumnSpec("self", "Self", Unit.NS, "The time of the samples whose innermost frame is the function."),
+    ColumnSpec("total", "Total", Unit.NS, "The time of the samples that have the function anywhere."),
+    ColumnSpec("self_samples", "Self", Unit.NUMBER, "The samples whose innermost frame is the function."),
+    ColumnSpec("total_samples", "Total", Unit.NUMBER, "The samples that have the function anywhere."),
+)
+
+VIEW = View(name="samples", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, shows=_SHOWS)
