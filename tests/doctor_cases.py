@@ -39,7 +39,7 @@ EVENTS: dict[str, tuple[list[Event], str]] = {
     "neg_dur": ([x("a", 0, -5)], "negative-duration"),
     "no_dur": ([{"ph": "X", "name": "a", "ts": 1, "pid": 1, "tid": 1}], "no-duration"),
     "null_dur": ([x("a", 1, None)], "null-time no-duration"),
-    "string_ts": ([x("a", "10", "5")], "loose-json"),
+    "string_ts": ([x("a", "10", "5")], "~text-time"),
     "string_tid": ([x("a", 10, 5, tid="stream 7")], "~text-id"),
     "string_pid": ([x("a", 10, 5, pid="GPU 0")], "~text-id"),
     "no_ts": ([{"ph": "X", "name": "a", "dur": 1, "pid": 1, "tid": 1}], "no-time"),
