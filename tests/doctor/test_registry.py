@@ -7,7 +7,8 @@ import re
 
 from support import ROOT
 
-from tracekit.doctor.defects import DEFECTS, NOTED, ROWS, class_of_note
+from tracekit.doctor.defects import DEFECTS
+from tracekit.doctor.noted import NOTED, ROWS, class_of_note
 
 
 def codes(method: str) -> set[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tracekit.doctor.defects import DEFECTS, class_of_note
+from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, Finding
+from tracekit.doctor.noted import class_of_note
 from tracekit.trace import Ledger
 
 _OF_TRACKS = frozenset(

@@ -1,13 +1,11 @@
 """The classes of defects: their codes, their meaning, the behaviour of each viewer, and their repair. One list.
 
-`NOTED` says to which class a note or reason of a reader belongs. A note that belongs to no class is a remark: nothing
-is wrong with the file. Sources: the viewers' own code and Perfetto v52's engine, tried on the cases of
+`noted` says to which class a note of a reader belongs. Sources: the viewers' own code and Perfetto v52's engine, tried on the cases of
 tests/doctor/test_viewer_cases.py; catapult is the viewer behind chrome://tracing, DevTools the panel "Performance".
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 REFUSED = "refuses the whole file"
@@ -363,64 +361,3 @@ _EVERY = (
     ),
 )
 DEFECTS = {each.code: each for each in _EVERY}
-
-ROWS = ""
-"""The class of notes that say less than the check of the rows, which counts them again."""
-
-_BY_CLASS = {
-    "torn-tail": "torn-row no-end cut compressed-file-damaged no-end-line unfinished-line table-cut list-cut "
-    "benchmark-cut rows-missing",
-    "bad-json": "bad-json not-json event-too-long line-too-long facts-not-read",
-    "bad-escape": "mended-json",
-    "loose-json": "trailing-comma",
-    "text-time": "text-time",
-    "open-list": "open-list",
-    "bad-encoding": "not-utf-8 byte-order-mark",
-    "second-list": "another-list text-behind",
-    "bad-record": "bad-row broken-row bad-line bad-item unknown-line-kind damaged bad-value bad-size no-column "
-    "bad-header odd-cell cell-of-another-type number-too-large value-too-large unknown-marker too-many-threads "
-    "too-many-variables thread-lost name-lost range-crossed",
-    "locale-numbers": "ambiguous-number",
-    "no-time": "no-time",
-    "bad-time": "bad-time",
-    "null-time": "null-time",
-    "no-duration": "no-duration",
-    "clock-reset": "clock-went-back wall-clock-set",
-    "clocks-differ": "several-host-clocks",
-    "negative-duration": "ends-before-start",
-    "unmatched-begin": "open-range open-call unfinished-range too-many-open annotation-open",
-    "unmatched-end": "end-without-begin end-without-start annotation-without-start",
-    "text-id": "text-id",
-    "unknown-phase": "unknown-phase no-phase",
-    "bad-metadata": "bad-metadata",
-    "unknown-number": "counter-without-number",
-    "missing-table": "no-texts no-header table-without-header no-column-line columns-lost facts-lost",
-    ROWS: "negative-duration",
-}
-NOTED = {code: name for name, codes in _BY_CLASS.items() for code in codes.split()}
-_OF_THE_PROFILER = ("nvprof-warning", "profiler-", "driver-")
-"""Begins of the codes of notes that quote the profiler."""
-_ON_PURPOSE = {("torch-table", "table-cut")}
-"""Notes (format, code) of a habit: PyTorch prints the rows that its program asks for."""
-_LOST = re.compile(
-    r"\b(?:lost|lose|losing|dropp(?:ed|ing)|discard|overflow|invalid timestamp|invalid record|incomplete|out of memory|"
-    r"missing|not (?:all|complete|recorded)|buffers? (?:full|exhausted)|truncated|inconsistent|out of order)",
-    re.IGNORECASE,
-)
-
-
-def class_of_note(code: str, text: str, *, dropped: bool = False, format: str = "") -> Defect | None:
-    """Return the class of a note of a reader; None where the rows themselves are checked for it.
-
-    text: of the note: a message of the profiler is a defect if it says that events were lost. dropped: records were
-    dropped for this reason, which is never a remark.
-
-    >>> class_of_note("nvprof-warning", "nvprof itself warns: 12 records were dropped").code
-    'events-lost'
-    """
-    found = "remark" if (format, code) in _ON_PURPOSE else NOTED.get(code)
-    if found == ROWS:
-        return None
-    if found is None and code.startswith(_OF_THE_PROFILER):
-        found = "events-lost" if _LOST.search(text) else None
-    return DEFECTS[found or ("bad-record" if dropped else "remark")]
