@@ -1,7 +1,7 @@
 """The classes of defects: their codes, their meaning, the behaviour of each viewer, and their repair. One list.
 
-`noted` says to which class a note of a reader belongs. Sources: the viewers' own code and Perfetto v52's engine, tried on the cases of
-tests/doctor/test_viewer_cases.py; catapult is the viewer behind chrome://tracing, DevTools the panel "Performance".
+`noted` says to which class a note of a reader belongs. Sources: the viewers' own code, and Perfetto v52's engine, tried
+on the cases of tests/doctor_cases.py. catapult is the viewer behind chrome://tracing.
 """
 
 from __future__ import annotations

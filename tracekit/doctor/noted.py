@@ -1,4 +1,4 @@
-"""The class of each note and reason of the readers. A note without a class is a remark: nothing is wrong with the file."""
+"""The class of each note of the readers. One without a class is a remark: nothing is wrong with the file."""
 
 from __future__ import annotations
 
