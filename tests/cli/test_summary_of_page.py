@@ -9,6 +9,7 @@ import pytest
 from support import run_command, sample
 
 from tracekit import pipeline
+from tracekit.inputs import USUAL
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report
@@ -18,7 +19,7 @@ INPUT = sample("nvprof-csv/gpu-and-api-trace.csv")
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return pipeline.report(pipeline.read(INPUT, pipeline.for_report(pipeline.USUAL)))
+    return pipeline.report(pipeline.read(INPUT, pipeline.for_report(USUAL)))
 
 
 @pytest.fixture(scope="module")

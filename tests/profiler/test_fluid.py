@@ -13,9 +13,10 @@ from views.tables import trace
 
 import tracekit
 import tracekit.profiler.fluid as profiler
-from tracekit import pipeline, recorder
+from tracekit import recorder
 from tracekit.profiler.fluid._report import report_text
 from tracekit.trace import Trace
+from tracekit.writers import WRITERS
 
 
 @pytest.fixture(autouse=True)
@@ -191,7 +192,7 @@ def test_state_all_without_a_gpu_says_so(
 def test_state_all_writes_the_profile_proto(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    if "fluid-pb" not in pipeline.WRITERS:
+    if "fluid-pb" not in WRITERS:
         pytest.skip("this checkout has no writer fluid-pb yet")
     install(monkeypatch, FakeCupti(), driver=False)
     for _ in range(2):

@@ -18,9 +18,10 @@ from profiler.fake_cupti import FakeCupti, install
 from recorder.reading import read_log
 
 import tracekit.profiler.paddle as profiler
-from tracekit import pipeline, recorder
+from tracekit import recorder
 from tracekit.errors import TracekitError
 from tracekit.profiler.paddle import ProfilerState, ProfilerTarget, RecordEvent, TracerEventType
+from tracekit.writers import WRITERS
 
 CLOSED, READY, RECORD, RETURN = ProfilerState
 TRACE_NAME = re.compile(r"(.+)_time_\d{4}(_\d\d){5}_\d{6}\.paddle_trace\.json")
@@ -252,7 +253,7 @@ def test_export_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_protobuf_comes_back(tmp_path: Path) -> None:
-    if "paddle-pb" not in pipeline.WRITERS:
+    if "paddle-pb" not in WRITERS:
         pytest.skip("this checkout has no writer paddle-pb yet")
     prof = run(profiler.Profiler(on_trace_ready=profiler.export_protobuf(str(tmp_path))), 3)
     [file] = tmp_path.glob("*.paddle_trace.pb")
