@@ -64,9 +64,9 @@ def test_the_importer_of_firefox_sees_every_marker_field_and_counter(name: str, 
     assert sum(map(len, seen["threads"].values())) == len(made.slices)
     expected = Counter((at, dur, text, kind, len(fields)) for _, at, dur, text, kind, fields in made.slices)
     assert Counter(shown(marker) for markers in seen["threads"].values() for marker in markers) == expected
-    assert [each["name"] for each in seen["counters"]] == [each["name"] for each in document["counters"]]
-    for each in seen["counters"]:
-        assert each["sampleCount"] == sum(name == each["name"] for name, _, _ in made.counters) + 1
+    held = [(each["pid"], each["name"], each["sampleCount"]) for each in seen["counters"]]
+    assert held == [(each["pid"], each["name"], each["samples"]["length"]) for each in document["counters"]]
+    assert sum(count - 1 for _, _, count in held) == len(made.counters)
 
 
 def shown(marker: dict[str, Any]) -> tuple[int, int | None, str, str, int]:
