@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import os
 import signal
@@ -234,8 +233,6 @@ def prepare_process() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     warnings.showwarning = _show_warning
-    # Columns have no circles: to look for some after each 700 new objects, as Python does, takes more than they would.
-    gc.set_threshold(50_000, 20, 50)
     # numpy's library for matrices starts a thread for each processor when it is loaded; nothing here needs them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
