@@ -7,6 +7,7 @@ does not know, and never changes the meaning of a number, so no generated code i
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,12 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64, Bytes, Mask, Numbers, Rows
+from tracekit.columns.arrays import F64, I64, Bytes, Mask, Rows
 from tracekit.columns.arrow import Column
 
 BINARY = pa.large_binary()
 Words: TypeAlias = npt.NDArray[np.uint64]
-Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger]
 
 
 def varint(value: int) -> bytes:
@@ -79,38 +79,51 @@ def varint_sizes(values: I64) -> Bytes:
     return sizes
 
 
+@dataclass(slots=True)
+class _Piece:
+    """Up to eight bytes of each row. words: the first byte lowest, 0 behind the last. most: the largest size."""
+
+    words: Words | int
+    sizes: Bytes | int
+    most: int
+
+
 class Cells:
     """Rows of fields side by side, built by columns; a row may lack some of them.
 
-    A matrix holds the widest form of each column, and a second one which of its bytes belong to the row. Columns are
-    stored as words of 1, 2, 4 or 8 bytes, a few thousand rows at a time: the matrices then stay in the cache.
+    Fields are joined to words of eight bytes. All words of a row are stored one after the other, in order of the rows:
+    what a word has too much is overwritten by the next one.
     """
 
     def __init__(self, rows: int) -> None:
-        self.sizes = np.zeros(rows, np.int64)
-        self._bytes = bytearray()
-        self._kept = bytearray()
-        self._words: list[tuple[int, Numbers]] = []
-        self._masks: list[tuple[int, Numbers]] = []
+        self._rows = rows
+        self._same = 0
+        self._varied: I64 | None = None
+        self._pieces: list[_Piece] = []
+
+    @property
+    def sizes(self) -> I64:
+        """Return the bytes of each row, shape (n,)."""
+        return np.full(self._rows, self._same, np.int64) if self._varied is None else self._varied + self._same
 
     def put(self, data: bytes, where: Mask | None = None) -> None:
         """Add the same bytes to each row."""
-        at = len(self._bytes)
-        self._bytes += data
-        self._kept += b"\1" * len(data)
-        self.sizes += len(data) if where is None else where * np.int64(len(data))
-        if where is not None:
-            self._mask(at, len(data), where)
+        for at in range(0, len(data), 8):
+            part = data[at : at + 8]
+            word = int.from_bytes(part, "little")
+            if where is None:
+                self._add(_Piece(word, len(part), len(part)))
+            else:
+                sizes = where.view(np.uint8) * np.uint8(len(part))
+                self._add(_Piece(where * np.uint64(word), sizes, len(part)))
 
     def byte(self, values: Rows | Bytes, where: Mask | None = None) -> None:
         """Add one byte to each row: a length, or a varint below 128."""
-        self._words.append((len(self._bytes), values.astype(np.uint8, copy=False)))
-        self.put(b"\0", where)
+        self._one_size(values.astype(np.uint64), 1, where)
 
     def fixed(self, words: Words, where: Mask | None = None) -> None:
         """Add eight bytes, the lowest first, to each row."""
-        self._words.append((len(self._bytes), words))
-        self.put(bytes(8), where)
+        self._one_size(words, 8, where)
 
     def varint(self, values: I64, sizes: Bytes, where: Mask | None = None) -> None:
         """Add a varint to each row. sizes: as `varint_sizes` returns them."""
@@ -119,90 +132,127 @@ class Cells:
         width = int(sizes.max()) if len(sizes) else 0
         if not width:
             return
-        self.sizes += sizes
-        at = len(self._bytes)
-        slot = next(wide for wide in (1, 2, 4, 8, 10) if wide >= width)
-        self._bytes += bytes(slot)
-        self._kept += b"\1" * slot
         unsigned = values.view(np.uint64)
-        low = min(slot, 8)
-        word = _WORD[low]
-        self._words.append((at, _digits(unsigned, min(width, 8), word) | _MORE.astype(word)[sizes]))
-        if slot > 8:
-            self._words.append((at + 8, _digits(unsigned >> np.uint64(56), 2, np.uint16) | _MORE_ABOVE[sizes]))
-        if int(sizes.min()) != slot:
-            self._masks.append((at, _FIRST.astype(word)[np.minimum(sizes, 8)]))
-            if slot > 8:
-                self._masks.append((at + 8, _FIRST.astype(np.uint16)[np.maximum(sizes, 8) - 8]))
+        low = _spread(unsigned, width)
+        if width > 1:
+            low |= _MORE[sizes]
+        if where is not None:
+            low *= where
+        self._add(_Piece(low, np.minimum(sizes, 8) if width > 8 else sizes, min(width, 8)))
+        if width > 8:
+            high = _spread(unsigned >> np.uint64(56), 2) | _MORE_ABOVE[sizes]
+            if where is not None:
+                high *= where
+            self._add(_Piece(high, np.maximum(sizes, 8) - np.uint8(8), width - 8))
 
-    def _mask(self, at: int, width: int, where: Mask) -> None:
-        while width:
-            step = next(wide for wide in (8, 4, 2, 1) if wide <= width)
-            self._masks.append((at, where * _FIRST[step].astype(_WORD[step])))
-            at, width = at + step, width - step
+    def texts(self, texts: Column, codes: Rows) -> None:
+        """Add to each row one of a few short texts. codes: shape (n,), the text of each row."""
+        offsets, data = arrow.text_parts(texts)
+        padded = np.append(data, np.zeros(8, np.uint8))
+        sizes = np.diff(offsets)
+        view: Words = np.ndarray((len(data) + 1,), "<u8", padded, 0, (1,))
+        for at in range(0, int(sizes.max(initial=0)), 8):
+            here = np.clip(sizes - at, 0, 8).astype(np.uint8)
+            words = view[np.minimum(offsets[:-1] + at, len(data))] & _FIRST[here]
+            self._add(_Piece(words[codes], here[codes], int(here.max())))
 
     def extend(self, other: Cells) -> None:
         """Add the fields of other cells behind these."""
-        at = len(self._bytes)
-        self._bytes += other._bytes
-        self._kept += other._kept
-        self._words += [(at + place, values) for place, values in other._words]
-        self._masks += [(at + place, values) for place, values in other._masks]
-        self.sizes = self.sizes + other.sizes
+        for piece in other._pieces:
+            self._add(piece)
+
+    def _one_size(self, words: Words, size: int, where: Mask | None) -> None:
+        if where is None:
+            self._add(_Piece(words, size, size))
+        else:
+            self._add(_Piece(words * where, where.view(np.uint8) * np.uint8(size), size))
+
+    def _add(self, piece: _Piece) -> None:
+        if isinstance(piece.sizes, int):
+            self._same += piece.sizes
+        else:
+            self._varied = piece.sizes.astype(np.int64) if self._varied is None else self._varied + piece.sizes
+        last = self._pieces[-1] if self._pieces else None
+        if last is None or last.most + piece.most > 8:
+            self._pieces.append(piece)
+            return
+        words: Words | int
+        sizes: Bytes | int
+        if isinstance(last.sizes, int):
+            bits = 8 * last.sizes
+            more = piece.words << (bits if isinstance(piece.words, int) else np.uint64(bits))
+        else:
+            shift = last.sizes.astype(np.uint64)
+            shift <<= np.uint64(3)
+            more = (np.uint64(piece.words) if isinstance(piece.words, int) else piece.words) << shift
+        words = _either(more, last.words)
+        sizes = last.sizes + piece.sizes if isinstance(piece.sizes, int) else piece.sizes + last.sizes
+        self._pieces[-1] = _Piece(words, sizes, last.most + piece.most)
 
     def column(self) -> Column:
         """Return the bytes of each row."""
-        rows, width = len(self.sizes), len(self._bytes)
-        out = np.empty(int(self.sizes.sum()), np.uint8)
-        slab = min(rows, _SLAB)
-        matrix, kept = np.empty((slab, width), np.uint8), np.empty((slab, width), np.uint8)
-        end = 0
-        for first in range(0, rows, _SLAB):
-            here = slice(first, min(first + _SLAB, rows))
+        offsets = np.zeros(self._rows + 1, np.int64)
+        np.cumsum(self.sizes, out=offsets[1:])
+        total, width = int(offsets[-1]), len(self._pieces)
+        out = np.empty(total + 8, np.uint8)
+        every: Words = np.ndarray((total + 1,), "<u8", out, 0, (1,))
+        slab = min(self._rows, _SLAB)
+        words, places = np.empty((slab, width), np.uint64), np.empty((slab, width), np.int64)
+        for first in range(0, self._rows, _SLAB):
+            here = slice(first, min(first + _SLAB, self._rows))
             count = here.stop - first
-            some, some_kept = matrix[:count], kept[:count]
-            _fill(some, self._bytes, self._words, here)
-            begin, end = end, end + int(self.sizes[here].sum())
-            if self._masks:
-                _fill(some_kept, self._kept, self._masks, here)
-                out[begin:end] = some[some_kept.view(np.bool_)]
-            else:
-                out[begin:end] = some.reshape(-1)
-        return binary(self.sizes, out)
+            place = offsets[here].copy()
+            for at, piece in enumerate(self._pieces):
+                words[:count, at] = piece.words if isinstance(piece.words, int) else piece.words[here]
+                places[:count, at] = place
+                place += piece.sizes if isinstance(piece.sizes, int) else piece.sizes[here]
+            every[places[:count].reshape(-1)] = words[:count].reshape(-1)
+        return _column(offsets, out)
 
 
 _SLAB = 1 << 12
-_WORD: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_FIRST = np.array([(1 << 8 * n) // 255 for n in range(9)], np.uint64)
-"""Words whose first n bytes are 1."""
+_FIRST = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+"""Words whose first n bytes are kept."""
 _MORE = np.array([0x8080808080808080 & ((1 << 8 * max(n - 1, 0)) - 1) for n in range(11)], np.uint64)
 """Words with the high bit of the first n - 1 bytes: more bytes of the varint follow."""
-_MORE_ABOVE = np.array([0] * 10 + [0x80], np.uint16)
+_MORE_ABOVE = np.array([0] * 10 + [0x80], np.uint64)
 
 
-def _digits(values: Words, width: int, word: type[np.unsignedinteger]) -> Unsigned:
-    """Return words with seven bits of each value in each of the first `width` bytes."""
-    rest = values.astype(word, copy=False) if width * 7 <= 8 * np.dtype(word).itemsize else values
-    out = (rest & rest.dtype.type(127)).astype(word)
-    for place in range(1, width):
-        digits = (rest >> rest.dtype.type(7 * place)) & rest.dtype.type(127)
-        out |= digits.astype(word) << word(8 * place)
+def _either(more: Words | int, words: Words | int) -> Words | int:
+    if isinstance(more, int):
+        return more | words if isinstance(words, int) else words | np.uint64(more)
+    more |= np.uint64(words) if isinstance(words, int) else words
+    return more
+
+
+def _spread(values: Words, width: int) -> Words:
+    """Return new words with seven bits of each value in each of the first `width` bytes, at most eight."""
+    if width == 1:
+        return values & np.uint64(0x7F)
+    out = values
+    for most, keep, bits in _HALVES:
+        if width <= most // 2:
+            continue
+        above = out & np.uint64(keep << bits * 7)
+        above <<= np.uint64(bits)
+        out = out & np.uint64(keep)
+        out |= above
     return out
 
 
-def _fill(matrix: Bytes, row: bytearray, words: list[tuple[int, Numbers]], here: slice) -> None:
-    matrix[:] = np.frombuffer(bytes(row), np.uint8)
-    width = matrix.shape[1]
-    for at, values in words:
-        where = np.dtype({"names": ["x"], "formats": [values.dtype], "offsets": [at], "itemsize": width})
-        matrix.reshape(-1).view(where)["x"] = values[here]
+_HALVES = ((8, 0x0FFFFFFF, 4), (4, 0x00003FFF00003FFF, 2), (2, 0x007F007F007F007F, 1))
+"""Steps that move the upper half of 8, 4 and 2 groups of seven bits up: bytes, bits that stay, how many bits up."""
 
 
 def binary(sizes: Rows, data: Bytes) -> Column:
     """Return the column whose rows are consecutive pieces of `data`, of these sizes."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    column: Column = pa.Array.from_buffers(BINARY, len(sizes), [None, arrow.buffer(offsets), arrow.buffer(data)])
+    return _column(offsets, data)
+
+
+def _column(offsets: I64, data: Bytes) -> Column:
+    column: Column = pa.Array.from_buffers(BINARY, len(offsets) - 1, [None, arrow.buffer(offsets), arrow.buffer(data)])
     return column
 
 
