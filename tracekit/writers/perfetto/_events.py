@@ -26,6 +26,8 @@ from tracekit.writers.tracks.batch import (
 from tracekit.writers.tracks.codes import Codes, Integers, classes, value_codes
 from tracekit.writers.tracks.fields import own_numbers
 
+END = b"\x48\x02"
+"""The fields of the end of a slice."""
 _TYPES = {SLICE: 1, INSTANT: 3, LONE_INSTANT: 3, COUNTER: 4}
 _MOST_SHARED = 1 << 15
 _TEXTS = ("kind", "name", "raw_name", "copy_kind")
@@ -41,7 +43,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """The templates of a batch. code: shape (n,). data, sizes: of each template."""
+    """The templates of a batch. code: shape (n,). data, sizes: of each template, and of the end of a slice."""
 
     code: Rows
     templates: list[Template]
@@ -74,7 +76,7 @@ class Templates:
                 code, first = classes([*base, *(value_codes(batch.columns[n], present[n]) for n in split)], batch.count)
         own = OwnFields(self._interned, batch, {name: present[name] for name in present if name not in wide})
         templates = self._templates(batch, first, {name: present[name] for name in wide}, own.needs)
-        data = arrow.array([template.data for template in templates], BINARY)
+        data = arrow.array([*(template.data for template in templates), END], BINARY)
         return Shared(code, templates, data, sizes_of(data)), own
 
     def _choose(
@@ -188,27 +190,32 @@ class OwnFields:
         self._points = points if batch.points and points.any() else None
         self.needs = tuple(needs)
 
-    def put(self, cells: Cells, rows: I64) -> None:
-        """Add the fields of these rows of the batch to as many cells."""
+    def put(self, cells: Cells, rows: I64, given: Mask | None) -> None:
+        """Add the fields of these rows of the batch to as many cells. given: the others are no rows, and get none."""
         batch = self._batch
+
+        def where(mask: Mask | None) -> Mask | None:
+            return given if mask is None else mask[rows] if given is None else mask[rows] & given
+
         for key, axes, mask in self._shapes:
-            put_shape(cells, key, [_wide(batch.columns[axis])[rows] for axis in axes], _some(mask, rows))
+            put_shape(cells, key, [_wide(batch.columns[axis])[rows] for axis in axes], where(mask))
         for key, values, mask in self._numbers:
-            put_integers(cells, key, values[rows], _some(mask, rows))
+            put_integers(cells, key, values[rows], where(mask))
         if self._values is not None:
-            put_doubles(cells, self._values[0], batch.value[rows], self._values[1][rows])
+            put_doubles(cells, self._values[0], batch.value[rows], where(self._values[1]))
         if self._counters is not None:
-            counters = self._counters[rows]
+            counters = where(self._counters)
             cells.put(b"\xe1\x02", counters)
             cells.fixed(words(batch.value[rows]), counters)
         if self._points is not None:
-            _put_points(cells, batch.phase[rows], batch.identity[rows], self._points[rows])
+            points = self._points[rows] if given is None else self._points[rows] & given
+            _put_points(cells, batch.phase[rows], batch.identity[rows], points)
 
 
 def _put_points(cells: Cells, phases: Bytes, identity: I64, points: Mask) -> None:
     """Add the fields of rows that are points of arrows: legacy events, which Perfetto joins by their id."""
     sizes = varint_sizes(identity)
-    bound = phases == BOUND_END
+    bound = (phases == BOUND_END) & points
     letters = np.zeros(len(phases), np.uint8)
     for phase, letter in POINTS.items():
         letters[phases == phase] = letter[0]
@@ -224,10 +231,6 @@ def _put_points(cells: Cells, phases: Bytes, identity: I64, points: Mask) -> Non
 def _all_of(masks: list[Mask | None]) -> Mask | None:
     found = [mask for mask in masks if mask is not None]
     return np.logical_and.reduce(found) if found else None
-
-
-def _some(mask: Mask | None, rows: I64) -> Mask | None:
-    return None if mask is None else mask[rows]
 
 
 def _wide(column: Integers) -> I64:

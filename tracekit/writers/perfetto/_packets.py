@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask, Rows
 from tracekit.columns.arrow import Column, pc
 from tracekit.errors import SchemaError
 from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
-from tracekit.writers.perfetto._events import Shared, Templates
+from tracekit.writers.perfetto._events import END, Shared, Templates
 from tracekit.writers.perfetto._interned import Interned, Text
 from tracekit.writers.perfetto._points import Points
 from tracekit.writers.perfetto._tracks import Timelines
@@ -29,6 +28,8 @@ from tracekit.writers.tracks.order import Items, Order, order_packets
 CHUNK_BYTES = 1 << 24
 """Most bytes of packets that are built at once: a batch of long args is written in several chunks."""
 _TABLE = 1 << 18
+_SHORT = 64
+"""Most bytes of templates that are stored as words, like numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +67,11 @@ class PacketMaker:
             return
         # By track; calls come before device work, and carried slices before all others of their track.
         own, open_ = timeline[rows], self._open
-        ranks = np.unique(np.concatenate((self.timelines.rank[own], self.timelines.rank[open_[0]])))
+        used = np.zeros(len(self.timelines.rank), np.bool_)
+        used[own] = True
+        new = np.flatnonzero(used)
+        used[open_[0]] = True
+        ranks = np.sort(self.timelines.rank[used])
         dense = np.searchsorted(ranks, self.timelines.rank)
         tracks = np.concatenate((dense[open_[0]], dense[own]))
         order = np.argsort(tracks.astype(np.uint16) if len(ranks) <= 1 << 16 else tracks, kind="stable")
@@ -79,7 +84,7 @@ class PacketMaker:
         self._open = np.stack((number[placed.open], end[placed.open]))
         row_of_item = np.concatenate((np.full(open_.shape[1], -1), rows))[order]
         item_rows = row_of_item[placed.starters]
-        yield from self.timelines.introductions(np.unique(own))
+        yield from self.timelines.introductions(new)
         yield from self._packets(batch, points, _Placed(placed, number, start, end), item_rows)
 
     def rest(self) -> Iterator[bytes | memoryview]:
@@ -92,8 +97,10 @@ class PacketMaker:
         placed = order_packets(Items(dense, np.zeros(len(number), np.int64), end, no, yes), int(end.max()))
         self._open = np.empty((2, 0), np.int64)
         lone = _Placed(placed, number, end, end)
-        steps, _ = self._steps(lone)
-        yield _data(self._ends(lone, steps))
+        steps, _, tracks = self._steps(lone)
+        cells = _heads(self.timelines.sequence[tracks], steps, np.full(len(steps), len(END), np.int64))
+        cells.put(END)
+        yield _data(cells.column())
 
     def _timelines_of_rows(self, batch: Batch) -> I64:
         timeline = np.zeros(batch.count, np.int64)
@@ -116,42 +123,56 @@ class PacketMaker:
         """Yield the packets of the starters, with the ends between them. rows: row of the batch of each starter."""
         shared, own = self._templates.shared(batch)
         args = of_args(batch.encoded_args(), self.interned) if batch.args.null_count < batch.count else None
-        yield from self._definitions(placed.number[placed.order.starters], shared, args, rows)
+        order = placed.order
+        yield from self._definitions(placed.number[order.starters], shared, args, rows)
+        row = np.full(order.rows, -1, np.int64)
+        row[order.starter_row] = rows
+        begins = row >= 0 if len(order.enders) else None
+        code = shared.code[row] if begins is None else np.where(begins, shared.code[row], len(shared.templates))
+        body = Cells(order.rows)
+        own.put(body, row, begins)
         place = np.full(batch.count, -1, np.int64)
-        place[rows] = np.arange(len(rows))
-        flows = points.fields(place, len(rows))
-        code = shared.code[rows]
-        cells = Cells(len(rows))
-        own.put(cells, rows)
-        inner = shared.sizes[code] + cells.sizes
+        place[rows] = order.starter_row
+        behind = Cells(order.rows)
+        flows = points.put(behind, place)
+        inner = shared.sizes[code] + body.sizes + behind.sizes
         if flows is not None:
             inner += sizes_of(flows)
-        texts = None if args is None else args.code[rows]
+        texts = None if args is None else np.where(row >= 0, args.code[row], -1)
         if args is not None and texts is not None and len(args.sizes):
             inner += np.where(texts >= 0, args.sizes[texts], 0)
-        steps, durations = self._steps(placed)
-        order = placed.order
-        heads = self._heads(placed, inner, steps[order.starter_row], cells)
-        tails = self._end_packets(placed.number[order.starters], durations, order.closed)
-        ends = self._ends(placed, steps)
-        upto = np.cumsum(inner)
-        first = ended = 0
-        while first < len(rows):
+        steps, durations, tracks = self._steps(placed)
+        sequence = self.timelines.sequence[tracks]
+        heads = _heads(sequence, steps, inner)
+        heads.extend(body)
+        short = int(shared.sizes.max()) <= _SHORT
+        if short:
+            heads.texts(shared.data, code)
+        if flows is not None:
+            behind = Cells(order.rows)
+        closed = np.zeros(order.rows, np.bool_)
+        closed[order.starter_row] = order.closed
+        _put_ends(behind, sequence, durations, closed)
+        if short and args is None and flows is None:
+            heads.extend(behind)
+            yield _data(heads.column())
+            return
+        fields, ends, upto = heads.column(), behind.column(), np.cumsum(inner)
+        first = 0
+        while first < order.rows:
             before = int(upto[first - 1]) if first else 0
             last = max(int(np.searchsorted(upto, before + CHUNK_BYTES, "right")), first + 1)
-            here, count = slice(first, last), last - first
-            pieces = [heads.slice(first, count), arrow.take(shared.data, code[here])]
+            here, count = slice(first, last), min(last, order.rows) - first
+            pieces = [fields.slice(first, count)]
+            if not short:
+                pieces.append(arrow.take(shared.data, code[here]))
             if args is not None and texts is not None:
                 taken = args.data.take(arrow.array(texts[here], mask=texts[here] < 0))
                 pieces.append(pc.fill_null(taken, b""))
             if flows is not None:
                 pieces.append(flows.slice(first, count))
-            starts = joined(*pieces, tails.slice(first, count))
-            limit = order.rows if last == len(rows) else int(order.starter_row[last])
-            stop = int(np.searchsorted(order.ender_row, limit))
-            between = ends.slice(ended, stop - ended), order.ender_row[ended:stop]
-            yield _data(_merged(starts, order.starter_row[here], *between))
-            first, ended = last, stop
+            yield _data(joined(*pieces, ends.slice(first, count)))
+            first = last
 
     def _definitions(self, number: I64, shared: Shared, args: Annotations | None, rows: I64) -> Iterator[bytes]:
         """Yield the texts that a track uses for the first time. number: timeline of each starter."""
@@ -181,19 +202,21 @@ class PacketMaker:
             self._paired = np.union1d(self._paired, keys[new])
         return list(zip(timelines[new].tolist(), which[new].tolist(), strict=True))
 
-    def _steps(self, placed: _Placed) -> tuple[I64, I64]:
-        """Return the time from the packet before to each row's first packet, and the durations within rows.
+    def _steps(self, placed: _Placed) -> tuple[I64, I64, I64]:
+        """Return the time from the packet before to each row's first packet, the durations within rows, and the tracks.
 
         Raises: SchemaError where time would go back on a track.
         """
         order = placed.order
-        times, after = np.empty(order.rows, np.int64), np.empty(order.rows, np.int64)
-        tracks = np.empty(order.rows, np.int64)
-        for items, where in ((order.starters, order.starter_row), (order.enders, order.ender_row)):
-            tracks[where] = placed.number[items]
-            times[where] = after[where] = (placed.start if items is order.starters else placed.end)[items]
-        durations = np.where(order.closed, placed.end[order.starters] - placed.start[order.starters], 0)
-        after[order.starter_row] += durations
+        items = np.empty(order.rows, np.int64)
+        items[order.starter_row], items[order.ender_row] = order.starters, order.enders
+        tracks, times = placed.number[items], placed.start[items]
+        times[order.ender_row] = placed.end[order.enders]
+        durations = np.zeros(order.rows, np.int64)
+        durations[order.starter_row] = np.where(
+            order.closed, placed.end[order.starters] - placed.start[order.starters], 0
+        )
+        after = times + durations
         before = np.empty(order.rows, np.int64)
         before[1:] = after[:-1]
         begins = np.ones(order.rows, np.bool_)
@@ -204,41 +227,35 @@ class PacketMaker:
             raise SchemaError("the packets of a track are not in order of time")
         last = np.append(begins[1:], True)
         self.timelines.last[tracks[last]] = after[last]
-        return steps, durations
+        return steps, durations, tracks
 
-    def _heads(self, placed: _Placed, inner: I64, steps: I64, own: Cells) -> Column:
-        """Return the begin of each packet: its length, time and sequence, and the event's own fields."""
-        sequence = self.timelines.sequence[placed.number[placed.order.starters]]
-        sizes, step_sizes, inner_sizes = varint_sizes(sequence), varint_sizes(steps), varint_sizes(inner)
-        total = inner + inner_sizes + 3 + sizes + step_sizes
-        cells = Cells(len(inner))
-        cells.put(b"\x0a")
-        cells.varint(total, varint_sizes(total))
-        cells.put(b"\x40")
-        cells.varint(steps, step_sizes)
-        cells.put(b"\x50")
-        cells.varint(sequence, sizes)
-        cells.put(b"\x5a")
-        cells.varint(inner, inner_sizes)
-        cells.extend(own)
-        return cells.column()
 
-    def _ends(self, placed: _Placed, steps: I64) -> Column:
-        order = placed.order
-        return self._end_packets(placed.number[order.enders], steps[order.ender_row], None)
+def _heads(sequence: I64, steps: I64, inner: I64) -> Cells:
+    """Return the begin of each packet: its length, time and sequence. inner: the bytes of the event."""
+    sizes, step_sizes, inner_sizes = varint_sizes(sequence), varint_sizes(steps), varint_sizes(inner)
+    total = inner + (inner_sizes + np.uint8(3) + sizes + step_sizes)
+    cells = Cells(len(inner))
+    cells.put(b"\x0a")
+    cells.varint(total, varint_sizes(total))
+    cells.put(b"\x40")
+    cells.varint(steps, step_sizes)
+    cells.put(b"\x50")
+    cells.varint(sequence, sizes)
+    cells.put(b"\x5a")
+    cells.varint(inner, inner_sizes)
+    return cells
 
-    def _end_packets(self, number: I64, steps: I64, where: Mask | None) -> Column:
-        sequence = self.timelines.sequence[number]
-        sizes, step_sizes = varint_sizes(sequence), varint_sizes(steps)
-        cells = Cells(len(number))
-        cells.put(b"\x0a", where)
-        cells.byte(6 + sizes + step_sizes, where)
-        cells.put(b"\x40", where)
-        cells.varint(steps, step_sizes, where)
-        cells.put(b"\x50", where)
-        cells.varint(sequence, sizes, where)
-        cells.put(b"\x5a\x02\x48\x02", where)
-        return cells.column()
+
+def _put_ends(cells: Cells, sequence: I64, steps: I64, where: Mask) -> None:
+    """Add the packets that end the slices of some rows."""
+    sizes, step_sizes = varint_sizes(sequence), varint_sizes(steps)
+    cells.put(b"\x0a", where)
+    cells.byte(6 + sizes + step_sizes, where)
+    cells.put(b"\x40", where)
+    cells.varint(steps, step_sizes, where)
+    cells.put(b"\x50", where)
+    cells.varint(sequence, sizes, where)
+    cells.put(b"\x5a\x02" + END, where)
 
 
 def _of(codes: tuple[Rows, int] | None, rows: I64) -> tuple[Rows, int] | None:
@@ -254,17 +271,6 @@ def _distinct(codes: I64, size: int) -> list[int]:
     used[codes] = True
     found: list[int] = np.flatnonzero(used).tolist()
     return found
-
-
-def _merged(starts: Column, start_rows: I64, ends: Column, end_rows: I64) -> Column:
-    """Return the packets of both in order of their rows."""
-    if not len(ends):
-        return starts
-    order = np.empty(len(starts) + len(ends), np.int64)
-    first = min(int(start_rows[0]), int(end_rows[0]))
-    order[start_rows - first] = np.arange(len(starts))
-    order[end_rows - first] = np.arange(len(starts), len(order))
-    return arrow.take(pa.concat_arrays([starts, ends]), order)
 
 
 def _data(packets: Column) -> memoryview:

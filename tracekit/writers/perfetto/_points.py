@@ -15,7 +15,7 @@ import numpy as np
 from tracekit.analysis.segments import previous_greater
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
-from tracekit.writers.perfetto._wire import binary
+from tracekit.writers.perfetto._wire import Cells, binary, words
 from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS, keep_newest
 from tracekit.writers.tracks.batch import BOUND_END, END, NOT_WRITTEN, SLICE, START, STEP, UNDRAWN, Batch
 
@@ -24,6 +24,7 @@ _FLOW = 1 << 48
 """First id of these arrows."""
 _BEGINS, _ENDS = b"\xf9\x02", b"\x81\x03"
 """Keys of the fields flow_ids and terminating_flow_ids."""
+_KEYS = tuple(np.uint64(int.from_bytes(key, "little")) for key in (_ENDS, _BEGINS))
 
 
 @dataclass(slots=True, eq=False)
@@ -87,17 +88,26 @@ class Points:
             known = self._found[before is not None] = _slices_of(self, before)
         return known.get(row)
 
-    def fields(self, place: I64, count: int) -> Column | None:
-        """Return the fields of each of `count` items, None without any. place: item of each row of the batch."""
+    def put(self, cells: Cells, place: I64) -> Column | None:
+        """Add the fields of each item to its cells; return them instead where an item has several points.
+
+        place: the item of each row of the batch.
+        """
         if not self.used():
             return None
         items, ids, ends = place[np.concatenate(self._rows)], np.concatenate(self._ids), np.concatenate(self._ends)
+        counts = np.bincount(items, minlength=cells.rows)
+        if int(counts.max()) == 1:
+            keys, identities = np.zeros(cells.rows, np.uint64), np.zeros(cells.rows, np.int64)
+            keys[items], identities[items] = np.where(ends, *_KEYS), ids
+            cells.pair(keys, words(identities), counts.astype(np.bool_))
+            return None
         order = np.argsort(items, kind="stable")
-        items, ids, ends = items[order], ids[order], ends[order]
+        ids, ends = ids[order], ends[order]
         data = np.empty((len(items), 10), np.uint8)
         data[:, :2] = np.where(ends[:, None], np.frombuffer(_ENDS, np.uint8), np.frombuffer(_BEGINS, np.uint8))
         data[:, 2:] = np.ascontiguousarray(ids).view(np.uint8).reshape(-1, 8)
-        return binary(10 * np.bincount(items, minlength=count), data.reshape(-1))
+        return binary(10 * counts, data.reshape(-1))
 
 
 class InputArrows:

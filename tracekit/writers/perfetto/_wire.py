@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ class Cells:
     """
 
     def __init__(self, rows: int) -> None:
-        self._rows = rows
+        self.rows = rows
         self._same = 0
         self._varied: I64 | None = None
         self._pieces: list[_Piece] = []
@@ -104,7 +104,7 @@ class Cells:
     @property
     def sizes(self) -> I64:
         """Return the bytes of each row, shape (n,)."""
-        return np.full(self._rows, self._same, np.int64) if self._varied is None else self._varied + self._same
+        return np.full(self.rows, self._same, np.int64) if self._varied is None else self._varied + self._same
 
     def put(self, data: bytes, where: Mask | None = None) -> None:
         """Add the same bytes to each row."""
@@ -124,6 +124,12 @@ class Cells:
     def fixed(self, words: Words, where: Mask | None = None) -> None:
         """Add eight bytes, the lowest first, to each row."""
         self._one_size(words, 8, where)
+
+    def pair(self, keys: Words, words: Words, where: Mask) -> None:
+        """Add two bytes, and eight more, to some rows. keys, words: 0 in the others."""
+        sizes = where.view(np.uint8) << np.uint8(1)
+        self._add(_Piece(keys, sizes, 2))
+        self._add(_Piece(words, sizes << np.uint8(2), 8))
 
     def varint(self, values: I64, sizes: Bytes, where: Mask | None = None) -> None:
         """Add a varint to each row. sizes: as `varint_sizes` returns them."""
@@ -176,30 +182,28 @@ class Cells:
         if last is None or last.most + piece.most > 8:
             self._pieces.append(piece)
             return
-        words: Words | int
-        sizes: Bytes | int
+        more: Words | int
         if isinstance(last.sizes, int):
             bits = 8 * last.sizes
-            more = piece.words << (bits if isinstance(piece.words, int) else np.uint64(bits))
+            more = piece.words << bits if isinstance(piece.words, int) else piece.words << np.uint64(bits)
         else:
             shift = last.sizes.astype(np.uint64)
             shift <<= np.uint64(3)
-            more = (np.uint64(piece.words) if isinstance(piece.words, int) else piece.words) << shift
-        words = _either(more, last.words)
-        sizes = last.sizes + piece.sizes if isinstance(piece.sizes, int) else piece.sizes + last.sizes
-        self._pieces[-1] = _Piece(words, sizes, last.most + piece.most)
+            more = np.left_shift(np.uint64(piece.words) if isinstance(piece.words, int) else piece.words, shift)
+        sizes: Any = last.sizes
+        self._pieces[-1] = _Piece(_either(more, last.words), sizes + piece.sizes, last.most + piece.most)
 
     def column(self) -> Column:
         """Return the bytes of each row."""
-        offsets = np.zeros(self._rows + 1, np.int64)
+        offsets = np.zeros(self.rows + 1, np.int64)
         np.cumsum(self.sizes, out=offsets[1:])
         total, width = int(offsets[-1]), len(self._pieces)
         out = np.empty(total + 8, np.uint8)
         every: Words = np.ndarray((total + 1,), "<u8", out, 0, (1,))
-        slab = min(self._rows, _SLAB)
+        slab = min(self.rows, _SLAB)
         words, places = np.empty((slab, width), np.uint64), np.empty((slab, width), np.int64)
-        for first in range(0, self._rows, _SLAB):
-            here = slice(first, min(first + _SLAB, self._rows))
+        for first in range(0, self.rows, _SLAB):
+            here = slice(first, min(first + _SLAB, self.rows))
             count = here.stop - first
             place = offsets[here].copy()
             for at, piece in enumerate(self._pieces):

@@ -283,8 +283,9 @@ class Loader:
             tracks = [self.lanes.track(int(lane[row]), int(extra[row])) for row in first.tolist()]
             batch.track = np.array(tracks, np.int64)[codes]
         else:
-            used = np.unique(lane)
             table = np.zeros(len(lanes), np.int64)
+            table[lane] = 1
+            used = np.flatnonzero(table)
             table[used] = [self.lanes.track(number, 0) for number in used.tolist()]
             batch.track = table[lane]
         if len(self.ends) < len(self.lanes.tracks):
