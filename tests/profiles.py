@@ -1,4 +1,4 @@
-"""Readers of Firefox and speedscope profiles for tests: they know the formats' rules, and nothing of our writers.
+"""Readers of Firefox and speedscope profiles and OTF2 archives for tests: they know the rules, but not our writers.
 
 They keep each ns, by decimal, and refuse what a viewer would refuse or draw wrongly.
 """
@@ -132,6 +132,42 @@ def speedscope(path: Path) -> Profile:
             assert opened == frame, "frames cross"
             made.slices.append((lane, start, at - start, frames[frame]["name"], frames[frame]["file"], {}))
         assert not stack
+    return made
+
+
+def otf2_archive(path: Path) -> Profile:
+    """Read an archive with OTF2's own reader. Enters and leaves of a location must match, in order of time."""
+    import otf2
+
+    made = Profile(json.loads((path / "tracekit.json").read_text(encoding="utf-8")))
+    keys = ("source", "rank", "process", "device", "context", "stream", "thread")
+    lanes = {lane["location"]: (lane["side"] == "device", *(lane[key] for key in keys)) for lane in made.facts["lanes"]}
+    with otf2.reader.open(str(path / "traces.otf2")) as trace:
+        assert trace.timer_resolution == 1_000_000_000
+        seen: Counter[int] = Counter()
+        stacks: dict[int, list[tuple[Any, int]]] = {}
+        latest: dict[int, int] = {}
+        for location, event in trace.events:
+            number, at = location._ref, event.time
+            assert latest.get(number, 0) <= at <= trace.definitions.clock_properties.trace_length
+            latest[number] = at
+            seen[number] += 1
+            stack = stacks.setdefault(number, [])
+            if isinstance(event, otf2.events.Enter):
+                stack.append((event.region, at))
+            elif isinstance(event, otf2.events.Leave):
+                region, start = stack.pop()
+                assert region is event.region, "regions cross"
+                made.slices.append((lanes[number], start, at - start, region.name, region.description, {}))
+            else:
+                assert location.type == otf2.LocationType.METRIC
+                assert event.metric.recorder is location
+                assert event.metric.scope is location.group
+                [member] = event.metric.metric_class.members
+                [value] = event.values
+                made.counters.append((member.name, at, value))
+        assert not any(stacks.values())
+        assert Counter({each._ref: each.number_of_events for each in trace.definitions.locations}) == seen
     return made
 
 

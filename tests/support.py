@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import sys
 import time
@@ -112,6 +113,20 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"in CI nothing may be skipped: {what}")
     pytest.skip(what)
+
+
+def has_otf2() -> bool:
+    """Return whether the package otf2 is installed."""
+    return importlib.util.find_spec("otf2") is not None
+
+
+def need_otf2() -> None:
+    """Skip by name without the package otf2; in CI it is there where it has a wheel."""
+    if has_otf2():
+        return
+    if sys.version_info >= (3, 12) or sys.platform != "linux":
+        pytest.skip("otf2 3.2 has no wheel for this Python")
+    missing("otf2 is not installed (pip install 'tracekit-gpu[otf2]')")
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

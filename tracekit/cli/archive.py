@@ -327,7 +327,7 @@ def export(
     with progress(f"converting {entry.path}") as update:
         done = pipeline.convert(entry.path, output, InputOptions(progress=update), to=to, force=force)
     rows = _rows(done.written.events, done.written.totals)
-    say(f"wrote {output}: {rows}, {done.written.path.stat().st_size:,} bytes")
+    say(f"wrote {output}: {rows}, {done.written.size():,} bytes")
     for reason, count in done.written.unexplained():
         say(f"note: {count:,} {'row' if count == 1 else 'rows'} not written: {reason}")
     for note in done.written.notes:

@@ -83,13 +83,24 @@ def convert(
     wanted = _Wanted(to, viewer, split, max_events, max_mb)
     lost: list[str] = []
     failures: Sequence[Failure]
-    if output.endswith("/") or (Path(output).is_dir() and output != "-"):
+    if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
         failures = _one_each(reading, Path(output), lost, wanted, force=force)
     elif output == "-":
         failures = _to_stdout(reading, lost, wanted)
     else:
         failures = _tell(_convert(reading, reading.inputs, output, wanted, force=force), lost)
     finish(failures, lost)
+
+
+def _names_folder(output: str, to: str) -> bool:
+    """Return whether the output is named as one that is a folder itself."""
+    from tracekit import conversion
+
+    try:
+        writer = conversion.writer_for(output.rstrip("/"))
+    except UsageError:
+        return False
+    return writer.folder and to in ("", writer.name)
 
 
 def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, *, force: bool) -> Conversion:
@@ -113,7 +124,7 @@ def _tell(done: Conversion, lost: list[str]) -> Sequence[Failure]:
     """Print what was written, and return the inputs that failed."""
     _tell_incomplete(done, lost)
     written = done.written
-    size = written.path.stat().st_size
+    size = written.size()
     rows = [f"{n:,} {what}" for n, what in ((written.events, "events"), (written.totals, "totals")) if n]
     say(f"wrote {written.path}: {' and '.join(rows) or 'no events'}, {size:,} bytes")
     for reason, count in written.unexplained():
@@ -156,6 +167,10 @@ def _one_each(reading: Reading, folder: Path, lost: list[str], wanted: _Wanted, 
 def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[Failure]:
     if not wanted.to:
         raise UsageError("-o -: stdout has no suffix", hint="say --to, for example --to jsonl")
+    from tracekit import conversion
+
+    if conversion.writer_for("", wanted.to).folder:
+        raise UsageError(f"-o -: {wanted.to} is a folder, and stdout takes one file", hint="name a folder with -o")
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         target = Path(folder) / "stdout"
         done = _convert(reading, reading.inputs, str(target), wanted, force=True)

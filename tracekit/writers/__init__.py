@@ -13,6 +13,7 @@ _MODULES = {
     "firefox": "firefox.profile",
     "fluid-pb": "paddle.fluid",
     "jsonl": "jsonl",
+    "otf2": "otf2.archive",
     "paddle-pb": "paddle.pb",
     "parquet": "parquet",
     "perfetto": "perfetto.trace",

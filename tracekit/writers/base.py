@@ -86,6 +86,11 @@ class Written:
             self.notes.append(f"{count:,} {text}")
             self._explained.add(reason)
 
+    def size(self) -> int:
+        """Return the bytes of the file, or of the files of the folder."""
+        files = [each for each in self.path.rglob("*") if each.is_file()] if self.path.is_dir() else [self.path]
+        return sum(each.stat().st_size for each in files)
+
     def unexplained(self) -> list[tuple[str, int]]:
         """Return the reasons of rows not written that no note explains, and the number of rows."""
         return [each for each in sorted(self.left_out.items()) if each[0] not in self._explained]
@@ -96,7 +101,8 @@ class Writer:
     """One target. holds: the tables that it can write: "events", "totals" or "both".
 
     fingerprint: the facts of the run must have the SHA-256 of each source. names_only: until the batches are exhausted
-    the writer needs only the names and labels of the run; it may then write while the next batches are read.
+    the writer needs only the names and labels of the run; it may then write while the next batches are read. folder:
+    the target is a folder of files.
     """
 
     name: str
@@ -106,6 +112,7 @@ class Writer:
     holds: str = "events"
     fingerprint: bool = False
     names_only: bool = False
+    folder: bool = False
 
 
 @contextlib.contextmanager
@@ -127,7 +134,7 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
     except OSError as err:
-        raise _cannot_write(target, err) from err
+        raise cannot_write(target, err) from err
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -135,7 +142,7 @@ def new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         _give_usual_mode(part)
         _take_name(part, target, force=force)
     except OSError as err:
-        raise _cannot_write(target, err) from err
+        raise cannot_write(target, err) from err
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
@@ -162,7 +169,8 @@ def _give_usual_mode(path: Path) -> None:
     path.chmod(0o666 & ~mask)
 
 
-def _cannot_write(target: Path, err: OSError) -> OutputError:
+def cannot_write(target: Path, err: OSError) -> OutputError:
+    """Return the error that says in a sentence why a target was not written."""
     if err.errno == errno.ENOSPC:
         return OutputError(
             f"{target}: the disk is full", hint="free some space; the file that was there before is unchanged"

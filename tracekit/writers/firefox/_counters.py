@@ -11,7 +11,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import F64, I64
 from tracekit.columns.arrow import Column, pc
 from tracekit.writers.tracks.batch import COUNTER, Batch
-from tracekit.writers.tracks.codes import Codes, classes, value_codes
+from tracekit.writers.tracks.counters import CounterNumbers
 from tracekit.writers.tracks.digits import Millis, fixed_rows
 from tracekit.writers.tracks.lanes import Lanes
 from tracekit.writers.tracks.spool import Spool
@@ -27,7 +27,8 @@ class Counters:
     """Writes the values of counters to a spool, by process and name."""
 
     def __init__(self, spool: Spool, lanes: Lanes) -> None:
-        self.known: dict[tuple[int, str], int] = {}
+        self._names = CounterNumbers(lanes)
+        self.known = self._names.known
         """Process and name -> number of the counter."""
         self.counts: list[int] = []
         self.first: list[int] = []
@@ -35,7 +36,6 @@ class Counters:
         self.with_more = 0
         """Values with args, which a counter cannot hold."""
         self._spool = spool
-        self._lanes = lanes
         self._last = np.zeros(0, np.float64)
 
     def add(self, batch: Batch) -> int:
@@ -64,21 +64,14 @@ class Counters:
         return len(rows)
 
     def _numbers(self, batch: Batch, rows: I64) -> I64:
-        names = value_codes(batch.columns["name"])
-        parts: list[Codes | None] = [(batch.track[rows], int(batch.track.max()) + 1)]
-        parts.append(None if names is None else (names[0][rows], names[1]))
-        codes, first = classes(parts, len(rows))
-        numbers = []
-        for row in rows[first].tolist():
-            process = self._lanes.tracks[int(batch.track[row])].lane.process.number
-            key = process, batch.text("name", row) or ""
-            number = self.known.setdefault(key, len(self.counts))
-            if number == len(self.counts):
+        number = self._names.of(batch, rows)
+        distinct, first = np.unique(number, return_index=True)
+        for at, row in zip(distinct.tolist(), rows[first].tolist(), strict=True):
+            if at == len(self.counts):
                 self.counts.append(0)
                 self.first.append(int(batch.ts[row]))
-            numbers.append(number)
         self._last = np.concatenate((self._last, np.zeros(len(self.counts) - len(self._last))))
-        return np.array(numbers, np.int64)[codes]
+        return number
 
 
 def _number_texts(values: F64) -> Column:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written
 from tracekit.writers.gzipped import Sink
 from tracekit.writers.json_text import facts_json
-from tracekit.writers.speedscope._events import EVENTS, EventMaker
+from tracekit.writers.speedscope._events import event_texts
 from tracekit.writers.tracks.batch import COUNTER, NOT_WRITTEN, SLICE, Loader, event_tables
 from tracekit.writers.tracks.lanes import Lanes
-from tracekit.writers.tracks.output import file_facts, viewer_file
+from tracekit.writers.tracks.nested import EVENTS, NestedEvents
+from tracekit.writers.tracks.output import file_facts, title, viewer_file
 from tracekit.writers.tracks.spool import Spool
 from tracekit.writers.tracks.texts import quoted
 
@@ -34,7 +34,7 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     refused = "speedscope does not read"
     with viewer_file(target, force=options.force, viewer=refused, suffix=".json") as out, Spool(target) as spool:
-        loader, maker = Loader(stream.run, written, asynchronous=False), EventMaker(spool)
+        loader, maker = Loader(stream.run, written, asynchronous=False), NestedEvents(spool, event_texts)
         for table in event_tables(stream.batches, written, BATCH_ROWS):
             batch = loader.load(table)
             if batch is None:
@@ -54,19 +54,19 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         places = {number: at for at, (number, _) in enumerate(chosen)}
         lanes = [{**lane, "profile": places.get(at)} for at, lane in enumerate(loader.lanes.facts())]
         facts = file_facts(stream, options, loader.lanes, written, base_ns=base) | {"lanes": lanes}
-        _write(out, spool, chosen, maker, facts, _title(stream.run))
+        _write(out, spool, chosen, maker, facts, title(stream.run))
     return written
 
 
 def _write(
-    out: Sink, spool: Spool, chosen: list[tuple[int, str]], maker: EventMaker, facts: Mapping[str, object], title: str
+    out: Sink, spool: Spool, chosen: list[tuple[int, str]], maker: NestedEvents, facts: Mapping[str, object], name: str
 ) -> None:
     schema = "https://www.speedscope.app/file-format-schema.json"
     exporter = json.dumps(f"tracekit {facts['version']}")
-    out.write(f'{{"$schema":"{schema}","exporter":{exporter},"name":{quoted(title)},"profiles":['.encode())
-    for at, (number, name) in enumerate(chosen or [(-1, "no slices")]):  # speedscope needs a profile
+    out.write(f'{{"$schema":"{schema}","exporter":{exporter},"name":{quoted(name)},"profiles":['.encode())
+    for at, (number, lane) in enumerate(chosen or [(-1, "no slices")]):  # speedscope needs a profile
         values = f'"unit":"nanoseconds","startValue":0,"endValue":{maker.last_ns}'
-        out.write(f'{"," if at else ""}\n{{"type":"evented","name":{quoted(name)},{values},"events":['.encode())
+        out.write(f'{"," if at else ""}\n{{"type":"evented","name":{quoted(lane)},{values},"events":['.encode())
         spool.copy(EVENTS, number, out)
         out.write(b"]}")
     out.write(b'],\n"shared":{"frames":[')
@@ -81,19 +81,11 @@ def _chosen(spool: Spool, lanes: Lanes) -> list[tuple[int, str]]:
     for number in spool.keys(EVENTS):
         track = lanes.tracks[number]
         process = track.lane.process
-        place = lanes.process_heading(process)[1], process.number, lanes.track_heading(track)[1], number
-        found.append((place, number, f"{lanes.process_name(process)} · {lanes.track_name(track)}"))
+        found.append((lanes.place(track), number, f"{lanes.process_name(process)} · {lanes.track_name(track)}"))
     return [(number, name) for _, number, name in sorted(found)]
 
 
-def _title(run: Run) -> str:
-    """Return the name of the first input, and how many more there are."""
-    names = [source.label or Path(source.path).name for source in run.sources]
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more}" if names else "trace"
-
-
-def _add_notes(loader: Loader, maker: EventMaker, written: Written) -> None:
+def _add_notes(loader: Loader, maker: NestedEvents, written: Written) -> None:
     notes = [
         (loader.moved, "slices overlap others of their lane: they are in extra profiles, numbered (2), (3) ..."),
         (loader.clamped, "slices have a negative duration: written as 0"),

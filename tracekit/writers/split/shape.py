@@ -11,6 +11,11 @@ from tracekit.writers.split.plan import megabytes, parse_split
 
 def shaped(writer: Writer, shape: Shape) -> Writer:
     """Return a writer that writes in that shape. Raises: UsageError."""
+    if writer.folder:
+        raise UsageError(
+            f"--split, --max-events, --max-mb: not for {writer.name}, which is a folder",
+            hint="--to perfetto makes a file; --time and --step choose a part of the trace",
+        )
     if shape.split and (shape.max_events or shape.max_mb):
         raise UsageError("--split with --max-events or --max-mb: only one of them", hint="--split leaves nothing out")
     if shape.split:

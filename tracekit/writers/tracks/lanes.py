@@ -126,6 +126,14 @@ class Lanes:
         """Return the name of a track as it is known now, and its place in the order of its process."""
         return self.track_name(track), _track_order(track)
 
+    def place(self, track: Track) -> tuple[int, int, int, int]:
+        """Return the place of a track among all tracks, to sort them by."""
+        return *self.place_of(track.lane.process), _track_order(track), track.number
+
+    def place_of(self, process: Process) -> tuple[int, int]:
+        """Return the place of a process among all processes, to sort them by."""
+        return _order(process), process.number
+
     def process_name(self, process: Process) -> str:
         """Return the name of a process: its rank, its input where there are several, its device or own name."""
         run, source = self._run, process.source

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracekit.errors import OutputError
+from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink, gzipped
 from tracekit.writers.tracks.lanes import Lanes
@@ -51,3 +52,10 @@ def file_facts(
         "notes": list(written.notes),
         "ledger": [ledger.to_json() for ledger in stream.ledgers],
     }
+
+
+def title(run: Run) -> str:
+    """Return the name of the first input, and how many more there are."""
+    names = [source.label or Path(source.path).name for source in run.sources]
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else "trace"
