@@ -34,6 +34,7 @@ _MODULES = {
     "folded": "samples.folded",
     "pprof": "samples.pprof",
     "speedscope": "samples.speedscope",
+    "rocpd": "amd.rocpd",
     "singa": "singa.reader",
     "theano": "theano.reader",
     "torch-memory": "torch.memory",

@@ -1,0 +1,1 @@
+"""Files of AMD's profilers: rocprofv3's database (rocpd) and tables."""
