@@ -59,19 +59,24 @@ class Cells:
         """Return 1000 x the value of decimals with up to three places (us to ns), and the mask of these cells."""
         text, starts, ends = self.text, self.starts, self.ends
         limit = (1 << 62) // 1000 - 1
+        dot = ends - 4
+        if bool(((text.bytes[dot] == ord(".")) & (dot > starts)).all()):  # as the profiler prints them
+            return self._fraction(dot, 3, limit)
         whole, ok = text.digits(starts, ends)
         ok &= whole < limit
         whole = whole * 1000
         for places in (3, 2, 1):
             dot = ends - places - 1
             chosen = ~ok & (text.bytes[dot] == ord(".")) & (dot > starts)
-            if not chosen.any():
-                continue
-            before, before_ok = text.digits(starts[chosen], dot[chosen])
-            after, after_ok = text.digits(dot[chosen] + 1, ends[chosen])
-            whole[chosen] = before * 1000 + after * 10 ** (3 - places)
-            ok[chosen] = before_ok & after_ok & (before < limit)
+            if chosen.any():
+                whole[chosen], ok[chosen] = self.take(chosen)._fraction(dot[chosen], places, limit)
         return whole, ok
+
+    def _fraction(self, dot: I64, places: int, limit: int) -> tuple[I64, Mask]:
+        """Return what `thousands` does, for cells with a dot before their last `places` characters."""
+        before, before_ok = self.text.digits(self.starts, dot)
+        after, after_ok = self.text.digits(dot + 1, self.ends)
+        return before * 1000 + after * 10 ** (3 - places), before_ok & after_ok & (before < limit)
 
     def hexadecimal(self) -> tuple[I64, Mask]:
         """Return the values of cells of 1 to 16 hexadecimal digits below 2^62, and the mask of these cells."""
@@ -129,12 +134,15 @@ class Text:
     def same(self, places: I64, text: bytes) -> Mask:
         """Return the mask of the places where this text begins."""
         out = np.ones(len(places), np.bool_)
+        # The padding behind the end holds line ends only, and `text` has none.
+        last = len(self._words) - 1
+        inside = not len(places) or int(places.max()) + len(text) <= last
         for at in range(0, len(text), 8):
             part = text[at : at + 8]
             wanted = _u(int.from_bytes(part.ljust(8, b"\0"), "little"))
-            # The padding behind the end holds line ends only, and `text` has none.
-            within = np.minimum(places + at, len(self._words) - 1)
-            out &= (self.words(within) & _FIRST[len(part)]) == wanted
+            here = places + at if at else places
+            words = self.words(here if inside else np.minimum(here, last))
+            out &= (words if len(part) == 8 else words & _FIRST[len(part)]) == wanted
         return out
 
     def digits(self, starts: I64, ends: I64) -> tuple[I64, Mask]:

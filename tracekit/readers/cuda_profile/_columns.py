@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 import numpy as np
 import orjson
@@ -241,6 +242,7 @@ def _member(name: str, values: Column) -> Column:
     return pc.binary_join_element_wise(orjson.dumps(name).decode() + ":", values, "")
 
 
+@lru_cache(maxsize=4096)
 def copy_kind(method: str) -> str | None:
     """Return the direction of a copy (HtoD, PtoP ...) by its method, "" if unknown, None for other work."""
     match = COPY.fullmatch(method)

@@ -37,26 +37,31 @@ def key_value_shapes(text: Text, starts: I64, ends: I64) -> Iterator[Shape]:
         if not 0 < fields <= MOST_FIELDS:
             continue
         rows = np.flatnonzero(count == fields)
-        rights = closes[first[rows][:, None] + np.arange(fields)]
+        # One row for each field, so that the places of a field are side by side in memory.
+        rights = closes[first[rows] + np.arange(fields)[:, None]]
         keys = np.empty_like(rights)
-        keys[:, 0] = starts[rows]
-        keys[:, 1:] = rights[:, :-1] + 2
+        keys[0] = starts[rows]
+        keys[1:] = rights[:-1] + 2
         stops = ends[rows]
         for _ in range(SHAPES_A_BLOCK):
             if not len(rows):
                 break
-            names = _keys(text, keys[0], rights[0])
+            names = _keys(text, keys[:, 0], rights[:, 0])
             same = _same_shape(text, names, keys, rights, stops)
+            whole = bool(same.all())
             if same[0]:
+                alike = (keys, rights) if whole else (keys[:, same], rights[:, same])
                 cells = {
-                    name: Cells(text, keys[same, at] + len(name) + 3, rights[same, at] - 1)
-                    for at, name in enumerate(names)
+                    name: Cells(text, begin + (len(name) + 3), end - 1)
+                    for name, begin, end in zip(names, *alike, strict=True)
                 }
-                yield rows[same], cells
+                yield rows if whole else rows[same], cells
             else:
                 same[:] = False
                 same[0] = True  # not a shape: this line is read by itself
-            rows, keys, rights, stops = rows[~same], keys[~same], rights[~same], stops[~same]
+            if whole:
+                break
+            rows, keys, rights, stops = rows[~same], keys[:, ~same], rights[:, ~same], stops[~same]
 
 
 def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
@@ -70,17 +75,17 @@ def _keys(text: Text, keys: I64, rights: I64) -> list[str]:
 
 def _same_shape(text: Text, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
     """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end."""
-    same: Mask = ends - rights[:, -1] <= 2
+    same: Mask = ends - rights[-1] <= 2
     data = text.bytes
     for at, name in enumerate(names):
         if not name:
             same[:] = False
             break
         pattern = f"{name}=[ ".encode()
-        same &= text.same(keys[:, at], pattern)
-        same &= (rights[:, at] - keys[:, at] > len(pattern)) & (data[rights[:, at] - 1] == ord(" "))
+        same &= text.same(keys[at], pattern)
+        same &= (rights[at] - keys[at] > len(pattern)) & (data[rights[at] - 1] == ord(" "))
         if at:
-            same &= data[keys[:, at] - 1] == ord(" ")
+            same &= data[keys[at] - 1] == ord(" ")
     return same
 
 

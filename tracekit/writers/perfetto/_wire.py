@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64, Bytes, Mask, Rows
+from tracekit.columns.arrays import F64, I32, I64, Bytes, Mask, Rows
 from tracekit.columns.arrow import Column
 
 BINARY = pa.large_binary()
@@ -98,13 +98,15 @@ class Cells:
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self._same = 0
-        self._varied: I64 | None = None
+        self._varied: I32 | None = None
         self._pieces: list[_Piece] = []
 
     @property
     def sizes(self) -> I64:
         """Return the bytes of each row, shape (n,)."""
-        return np.full(self.rows, self._same, np.int64) if self._varied is None else self._varied + self._same
+        if self._varied is None:
+            return np.full(self.rows, self._same, np.int64)
+        return np.add(self._varied, self._same, dtype=np.int64)
 
     def put(self, data: bytes, where: Mask | None = None) -> None:
         """Add the same bytes to each row."""
@@ -140,6 +142,11 @@ class Cells:
             return
         unsigned = values.view(np.uint64)
         low = _spread(unsigned, width)
+        if width <= 8 and int(sizes.min()) == width:
+            if width > 1:
+                low |= _MORE[width]
+            self._add(_Piece(low, width, width))
+            return
         if width > 1:
             low |= _MORE[sizes]
         if where is not None:
@@ -177,7 +184,9 @@ class Cells:
         if isinstance(piece.sizes, int):
             self._same += piece.sizes
         else:
-            self._varied = piece.sizes.astype(np.int64) if self._varied is None else self._varied + piece.sizes
+            if self._varied is None:
+                self._varied = np.zeros(self.rows, np.int32)
+            self._varied += piece.sizes
         last = self._pieces[-1] if self._pieces else None
         if last is None or last.most + piece.most > 8:
             self._pieces.append(piece)
