@@ -28,7 +28,7 @@ ONE_OF_EACH = (
     "nvprof-csv/summary-new.csv", "nvprof-sqlite/version-8.nvvp", "nvprof-text/summary.txt",
     "paddle-json/paddle26.paddle_trace.json", "paddle-summary/gpu.txt",
     "recorder-log/rank0.jsonl", "singa/verbosity-2.txt", "theano/theano-1.0.5.txt", "torch-table/cuda.txt",
-    "folded/py-spy.folded", "firefox/samply.json",
+    "folded/py-spy.folded", "firefox/samply.json", "ncu/details.csv", "ncu/details.txt",
 )  # fmt: skip
 
 

@@ -55,10 +55,15 @@ def test_a_raw_stream_must_be_imported_first(tmp_path: Path) -> None:
     assert f"QdstrmImporter --input-file {tmp_path / 'run.qdstrm'}" in err.hint
 
 
-def test_a_report_of_nsight_compute_has_no_timeline(tmp_path: Path) -> None:
-    err = refused(tmp_path / "run.ncu-rep", BINARY)
+@pytest.mark.parametrize(("name", "tool"), [("run 1.ncu-rep", "ncu"), ("run.nsight-cuprof-report", "nv-nsight-cu-cli")])
+def test_a_closed_report_of_nsight_compute_comes_with_its_export(name: str, tool: str, tmp_path: Path) -> None:
+    err = refused(tmp_path / name, BINARY)
     assert "no timeline" in str(err)
-    assert "nsys profile" in err.hint
+    told, _, command = err.hint.partition(": ")
+    stem = str(tmp_path / name).rsplit(".", 1)[0]
+    assert told == "export it"
+    words = [tool, "--import", str(tmp_path / name), "--csv", "--page", "raw", ">", f"{stem}.csv"]
+    assert shlex.split(command) == words
 
 
 @pytest.mark.parametrize("version", ["1", "2"])

@@ -158,7 +158,7 @@ EVERYTHING = (
     "singa/verbosity-3-two-ranks.txt", "nvprof-csv/summary-unified-memory.csv", "theano/two-functions-scan-and-sum.txt",
     "fluid-pb/gpu.prof", "nsys-sqlite/nvtx-v2.sqlite", "torch-table/cuda.txt", "torch-table/pytorch-1.4.txt",
     "torch-table/cpu-stacks-and-flops.txt", "torch-memory/two-gpus.pickle",
-    "folded/py-spy.folded", "speedscope/py-spy.speedscope.json",
+    "ncu/details.csv", "folded/py-spy.folded", "speedscope/py-spy.speedscope.json",
 )  # fmt: skip
 """Samples that have, all together, the columns of every view."""
 SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}

@@ -78,7 +78,7 @@ def test_other_totals_are_no_metrics() -> None:
     sizes = {"name": "Host To Device", "section": "Unified Memory", "calls": 1, "value_avg": 4096.0}
     section = METRICS(trace(totals=(sizes,)), ViewOptions())
     assert section.tables == ()
-    assert section.notes == ("needs metrics, as nvprof --metrics writes them; this trace has none",)
+    assert section.notes == ("needs metrics, as nvprof --metrics and ncu write them; this trace has none",)
 
 
 def test_columns_sort_and_top_cuts() -> None:

@@ -20,6 +20,7 @@ _MODULES = {
     "kineto": "kineto.reader",
     "mxnet-table": "mxnet.table",
     "mxnet": "mxnet.trace",
+    "ncu": "ncu.reader",
     "nsys-jsonl": "nsys.jsonl",
     "nsys-sqlite": "nsys.sqlite",
     "nsys-stats-csv": "nsys.stats_csv",

@@ -118,9 +118,10 @@ def _why(head: Head, path: str) -> tuple[str, str]:
             f"import it: QdstrmImporter --input-file {file}; then nsys export --type sqlite -o {stem}.sqlite REPORT",
         )
     if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
+        tool = "ncu" if name.endswith(".ncu-rep") else "nv-nsight-cu-cli"
         return (
             "Nsight Compute's closed binary report: counters of single kernels, no timeline",
-            "record a timeline with: nsys profile -o run PROGRAM; nsys export --type sqlite -o run.sqlite run.nsys-rep",
+            f"export it: {tool} --import {file} --csv --page raw > {stem}.csv",
         )
     if name.endswith(".xplane.pb") or (
         data[:1] == b"\x0a" and min(data[1:16], default=9) < 9 and re.search(_XPLANE, data)

@@ -1,15 +1,18 @@
-"""metrics: what a profiler counted for each kernel: hardware metrics and events, from TOTALS (`nvprof --metrics`).
+"""metrics: what a profiler counted for each kernel: hardware metrics and events, from TOTALS (nvprof, ncu).
 
 min, max, avg are over the calls of the kernel, as the file has them; rows of single calls (nvprof with both
 --print-gpu-trace and --metrics) are merged, the mean weighted by calls. A value that is not a number is in `text`, and
 so is the word of a level ("Mid (5)"). Units are the file's own.
+
+Where Nsight Compute has them, a table before it has for each kernel the achieved occupancy and the throughput against
+the peak of the device, as means over its launches.
 """
 
 from __future__ import annotations
 
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
-from tracekit.report import Cell, Column, Section
+from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ColumnSpec, View, ViewOptions
@@ -17,6 +20,7 @@ from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows,
 
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
+_KERNEL = ("source", "rank", "run", "device", "name")
 _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
 
 
@@ -30,16 +34,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of metrics, in the order of the file. Raises: UsageError for an unknown key of --sort."""
     rows = _counted(index)
     if not rows:
-        needs = "needs metrics, as nvprof --metrics writes them; this trace has none"
+        needs = "needs metrics, as nvprof --metrics and ncu write them; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     labels = source_labels(index)
     optional = [
         _SHOWN["text"].column([row["value_text"] for row in rows], 1),
         Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 5),
-        Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5),
-        Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2),
-        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
-        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+        *_places(rows, labels),
     ]
     columns = [
         _SHOWN["name"].column([row["name"] for row in rows]),
@@ -54,7 +55,41 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     # The place in the file is a block of its own for each row: ties by name must not tear a kernel's metrics apart.
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(rows))]
     table = tabulate.finish("metrics", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
-    return Section(VIEW.name, _TITLE, (table,), notes=tuple(tabulate.option_notes(options, table)))
+    tables = (*_against_peak(rows, labels, options), table)
+    return Section(VIEW.name, _TITLE, tables, notes=tuple(tabulate.option_notes(options, table)))
+
+
+def _places(rows: list[Row], labels: dict[int, str]) -> list[Column]:
+    """Return the columns of where a row is from, which are shown where rows differ in them."""
+    return [
+        Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5),
+        Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
+        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+    ]
+
+
+def _against_peak(rows: list[Row], labels: dict[int, str], options: ViewOptions) -> list[ReportTable]:
+    """Return the table of kernels with their shares of the peak; none where no kernel has one."""
+    firsts: dict[tuple[Cell, ...], Row] = {}
+    shares: dict[tuple[Cell, ...], dict[str, float]] = {}
+    for row in rows:
+        key = _SHARES.get(row["metric"])
+        if key is not None and row["unit"] == "%" and row["value_avg"] is not None:
+            kernel = fields(row, _KERNEL)
+            firsts.setdefault(kernel, row)
+            shares.setdefault(kernel, {}).setdefault(key, row["value_avg"] / 100)
+    if not firsts:
+        return []
+    columns = [
+        _SHOWN["name"].column([row["name"] for row in firsts.values()]),
+        Column("calls", "Calls", Unit.COUNT, [row["calls"] for row in firsts.values()], 3),
+        *(_SHOWN[key].column([found.get(key) for found in shares.values()]) for key in dict.fromkeys(_SHARES.values())),
+        *(column for column in _places(list(firsts.values()), labels) if len(set(column.values)) > 1),
+    ]
+    blocks: list[tuple[Cell, ...]] = [(place,) for place in range(len(firsts))]
+    title = "Against the peak of the device"
+    return [tabulate.finish("peak", title, columns, options, own_order="", blocks=blocks, top_each=False)]
 
 
 def _counted(index: TraceIndex) -> list[Row]:
@@ -94,6 +129,21 @@ def _metric(row: TotalsRow) -> str | None:
     return row["section"] if row["section"] in _SECTIONS else None
 
 
+_SHARES = {
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
+    "Achieved Occupancy": "occupancy",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute",
+    "Compute (SM) Throughput": "compute",
+    "SM [%]": "compute",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
+    "Memory Throughput": "memory",
+    "Memory [%]": "memory",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "dram",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "dram",
+    "DRAM Throughput": "dram",
+}
+"""Metrics of Nsight Compute in percent of what the device can do, and the columns for them."""
+
 _SHOWS = (
     specs.CALLS,
     *specs.PLACED,
@@ -103,6 +153,10 @@ _SHOWS = (
     ColumnSpec("max", "Max", Unit.NUMBER, "The largest value of a call."),
     ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
+    ColumnSpec("occupancy", "Occupancy", Unit.RATIO, "The achieved occupancy: active warps of those that fit."),
+    ColumnSpec("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
+    ColumnSpec("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
+    ColumnSpec("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
     ColumnSpec("text", "As printed", Unit.TEXT, "The value as printed, where it is not a number."),
 )
 _SHOWN = specs.by_key(_SHOWS)

@@ -1,0 +1,1 @@
+"""What Nsight Compute prints: its CSV pages and its text."""
