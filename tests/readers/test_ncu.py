@@ -324,3 +324,9 @@ def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
     except TracekitError:
         return
     trace.ledgers[0].check()
+
+
+def test_text_about_ncu_is_none_of_its_output(tmp_path: Path) -> None:
+    path = tmp_path / "x.md"
+    path.write_text("| ncu.txt | `==PROF==` lines, a Kernel Name, Context 1, Stream 7 |\n==PROF== is printed first\n")
+    assert sure_readers(path) == []

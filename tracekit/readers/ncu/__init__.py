@@ -1,1 +1,1 @@
-"""What Nsight Compute prints: its CSV pages and its text."""
+"""Output of Nsight Compute: its CSV pages and its text."""

@@ -188,7 +188,7 @@ class _Emitted:
             unit = metric.unit
             if any(map(is_number, metric.cells)):
                 why = (
-                    "numbers whose decimal sign cannot be told, or not as the file's others, were kept as text "
+                    "numbers with an unclear decimal sign, or written unlike the others of the file, were kept as text "
                     "(--option decimal=, or decimal=. decides)"
                 )
                 self.ledger.note("ambiguous-number", why)

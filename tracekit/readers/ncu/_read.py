@@ -1,4 +1,4 @@
-"""What Nsight Compute prints: the recognition, and the batches."""
+"""Output of Nsight Compute: the recognition, and the batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.ncu._columns import HEAD, columns_of
-from tracekit.readers.ncu._lines import MESSAGE, Lines
+from tracekit.readers.ncu._lines import Lines
 from tracekit.readers.ncu._text import kernel_of
 from tracekit.readers.printed.lines import first_lines
 from tracekit.readers.printed.numbers import DECIMAL
@@ -20,6 +20,11 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 _MARK = re.compile(rf"(?:{HEAD.pattern}|==(?:PROF|WARNING|ERROR)== ).*")
 
+_PROGRESS = re.compile(
+    r"==PROF== (?:Connected to|Disconnected from|Profiling|Attempting|Report|Target|Waiting|Creating) ?"
+)
+"""Messages of ncu that text about ncu hardly has."""
+
 
 def sniff(head: Head) -> Confidence:
     """Return YES for the head of a table, the line of a kernel, or a message of ncu."""
@@ -28,7 +33,7 @@ def sniff(head: Head) -> Confidence:
     plain = Plain(_MARK)
     for line in first_lines(head.data):
         text = plain.of(line)[1]
-        if (message := MESSAGE.match(text.lstrip())) is not None and message[1] == "PROF":
+        if _PROGRESS.match(text.lstrip()):
             return Confidence.YES
         if columns_of(text) is not None or kernel_of(text) is not None:
             return Confidence.YES
