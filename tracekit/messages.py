@@ -1,7 +1,7 @@
-"""Protobuf messages of Paddle and pprof, built at run time from tables, for readers and writers.
+"""Protobuf messages of Paddle, pprof and XPlane, built at run time from tables, for readers and writers.
 
 `nodetree` is `*.paddle_trace.pb` (paddle.profiler, export_protobuf), `profile` the file of the older fluid profiler,
-`pprof` profile.proto of google/pprof.
+`pprof` profile.proto of google/pprof, `xplane` the parts of an XSpace (tsl/profiler/protobuf/xplane.proto).
 Sources: the descriptors inside paddlepaddle 2.6.2 and 1.8.5, and files of 1.8.5, 2.6.2 and 3.3.1.
 
 The tables name fields, numbers and wire types. Strings are declared as bytes, because a name in a file need not be
@@ -112,7 +112,17 @@ Location = id 1 uint, mapping_id 2 uint, address 3 uint, line 4 *Line
 Line = function_id 1 uint, line 2 int
 Function = id 1 uint, name 2 int, system_name 3 int
 """
-_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF})
+_XPLANE = """
+XLine = id 1 int, name 2 string, timestamp_ns 3 int, events 4 *XEvent
+XEvent = metadata_id 1 int, offset_ps 2 int, duration_ps 3 int, stats 4 *string, num_occurrences 5 int
+XStat = metadata_id 1 int, double_value 2 double, uint64_value 3 uint, int64_value 4 int, str_value 5 string,
+    bytes_value 6 string, ref_value 7 uint
+EventEntry = key 1 int, value 2 Named
+StatEntry = key 1 int, value 2 Named
+Named = id 1 int, name 2 string, display_name 4 string, stats 5 *string
+"""
+"""Stats are bytes here: few of them differ, so each is decoded once."""
+_TABLES = MappingProxyType({"nodetree": _NODETREE, "profile": _PROFILE, "pprof": _PPROF, "xplane": _XPLANE})
 
 
 class Message(Protocol):
@@ -134,9 +144,9 @@ class Message(Protocol):
         """Return the message as bytes."""
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def messages(table: str) -> dict[str, type[Message]]:
-    """Return the message classes of "nodetree", "profile" or "pprof" by name, in a pool of our own."""
+    """Return the message classes of "nodetree", "profile", "pprof" or "xplane" by name, in a pool of our own."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto
@@ -145,6 +155,7 @@ def messages(table: str) -> dict[str, type[Message]]:
         "uint": kinds.TYPE_UINT64,
         "int": kinds.TYPE_INT64,
         "float": kinds.TYPE_FLOAT,
+        "double": kinds.TYPE_DOUBLE,
     }
     package = f"tracekit.{table}"
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")

@@ -77,16 +77,10 @@ def test_a_session_of_the_visual_profiler_in_xml_is_no_profile(version: str, nam
     assert err.hint == "make the profile again with: nvprof -o run.nvprof PROGRAM"
 
 
-@pytest.mark.parametrize("name", ["host.xplane.pb", "unknown"])
-def test_an_xplane_file_comes_with_the_conversion(name: str, tmp_path: Path) -> None:
-    err = refused(tmp_path / name, xspace())
-    assert "xplane.pb" in str(err)
-    assert "trace.json.gz" in err.hint
-    command = shlex.split(err.hint.split("pip install xprof; ")[1])
-    assert command[:2] == ["python", "-c"]
-    compile(command[2], "hint", "exec")
-    assert "xprof.convert.raw_to_tool_data" in command[2]
-    assert command[3:] == [str(tmp_path / name), ">", "trace.json"]
+def test_an_xplane_file_without_its_beginning_is_named(tmp_path: Path) -> None:
+    err = refused(tmp_path / "host.xplane.pb", xspace()[2:])
+    assert "does not begin with a plane" in str(err)
+    assert "binary mode" in err.hint
 
 
 @pytest.mark.parametrize(

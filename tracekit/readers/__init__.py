@@ -40,5 +40,6 @@ _MODULES = {
     "theano": "theano.reader",
     "torch-memory": "torch.memory",
     "torch-table": "torch.table",
+    "xplane": "xplane.reader",
 }
 READERS = Registry("tracekit.readers", Reader, "READER", _MODULES)

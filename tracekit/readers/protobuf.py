@@ -120,11 +120,14 @@ class _Bytes:
             count -= step
 
 
-def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Iterator[Met]:
+def walk(
+    chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]], most: int = MAX_MESSAGE_BYTES
+) -> Iterator[Met]:
     """Yield the fields of a message in their order.
 
     enter: level -> field number -> name of the level below; the file itself is level "". A field that is not named
-    there is given as it is. What is no message costs the rest of its level, which DAMAGE says.
+    there is given as it is, if it has at most `most` bytes. What is no message costs the rest of its level, which
+    DAMAGE says.
     """
     data = _Bytes(chunks)
     levels: list[tuple[str, int | None]] = [("", None)]
@@ -156,9 +159,9 @@ def walk(chunks: Iterable[bytes], enter: Mapping[str, Mapping[int, str]]) -> Ite
                     levels.append((below, data.at + length))
                     yield Met(What.OPEN, below, at=start)
                     continue
-                if length > MAX_MESSAGE_BYTES:
+                if length > most:
                     data.skip(length)
-                    yield Met(What.DAMAGE, level, number, at=start, reason="larger than 64 MiB")
+                    yield Met(What.DAMAGE, level, number, at=start, reason=f"larger than {most >> 20} MiB")
                     continue
                 value = data.take(length)
             elif wire in (1, 5):
@@ -200,6 +203,19 @@ def fields(data: bytes, most: int = 64) -> list[tuple[int, int, bytes | int]]:
             if len(found) == most:
                 break
     return found
+
+
+def varint_at(data: bytes, place: int) -> tuple[int, int]:
+    """Return a number and where it ends; -1 where the data ends within it."""
+    value = shift = 0
+    while place < len(data) and shift < 70:
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+        shift += 7
+    return -1, len(data)
 
 
 def good_range(start: int, end: int) -> bool:

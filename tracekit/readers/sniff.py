@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import warnings
 from collections.abc import Iterable
@@ -12,9 +11,6 @@ from tracekit.plugins import PluginWarning
 from tracekit.readers.base import Confidence, Head, Reader
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.trace_event.marks import claimants
-
-_XPLANE = rb"/host:(?:CPU|metadata)|/device:(?:GPU|TPU|CUSTOM):\d|Task Environment"
-"""Names of the planes in an XSpace (tsl/profiler/utils/xplane_schema.cc)."""
 
 
 def votes(head: Head, readers: Iterable[Reader]) -> list[tuple[Reader, Confidence]]:
@@ -123,17 +119,10 @@ def _why(head: Head, path: str) -> tuple[str, str]:
             "Nsight Compute's closed binary report: counters of single kernels, no timeline",
             f"export it: {tool} --import {file} --csv --page raw > {stem}.csv",
         )
-    if name.endswith(".xplane.pb") or (
-        data[:1] == b"\x0a" and min(data[1:16], default=9) < 9 and re.search(_XPLANE, data)
-    ):
-        script = (
-            "import sys; from xprof.convert.raw_to_tool_data import xspace_to_tool_data as x; "
-            'print(x(sys.argv[1:], "trace_viewer", {})[0])'
-        )
-        command = f"python -c '{script}' {file} > trace.json"
+    if name.endswith(".xplane.pb"):
         return (
-            "an XSpace (xplane.pb) of TensorFlow's or JAX's profiler",
-            f"open the trace.json.gz beside it; where there is none: pip install xprof; {command}",
+            "an .xplane.pb file that does not begin with a plane",
+            "copy it again, whole and in binary mode; a trace.json.gz of the same run may lie beside it",
         )
     if data.lstrip().startswith(b"<?xml") and b"<session" in data:
         return (

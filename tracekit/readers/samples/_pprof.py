@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.messages import messages
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
+from tracekit.readers.protobuf import varint_at
 from tracekit.readers.samples._stacks import MOST_FRAMES, Stacks
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -24,12 +25,12 @@ def sniff(head: Head) -> Confidence:
     """Return YES where all fields of the head are those of a profile, and it has samples or texts."""
     data, place, seen = head.data, 0, set()
     while place < len(data):
-        tag, place = _varint(data, place)
+        tag, place = varint_at(data, place)
         if tag < 0:
             break
         field, wire = tag >> 3, tag & 7
         if (wire == 0 and field in _NUMBERS | {13}) or (wire == 2 and field in _TEXTS):
-            value, place = _varint(data, place)
+            value, place = varint_at(data, place)
             if value < 0:
                 break
             if field == 1 and value > _LARGEST_TYPE:
@@ -41,19 +42,6 @@ def sniff(head: Head) -> Confidence:
     if head.complete and place > len(data):
         return Confidence.NO
     return Confidence.YES if {1, 2} <= seen and (not head.complete or 6 in seen) else Confidence.NO
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 where the data ends within it."""
-    value = shift = 0
-    while place < len(data) and shift < 70:
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-        shift += 7
-    return -1, len(data)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:

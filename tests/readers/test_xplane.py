@@ -1,0 +1,225 @@
+"""XPlane profiles: real files against figures counted apart, ours, damage, exact picoseconds, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import SAMPLES, corpus_next, sample, sure_readers
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.trace import Trace
+
+MAKE = runpy.run_path(str(SAMPLES / "_xplane.py"))
+message, Plane = MAKE["message"], MAKE["Plane"]
+LONG_AGO = 237_916
+UNIX = 1_780_000_000_000_000_000
+
+TF_GPU = {
+    (1, "Stream #123(MemcpyH2D)", "memcpy"): (19, 33_792_000),
+    (4, "Stream #63(MemcpyH2D)", "memcpy"): (2, 5_120_000),
+    (4, "Stream #135(MemcpyH2D)", "memcpy"): (80, 153_853_000),
+    (4, "Stream #134(Compute)", "kernel"): (665, 14_825_385_000),
+    (4, "Stream #136(MemcpyD2H)", "memcpy"): (12, 39_456_000),
+    (4, "TensorFlow Ops", "other"): (665, 14_825_385_000),
+    (6, "Stream #142(Compute)", "kernel"): (665, 14_865_363_000),
+}
+TPU = {
+    (0, "XLA Modules", "other"): (105, 78_809_571_544_558),
+    (0, "XLA Ops", "kernel"): (1504, 78_784_927_635_502),
+    (0, "Async XLA Ops", "other"): (600, 197_605_761_832_850),
+    (1, "XLA Ops", "kernel"): (1503, 78_789_509_321_754),
+    (2, "XLA Ops", "kernel"): (1503, 78_781_986_874_072),
+    (3, "XLA Ops", "kernel"): (1503, 78_766_281_688_068),
+}
+"""Events and ps of lines, by a parser of the wire format of its own (SOURCES.md of the corpus)."""
+
+
+def rows(trace: Trace) -> list[dict[str, Any]]:
+    """All events, with `args` as a dict and the exact duration in `ps`."""
+    found = trace.events.to_pylist()
+    for row in found:
+        row["args"] = json.loads(row["args"] or "{}")
+        row["ps"] = row["dur_ns"] * 1000 + row["args"].get("dur_ps", 0)
+    return found
+
+
+def lines(trace: Trace) -> dict[tuple[Any, str, str], tuple[int, int]]:
+    """Events and ps of each line of each device, by kind; of the host as one."""
+    found: dict[tuple[Any, str, str], tuple[int, int]] = {}
+    for row in rows(trace):
+        name = "" if row["device"] is None else trace.run.streams[0, row["device"], row["stream"]]
+        key = row["device"], name, "" if row["device"] is None else row["kind"]
+        count, total = found.get(key, (0, 0))
+        found[key] = count + 1, total + row["ps"]
+    return found
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(("name", "want", "host"), [("tf_gpu_8x", TF_GPU, 15_354), ("tpu_inference_4x", TPU, 19_270)])
+def test_real_files_have_the_events_and_picoseconds_that_were_counted_apart(
+    name: str, want: dict[tuple[int, str, str], tuple[int, int]], host: int
+) -> None:
+    path = corpus_next(f"xplane/{name}.xplane.pb.gz")
+    assert sure_readers(path) == ["xplane"]
+    trace = tracekit.read(path)
+    found = lines(trace)
+    assert {key: found.get(key) for key in want} == want
+    assert found[None, "", ""][0] == host
+    assert not trace.ledgers[0].dropped
+
+
+@pytest.mark.corpus
+def test_real_work_is_counted_once() -> None:
+    found = lines(tracekit.read(corpus_next("xplane/tf_gpu_8x.xplane.pb.gz")))
+    work = {key for key in found if key[0] is not None and key[2] != "other"}
+    assert all(name.startswith("Stream #") for _, name, _ in work)
+    assert sum(found[4, name, "kernel"][1] for device, name, kind in work if (device, kind) == (4, "kernel")) == (
+        14_825_385_000
+    )
+
+
+@pytest.mark.corpus
+def test_a_file_that_was_changed_as_text_is_refused() -> None:
+    with pytest.raises(ParseError, match="changed as if it were text") as caught:
+        tracekit.read(corpus_next("xplane/tpu_mangled_utf8.xplane.pb.gz"))
+    assert "binary mode" in caught.value.hint
+
+
+def test_our_gpus_have_their_work_steps_and_launches() -> None:
+    trace = tracekit.read(sample("xplane/gpu.xplane.pb"))
+    found = rows(trace)
+    kinds = Counter(row["kind"] for row in found)
+    assert kinds == {"kernel": 8, "memcpy": 4, "driver": 12, "operator": 4, "python_op": 2, "step": 2, "other": 16}
+    kernel = next(row for row in found if row["kind"] == "kernel")
+    assert (kernel["grid_x"], kernel["block_x"]) == (160, 256)
+    assert (kernel["registers"], kernel["static_smem_bytes"], kernel["dynamic_smem_bytes"]) == (38, 1024, 0)
+    assert kernel["args"]["kernel_details"] == "occ_pct:50"
+    copy = next(row for row in found if row["kind"] == "memcpy")
+    assert (copy["bytes"], copy["copy_kind"], copy["ps"]) == (4096, "HtoD", 3_264_000)
+    assert {row["step"] for row in found if row["kind"] == "kernel"} == {0, 1}
+    calls = {row["correlation"] for row in found if row["kind"] == "driver"}
+    assert {row["correlation"] for row in found if row["kind"] in ("kernel", "memcpy")} <= calls
+    assert all(row["args"]["derived"] for row in found if row["device"] is not None and row["kind"] == "other")
+    assert trace.run.origin_ns is None
+    assert trace.run.sources[0].facts["host"] == "gpubox"
+
+
+def test_our_tpu_has_exact_picoseconds_and_counts_a_loop_once() -> None:
+    trace = tracekit.read(sample("xplane/tpu.xplane.pb"))
+    found = rows(trace)
+    ops = [row for row in found if trace.run.streams.get((0, row["device"], row["stream"])) == "XLA Ops"]
+    assert [row["ps"] for row in ops if row["kind"] == "kernel"] == [900_000_125 + n for n in range(4)] + [0]
+    loop = next(row for row in ops if row["kind"] == "other")
+    assert loop["name"].startswith("%while")
+    assert loop["ps"] == 4_000_000_511
+    assert loop["ts_ns"] * 1000 + loop["args"]["ts_ps"] == 5_353_251_600_078
+    inner = [row for row in ops if row["kind"] == "kernel" and row["ps"]]
+    assert all(row["ts_ns"] + row["dur_ns"] <= loop["ts_ns"] + loop["dur_ns"] for row in inner)
+    assert inner[0]["args"]["flops"] == 4096
+    assert inner[0]["args"]["device_duration_ps"] == 900_000_047
+    assert trace.run.devices == {(0, 0): "/device:TPU:0 (TPU v5 lite)"}
+    assert trace.run.origin_ns == UNIX
+    total = trace.totals.to_pylist()
+    assert [(row["name"], row["calls"], row["total_ns"]) for row in total] == [("MapDmaBuffer", 12, 7000)]
+    call = next(row for row in found if row["name"].startswith("Pjit"))
+    assert call["args"] == {"label": "train", "size": 0.5}
+    watts = next(row for row in found if row["name"] == "watts")
+    assert watts["tid"] != call["tid"]
+    assert watts["args"] == {"raw": "01ff"}
+    assert "2 events were lost" in trace.ledgers[0].notes["profiler-said"].text
+
+
+def test_the_generator_writes_these_files(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-B", str(SAMPLES / "_xplane.py"), str(tmp_path)], check=True)
+    for path in (tmp_path / "xplane").iterdir():
+        assert path.read_bytes() == sample(f"xplane/{path.name}").read_bytes()
+
+
+def written(path: Path, *planes: Any) -> Path:
+    path.write_bytes(message(*(plane.data() for plane in planes)))
+    return path
+
+
+def test_a_long_line_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.line(1, "main", LONG_AGO, [plane.event(f"f{n % 7}", n * 1000, 500, n=n) for n in range(1000)])
+    path = written(tmp_path / "x.xplane.pb", plane)
+    whole = tracekit.read(path).events.to_pylist()
+    monkeypatch.setattr("tracekit.readers.xplane._reading._PIECE_BYTES", 999)
+    assert tracekit.read(path).events.to_pylist() == whole
+    assert len(whole) == 1000
+
+
+@pytest.mark.parametrize(
+    ("start", "offset", "length"),
+    [(0, -1, 5), (0, 5, -1), (-5, 1000, 5), (0, 1 << 62, 5), (0, 5, 1 << 62), ((1 << 63) - 1, 1 << 61, 1)],
+)
+def test_times_out_of_range_cost_their_event(tmp_path: Path, start: int, offset: int, length: int) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.line(1, "main", start, [plane.event("bad", offset, length)])
+    plane.line(2, "other", 7, [plane.event("good", 0, 1000)])
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    assert trace.events.column("name").to_pylist() == ["good"]
+    assert trace.ledgers[0].dropped == {"bad-time": 1}
+
+
+def test_unix_time_is_the_origin_and_two_clocks_are_said(tmp_path: Path) -> None:
+    host, device = Plane(0, "/host:CPU"), Plane(1, "/device:TPU:0")
+    host.line(1, "main", UNIX, [host.event("f", 1500, 2000)])
+    trace = tracekit.read(written(tmp_path / "one.xplane.pb", host))
+    assert (trace.run.origin_ns or 0) + trace.events.column("ts_ns").to_pylist()[0] == UNIX + 1
+    device.line(3, "XLA Ops", 0, [device.event("g", 1500, 2000)])
+    trace = tracekit.read(written(tmp_path / "two.xplane.pb", host, device))
+    assert "two-clocks" in trace.ledgers[0].notes
+
+
+def test_a_line_that_is_damaged_is_dropped_and_others_stay(tmp_path: Path) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.lines.append(b"\x22\x05\xff\xff\xff\xff\xff")
+    plane.line(2, "main", 7, [plane.event("good", 0, 1000)])
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    assert len(trace.events) == 1
+    assert trace.ledgers[0].dropped == {"damaged": 1}
+
+
+def test_names_behind_the_cut_are_numbers(tmp_path: Path) -> None:
+    plane = Plane(0, "/host:CPU")
+    plane.line(2, "main", 7, [plane.event("good", 0, 1000)])
+    plane.events = {}
+    trace = tracekit.read(written(tmp_path / "x.xplane.pb", plane))
+    assert trace.events.column("name").to_pylist() == ["event 1"]
+    assert "names-missing" in trace.ledgers[0].notes
+
+
+def test_numbers_of_cupti_that_are_nonsense_stay_as_text(tmp_path: Path) -> None:
+    text = "regs:687194767361 shm:4294967297 grid:2256,139757090178736,971983408"
+    plane = Plane(1, "/device:GPU:0")
+    stats = {"kernel_details": f"{text} block:8,1,1"}
+    plane.line(7, "Stream #7(Compute)", 7, [plane.event("k", 0, 1000, **stats)])
+    row = rows(tracekit.read(written(tmp_path / "x.xplane.pb", plane)))[0]
+    assert (row["block_x"], row["grid_x"], row["registers"]) == (8, None, None)
+    assert row["args"] == {"kernel_details": text}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damage_costs_rows_and_nothing_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    content = bytearray(sample("xplane/" + data.draw(st.sampled_from(["gpu", "tpu"])) + ".xplane.pb").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("damaged") / "x"
+    path.write_bytes(content)
+    try:
+        tracekit.read(path, format="xplane").ledgers[0].check()
+    except TracekitError as err:
+        assert err.__class__.__name__ != "SchemaError"  # noqa: PT017 - a refusal is fine, a wrong ledger is not

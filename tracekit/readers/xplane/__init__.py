@@ -1,0 +1,1 @@
+"""XPlane profiles of TensorFlow, JAX and PyTorch/XLA."""

@@ -1,0 +1,205 @@
+"""Planes of an XSpace: how the file is recognised, and the names and stats that come behind the events.
+
+Names of events stand at the end of their plane, so the file is read twice: here without the events.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tracekit.messages import Message, messages
+from tracekit.readers.base import Confidence, Head
+from tracekit.readers.protobuf import EPOCH_NS, INT32_MAX, Met, What, fields, plain, varint_at, walk
+from tracekit.readers.source import Source
+from tracekit.trace import Ledger, Run
+from tracekit.units import MAX_NS
+
+ENTER = {"": {1: "plane"}}
+MOST_BYTES = 256 << 20
+"""A larger line is dropped: it would need some GB of memory."""
+_NAME = re.compile(rb"/host:[A-Za-z]|/device:[A-Z]|Task Environment$|#Chip|/custom:")
+_DEVICE = re.compile(r"/device:(?:GPU|TPU):([0-9]{1,9})(.*)", re.ASCII | re.DOTALL)
+_SUBSTITUTE = b"\xef\xbf\xbd"
+_MANY = 4
+_FEW_BYTES = 64
+
+
+def sniff(head: Head) -> Confidence:
+    """Return YES if the first plane has one of XPlane's names; its id may come before it."""
+    length, place = varint_at(head.data, 1)
+    if length < 0:
+        return Confidence.NO
+    try:
+        first = fields(head.data[place : place + min(length, 512)], 2)
+    except ValueError:
+        return Confidence.NO
+    name = next((value for number, _, value in first if number == 2), None)
+    return Confidence.YES if isinstance(name, bytes) and _NAME.match(name) else Confidence.NO
+
+
+def is_changed(head: Head) -> bool:
+    """Return whether a program took the file for text: all is UTF-8, with U+FFFD in place of what was not."""
+    if head.data.count(_SUBSTITUTE) < _MANY:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head.data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class Name:
+    """What all events of a metadata id have: name, its short form, stats as raw bytes."""
+
+    name: str
+    short: str
+    stats: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class Plane:
+    """A plane without its events. device: its number, None for the host; part: of a device (SparseCore), else ""."""
+
+    name: str = ""
+    device: int | None = None
+    part: str = ""
+    names: dict[int, Name] = field(default_factory=dict)
+    keys: dict[int, str] = field(default_factory=dict)
+    """Names of stats, by id. A reference is to one of these too."""
+    stats: list[bytes] = field(default_factory=list)
+
+    def named(self, name: str) -> None:
+        """Take the name of the plane."""
+        self.name = name
+        found = _DEVICE.fullmatch(name)
+        if found and int(found[1]) <= INT32_MAX:
+            self.device, self.part = int(found[1]), found[2]
+
+    def stat(self, data: bytes) -> tuple[str, object]:
+        """Return key and value of a stat. Raises: DecodeError."""
+        stat = messages("xplane")["XStat"].FromString(data)
+        key = self.keys.get(stat.metadata_id, f"stat {stat.metadata_id}")
+        for each, value in stat.ListFields():
+            if each.name == "ref_value":
+                return key, self.keys.get(value, f"stat {value}")
+            if each.name == "bytes_value":
+                return key, value.hex() if len(value) <= _FEW_BYTES else f"{len(value)} bytes"
+            if isinstance(value, bytes):
+                return key, value.decode("utf-8", "replace")
+            if isinstance(value, float):
+                return key, value if math.isfinite(value) else str(value)
+            if each.name != "metadata_id":
+                return key, value
+        return key, None
+
+    def all_stats(self, stats: Iterable[bytes]) -> dict[str, object]:
+        """Return stats by key; what is damaged is left out."""
+        from google.protobuf.message import DecodeError
+
+        found: dict[str, object] = {}
+        for data in stats:
+            try:
+                key, value = self.stat(data)
+            except DecodeError:
+                continue
+            found[key] = value
+        return found
+
+
+@dataclass(slots=True)
+class Space:
+    """What a first reading finds. starts: the smallest and the largest `timestamp_ns` of lines with events."""
+
+    planes: list[Plane] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    starts: tuple[int, int] | None = None
+
+    def describe(self, run: Run, source: int, ledger: Ledger) -> None:
+        """Give the run its facts, names and origin."""
+        facts = run.sources[0].facts
+        if self.hosts:
+            facts["host"] = ", ".join(self.hosts)
+        for text in self.said:
+            ledger.note("profiler-said", f"the profiler said: {text[:300]}")
+        began: object = None
+        properties: dict[str, object] = {}
+        for plane in self.planes:
+            stats = plane.all_stats(plane.stats)
+            if plane.name == "Task Environment":
+                began = stats.get("profile_start_time")
+            if stats:
+                properties[plane.name] = stats
+            if plane.device is not None and not plane.part:
+                kind = stats.get("device_type_string")
+                run.devices[source, plane.device] = f"{plane.name} ({kind})" if isinstance(kind, str) else plane.name
+        if properties:
+            facts["planes"] = properties
+        low, high = self.starts or (0, 0)
+        if low >= EPOCH_NS:
+            run.origin_ns = 0
+        elif high >= EPOCH_NS:
+            ledger.note("two-clocks", "some lines have Unix time and others do not: they cannot be compared")
+        elif isinstance(began, int) and EPOCH_NS <= began < MAX_NS:
+            run.origin_ns = began
+
+
+def look(source: Source) -> Space:
+    """Return all of a file but its events."""
+    space = Space()
+    unread = Ledger(path=source.name, format="xplane")
+    for met in walk(source.chunks(unread), ENTER, MOST_BYTES):
+        if met.what is What.OPEN:
+            space.planes.append(Plane())
+        elif met.what is What.FIELD and met.level == "plane":
+            _take(space, space.planes[-1], met)
+        elif met.what is What.FIELD and isinstance(met.value, bytes):
+            if met.number == 4:
+                space.hosts.append(plain(met.value))
+            elif met.number in (2, 3):
+                space.said.append(plain(met.value))
+    return space
+
+
+def _take(space: Space, plane: Plane, met: Met) -> None:
+    from google.protobuf.message import DecodeError
+
+    classes = messages("xplane")
+    if not isinstance(met.value, bytes):
+        return
+    try:
+        if met.number == 2:
+            plane.named(plain(met.value))
+        elif met.number == 3:
+            _look_at_line(space, met.value)
+        elif met.number == 4:
+            number, named = _entry(classes["EventEntry"].FromString(met.value))
+            plane.names[number] = Name(plain(named.name), plain(named.display_name), tuple(named.stats))
+        elif met.number == 5:
+            number, named = _entry(classes["StatEntry"].FromString(met.value))
+            plane.keys[number] = plain(named.name)
+        elif met.number == 6:
+            plane.stats.append(met.value)
+    except DecodeError:
+        return
+
+
+def _entry(entry: Message) -> tuple[int, Message]:
+    return (entry.key or entry.value.id), entry.value
+
+
+def _look_at_line(space: Space, data: bytes) -> None:
+    """Learn when a line with events starts: its own fields come before its events."""
+    try:
+        first: Mapping[int, object] = {number: value for number, _, value in fields(data[:4096], 8)}
+    except ValueError:
+        return
+    start = first.get(3, 0)
+    if 4 in first and isinstance(start, int) and start < MAX_NS:
+        low, high = space.starts or (start, start)
+        space.starts = min(low, start), max(high, start)
