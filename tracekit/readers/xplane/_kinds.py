@@ -12,7 +12,7 @@ from tracekit.schema import Kind
 
 
 class Role(StrEnum):
-    """What the events of a line are."""
+    """Roles of lines, by which their events are counted."""
 
     HOST = "host"
     STREAM = "stream"
@@ -40,7 +40,7 @@ _SMALL = ("registers", *(f"{shape}_{axis}" for shape in ("grid", "block") for ax
 
 
 def role_of(plane: Plane, line: str) -> Role:
-    """Return what the events of a line are."""
+    """Return the role of a line."""
     if plane.device is None:
         return Role.HOST if plane.name.startswith("/host:") else Role.OTHER
     if plane.name.startswith("/device:GPU"):

@@ -1,6 +1,6 @@
 """Planes of an XSpace: how the file is recognised, and the names and stats that come behind the events.
 
-Names of events stand at the end of their plane, so the file is read twice: here without the events.
+Names of events come behind the events of their plane, so the file is read twice: here without the events.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_changed(head: Head) -> bool:
 
 @dataclass(slots=True)
 class Name:
-    """What all events of a metadata id have: name, its short form, stats as raw bytes."""
+    """Common parts of the events of one metadata id: name, its short form, stats as raw bytes."""
 
     name: str
     short: str
@@ -113,7 +113,7 @@ class Plane:
 
 @dataclass(slots=True)
 class Space:
-    """What a first reading finds. starts: the smallest and the largest `timestamp_ns` of lines with events."""
+    """Findings of a first reading. starts: the smallest and the largest `timestamp_ns` of lines with events."""
 
     planes: list[Plane] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
