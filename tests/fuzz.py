@@ -207,7 +207,7 @@ class Child:
         if lot < 0.05:
             for name in (*pipeline.VIEWS, *pipeline.upstreams.VIEWS):
                 self._told(pipeline.view, trace, name)
-            self._told(pipeline.convert, path, self.work / "x.json", to="chrome", format=self.reader, force=True)
+            self._told(tracekit.convert, path, self.work / "x.json", to="chrome", format=self.reader, force=True)
             self._told(pipeline.write, trace, self.work / "x.parquet", force=True)
         elif lot < 0.06:
             pipeline.render(pipeline.report(trace), "html")
