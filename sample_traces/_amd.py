@@ -8,6 +8,7 @@ of SQLite writes other bytes of the same rows.
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 import sys
@@ -224,10 +225,90 @@ def write(path: Path, pids: list[int]) -> None:
     db.close()
 
 
+KERNELS = """select 'KERNEL_DISPATCH', 'Agent ' || k.agent_id, queue_id, stream_id, k.tid, dispatch_id, kernel_id,
+display_name, stack_id, start, end, k.group_segment_size, k.private_segment_size, arch_vgpr_count, accum_vgpr_count,
+sgpr_count, workgroup_size_x, workgroup_size_y, workgroup_size_z, grid_size_x, grid_size_y, grid_size_z
+from rocpd_kernel_dispatch k join rocpd_info_kernel_symbol s on s.id = kernel_id
+join rocpd_event e on e.id = event_id"""
+CALLS = """select category.string, coalesce(json_extract(e.extdata, '$.message'), name.string), r.pid, r.tid, stack_id,
+start, end from rocpd_region r join rocpd_event e on e.id = event_id join rocpd_string name on name.id = name_id
+join rocpd_string category on category.id = category_id order by end"""
+COPIES = """select 'MEMORY_COPY', string, stream_id, 'Agent ' || src_agent_id, 'Agent ' || dst_agent_id, stack_id,
+start, end from rocpd_memory_copy join rocpd_event e on e.id = event_id join rocpd_string s on s.id = name_id"""
+MEMORY = """select 'MEMORY_ALLOCATION', 'MEMORY_ALLOCATION_' || replace(type, 'ALLOC', 'ALLOCATE'),
+'Agent ' || agent_id, size, printf('0x%x', address), stack_id, start, end from rocpd_memory_allocate
+join rocpd_event e on e.id = event_id"""
+COUNTERS = """select stack_id, dispatch_id, 'Agent ' || k.agent_id, queue_id, k.pid, k.tid, grid_size_x * grid_size_y,
+kernel_id, display_name, workgroup_size_x * workgroup_size_y, k.group_segment_size, 0, arch_vgpr_count, sgpr_count,
+i.name, printf('%.6f', sum(value)), start, end from rocpd_pmc_event p join rocpd_info_pmc i on i.id = pmc_id
+join rocpd_kernel_dispatch k on k.event_id = p.event_id join rocpd_info_kernel_symbol s on s.id = kernel_id
+join rocpd_event e on e.id = k.event_id group by dispatch_id, i.name"""
+STATS = """select display_name, count(*), sum(end - start), sum(end - start) / count(*),
+100.0 * sum(end - start) / (select sum(end - start) from rocpd_kernel_dispatch)
+from rocpd_kernel_dispatch k join rocpd_info_kernel_symbol s on s.id = kernel_id group by 1 order by 3 desc"""
+RESULTS = """select dispatch_id - 1, display_name || ' [clone .kd]', agent_id, queue_id - 1, dispatch_id - 1, k.pid,
+k.tid, grid_size_x * grid_size_y, workgroup_size_x * workgroup_size_y, k.group_segment_size, 0, arch_vgpr_count,
+accum_vgpr_count, sgpr_count, 64, '0x0', '0x7f00', start - 900, start, end, end + 300, end - start
+from rocpd_kernel_dispatch k join rocpd_info_kernel_symbol s on s.id = kernel_id"""
+CSV = {
+    "4242_kernel_trace.csv": (
+        KERNELS,
+        (
+            "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,"
+            "End_Timestamp,LDS_Block_Size,Scratch_Size,VGPR_Count,Accum_VGPR_Count,SGPR_Count,Workgroup_Size_X,"
+            "Workgroup_Size_Y,Workgroup_Size_Z,Grid_Size_X,Grid_Size_Y,Grid_Size_Z"
+        ),
+    ),
+    "4242_hip_api_trace.csv": (
+        CALLS, "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp"
+    ),
+    "4242_memory_copy_trace.csv": (
+        COPIES,
+        "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp",
+    ),
+    "4242_memory_allocation_trace.csv": (
+        MEMORY, "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,End_Timestamp"
+    ),
+    "4242_counter_collection.csv": (
+        COUNTERS,
+        (
+            "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,Kernel_Id,Kernel_Name,"
+            "Workgroup_Size,LDS_Block_Size,Scratch_Size,VGPR_Count,SGPR_Count,Counter_Name,Counter_Value,Start_Timestamp,"
+            "End_Timestamp"
+        ),
+    ),
+    "results.csv": (
+        RESULTS,
+        (
+            "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,"
+            "obj,DispatchNs,BeginNs,EndNs,CompleteNs,DurationNs"
+        ),
+    ),
+    "results.stats.csv": (STATS, "Name,Calls,TotalDurationNs,AverageNs,Percentage"),
+}  # fmt: skip
+
+
+def tables(database: Path, folder: Path) -> None:
+    """Write the tables that rocprof and rocprofv3 write of the run in a database."""
+    folder.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(database)
+    for name, (query, columns) in CSV.items():
+        quoting = csv.QUOTE_NONE if name.endswith("stats.csv") else csv.QUOTE_NONNUMERIC
+        with (folder / name).open("w", encoding="utf-8", newline="") as file:
+            if quoting == csv.QUOTE_NONE:  # as in ROCm 4: names have commas
+                rows = [columns, *(",".join(str(cell) for cell in row) for row in db.execute(query))]
+                file.write("\n".join(rows) + "\n")
+            else:
+                writer = csv.writer(file, quoting=quoting, lineterminator="\n")
+                writer.writerows([columns.split(","), *db.execute(query)])
+    db.close()
+
+
 def main(target: Path) -> None:
     """Write the files."""
     write(target / "rocpd" / "4242_results.db", [4242])
     write(target / "rocpd" / "merged.db", [4300, 4301])
+    tables(target / "rocpd" / "4242_results.db", target / "rocprof-csv")
 
 
 if __name__ == "__main__":

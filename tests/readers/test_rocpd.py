@@ -12,13 +12,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
+from tracekit.columns import arrow
 from tracekit.errors import ParseError, TracekitError
+from tracekit.readers.sqlite.cupti import Extra, args_of
 from tracekit.trace import Trace
 
 MIB = 1 << 20
@@ -161,9 +164,18 @@ def test_the_generator_writes_the_committed_rows_again(tmp_path: Path) -> None:
             contextlib.closing(sqlite3.connect(sample(f"rocpd/{path.name}"))) as old,
         ):
             assert list(new.iterdump()) == list(old.iterdump())
+    for path in (tmp_path / "rocprof-csv").iterdir():
+        assert path.read_bytes() == sample(f"rocprof-csv/{path.name}").read_bytes()
 
 
 # Other schemas and damage
+
+
+def test_rows_without_args_stay_among_a_column_of_many_values() -> None:
+    found = args_of(3000, [Extra("a", arrow.array(list(range(3000)), pa.int64()))])
+    assert found is not None
+    assert found.to_pylist()[:3] == [None, '{"a":1}', '{"a":2}']
+    assert len(found) == 3000
 
 
 def changed(tmp_path: Path, *statements: str) -> Path:

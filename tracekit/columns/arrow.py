@@ -7,6 +7,7 @@ column made of a numpy array a column of bool. A column of a batch is a `Column`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import IO, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -184,6 +185,13 @@ def optional_texts(values: Values) -> list[str | None]:
     """Return the values of a text column, None for null."""
     found: list[str | None] = values.to_pylist()
     return found
+
+
+def joined(columns: Sequence[Column], between: str) -> Column:
+    """Return the texts of each row, joined without the nulls: "" for a row of nulls, which Arrow itself leaves out."""
+    empty = ~np.logical_or.reduce([valid(column) for column in columns])
+    first = pc.if_else(array(empty), "", columns[0]) if empty.any() else columns[0]
+    return pc.binary_join_element_wise(first, *columns[1:], between, null_handling="skip")
 
 
 def count(mask: Values) -> int:

@@ -36,6 +36,7 @@ _MODULES = {
     "pprof": "samples.pprof",
     "speedscope": "samples.speedscope",
     "rocpd": "amd.rocpd",
+    "rocprof-csv": "amd.rocprof_csv",
     "singa": "singa.reader",
     "theano": "theano.reader",
     "torch-memory": "torch.memory",

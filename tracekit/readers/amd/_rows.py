@@ -215,7 +215,7 @@ def allocations(group: Group, block: Block, sizes: Numbers) -> Columns:
         "kind": Kind.MEMORY,
         "tid": group.tids.of(block.columns.get("tid")),
         "device": group.devices.find(agents),
-        "name": arrow.encoded(pc.binary_join_element_wise(*words, " ", null_handling="skip")),
+        "name": arrow.encoded(arrow.joined(words, " ")),
         "bytes": sizes.find(block.columns.get("id")),
         "args": args_of(block.count, extras),
     }

@@ -321,7 +321,7 @@ def args_of(count: int, extras: Sequence[Extra]) -> Column | None:
         objects = arrow.array([None if t is None else "{" + t + "}" for t in known], pa.string())
         return None if objects.null_count == len(objects) else _spread(objects, codes, count)
     first = _spread(arrow.array(known, pa.string()), codes, count)
-    joined = pc.binary_join_element_wise(first, *long_columns, ",", null_handling="skip")
+    joined = arrow.joined([first, *long_columns], ",")
     return pc.if_else(pc.equal(joined, ""), None, pc.binary_join_element_wise("{", joined, "}", ""))
 
 

@@ -1,0 +1,169 @@
+"""Tables of rocprof and rocprofv3: real files, ours against the database of the same run, damage."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import SAMPLES, corpus_next, sample, sure_readers
+
+import tracekit
+from tracekit.errors import ParseError, TracekitError
+from tracekit.trace import Trace
+
+REAL = {
+    "v1_spatter_results.csv": (520, 13_534_918_164), "v1_gunrock_results.csv": (56, 9_025_354),
+    "v1_llama_gfx12_results.csv.gz": (1963, 662_138_329), "v3_decode_kernel_trace.csv": (144, 1_857_381),
+    "v3_decode_hip_api_trace.csv": (920, 4_449_331), "v3_prefill_kernel_trace.csv.gz": (1128, 66_066_571),
+    "v3_prefill_hip_api_trace.csv": (5, 1_411_305), "v3_doc_kernel_trace.csv": (9, 96_160),
+    "v3_doc_hip_trace.csv": (17, 476_345_901), "v3_doc_hsa_api_trace.csv": (10, 13_473),
+    "v3_doc_marker_api_trace.csv": (5, 4_962_639), "v3_doc_memory_allocation_trace.csv": (6, 894_894),
+    "v3_doc_memory_copy_trace.csv": (4, 329_162), "v3_doc_scratch_memory_trace.csv": (2, 609_107_599),
+    "v3_doc_rccl_trace.csv": (21, 430_140_109), "v3_doc_rocpd-to-csv.csv": (13, 173_915_064),
+    "v3_doc2024_kernel_trace.csv": (7, 795_453), "v3_doc2024_memory_copy_trace.csv": (2, 1_145_680),
+}  # fmt: skip
+"""Events and nanoseconds (SOURCES.md of the corpus)."""
+SUMS = {
+    "v1_spatter_results.stats.csv": (2, 520, 13_534_918_164), "v1_gunrock_results.stats.csv": (8, 56, 9_025_354),
+    "v1_kokkos_hiptrace.stats.csv": (8, 14, 1_649_757), "v1_kokkos_hiptrace.hip_stats.csv": (17, 104, 357_020_417),
+    "v1_kokkos_hiptrace.copy_stats.csv": (3, 30, 8_026_215), "v1_llama_f16.hip_stats.csv": (32, 15_966, 3_013_407_433),
+    "v1_llama_f16.stats.csv": (31, 32_193, 5_359_968_890), "v1_llama.copy_stats.csv": (4, 3140, 387_953_826),
+    "v1_llama_gfx12.stats.csv": (20, 1963, 662_138_329), "v3_doc_hip_api_stats.csv": (17, 155, 308_269_675),
+    "v3_doc_hip_domain_stats.csv": (1, 13, 458_514_859),
+}  # fmt: skip
+"""Rows, calls and nanoseconds."""
+COUNTED = {
+    "v3_decode_counter_collection.csv": (34, 42_346.6875), "v3_doc_counter_collection.csv": (4, 65_536.0),
+    "v3_doc2024_counter_collection.csv": (7, None), "v3_doc_kernel_names.csv": (4, None),
+}  # fmt: skip
+"""Launches and the sum of the counter's values, where it is known."""
+
+
+def whole(trace: Trace) -> None:
+    """Fail if a row of the file is lost."""
+    trace.ledgers[0].check()
+    assert not trace.ledgers[0].dropped
+    assert set(trace.ledgers[0].ignored) <= {"header", "blank"}
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", REAL)
+def test_real_traces_have_the_rows_and_times_that_were_counted_apart(name: str) -> None:
+    path = corpus_next(f"rocprof/{name}")
+    trace = tracekit.read(path)
+    whole(trace)
+    assert sure_readers(path) == ["rocprof-csv"]
+    assert (len(trace.events), sum(trace.events["dur_ns"].to_pylist())) == REAL[name]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", SUMS)
+def test_real_sums_have_the_calls_and_times_that_were_counted_apart(name: str) -> None:
+    path = corpus_next(f"rocprof/{name}")
+    trace = tracekit.read(path)
+    whole(trace)
+    assert sure_readers(path) == ["rocprof-csv"]
+    calls, times = (trace.totals[column].to_pylist() for column in ("calls", "total_ns"))
+    assert (len(calls), sum(calls), sum(times)) == SUMS[name]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", COUNTED)
+def test_real_counters_are_totals_and_their_kernels_no_events(name: str) -> None:
+    trace = tracekit.read(corpus_next(f"rocprof/{name}"))
+    whole(trace)
+    launches, total = COUNTED[name]
+    assert len(trace.events) == 0
+    assert sum(trace.totals["calls"].to_pylist()) == launches
+    if total is not None:
+        assert sum(json.loads(text)["total"] for text in trace.totals["args"].to_pylist()) == total
+
+
+@pytest.mark.corpus
+def test_marks_are_told_from_ranges_by_their_length() -> None:
+    trace = tracekit.read(corpus_next("rocprof/v3_doc_marker_api_trace.csv"))
+    assert sorted(trace.events["kind"].to_pylist()) == ["mark"] * 2 + ["user_range"] * 3
+
+
+# Ours
+
+
+@pytest.mark.parametrize("kind", ["kernel", "memcpy", "runtime"])
+def test_the_tables_agree_with_the_database_of_the_same_run(kind: str) -> None:
+    file = {"kernel": "kernel", "memcpy": "memory_copy", "runtime": "hip_api"}[kind]
+    keys = ["name", "ts_ns", "dur_ns", "correlation", "copy_kind", "stream", "tid", "grid_x", "block_y", "registers"]
+    found = []
+    for path in (f"rocprof-csv/4242_{file}_trace.csv", "rocpd/4242_results.db"):
+        trace = tracekit.read(sample(path))
+        found.append([tuple(row[key] for key in keys) for row in trace.events.to_pylist() if row["kind"] == kind])
+    assert sorted(found[0], key=str) == sorted(found[1], key=str)
+
+
+def test_kernels_of_rocprof_and_their_sums_agree() -> None:
+    trace = tracekit.read(sample("rocprof-csv/results.csv"))
+    sums = {row["name"]: (row["calls"], row["total_ns"]) for row in _totals("results.stats.csv")}
+    found: dict[str, tuple[int, int]] = {}
+    for name, ns in zip(*(trace.events[column].to_pylist() for column in ("name", "dur_ns")), strict=True):
+        calls, total = found.get(name, (0, 0))
+        found[name] = (calls + 1, total + ns)
+    assert found == sums
+    assert all(name.endswith(" [clone .kd]") for name in trace.events["raw_name"].to_pylist())
+
+
+def test_counters_are_those_of_the_database() -> None:
+    database = tracekit.read(sample("rocpd/4242_results.db")).totals.to_pylist()
+    keys = ("name", "calls", "value_min", "value_max", "value_avg")
+    found = [tuple(row[key] for key in keys) for row in _totals("4242_counter_collection.csv")]
+    assert sorted(found) == sorted(tuple(row[key] for key in keys) for row in database)
+
+
+def _totals(name: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = tracekit.read(sample(f"rocprof-csv/{name}")).totals.to_pylist()
+    return rows
+
+
+# Damage
+
+
+def test_bad_rows_cost_themselves_alone(tmp_path: Path) -> None:
+    lines = sample("rocprof-csv/4242_hip_api_trace.csv").read_text(encoding="utf-8").splitlines()
+    odd = ['"A","b",1', '"HIP","x",1,1,1,soon,5', '"HIP","x",1,1,1,9,5', '"HIP","open,1,1,1,5,9', ""]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([*lines[:4], *odd, *lines[4:]]) + "\n", encoding="utf-8")
+    ledger = tracekit.read(path).ledgers[0]
+    ledger.check()
+    assert ledger.dropped == {"bad-row": 2, "bad-time": 1, "ends-before-start": 1}
+    assert ledger.kept == len(lines) - 1
+
+
+def test_another_header_gets_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for text in (b"a,b\n1,2\n", b"Name,Ca\rlls,TotalDurationNs,AverageNs,Percentage\n"):
+        path.write_bytes(text)
+        with pytest.raises(ParseError, match="not the header of a table of rocprof"):
+            tracekit.read(path, format="rocprof-csv")
+
+
+FILES = sorted(path.name for path in (SAMPLES / "rocprof-csv").iterdir())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.sampled_from(FILES),
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=12),
+    st.integers(0, 10_000),
+)
+def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
+    tmp_path: Path, name: str, changes: list[tuple[int, int]], cut: int
+) -> None:
+    data = bytearray(sample(f"rocprof-csv/{name}").read_bytes())
+    for place, byte in changes:
+        data[place % len(data)] = byte
+    path = tmp_path / "x.csv"
+    path.write_bytes(data[: len(data) - cut // 5000])
+    with contextlib.suppress(TracekitError):
+        tracekit.read(path, format="rocprof-csv").ledgers[0].check()

@@ -1,0 +1,58 @@
+"""rocprof-csv: the tables of rocprofv3 (`*_kernel_trace.csv` and others), and of rocprof up to ROCm 6 (`results.csv`).
+
+    "Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+    "HIP_RUNTIME_API_EXT","hipLaunchKernel","2684120","2684120","40071","342331487543011","342331490589617"
+
+A record is a row; `event_id` is its number. Times are ns of the machine's clock since it was started. Columns are
+found by name, so every version is read, also what `rocpd convert` writes.
+
+Events: kernel_trace (2024 and since), hip, hsa, marker and rccl traces, memory_copy_trace, memory_allocation_trace,
+scratch_memory_trace, and the kernels of results.csv. `device` is the number of the agent in the file (`Agent 4` is
+4): which of them are GPUs is in another file. `stream` is HIP's stream, or the queue in files without one. Grids are
+in work items in the file and in blocks here. rocprofv3 does not write the bytes of a copy into its CSV, so they are
+not known; its kernels name no process. A range of roctx has its message as its name; a moment is a mark.
+
+Totals: *_stats.csv and domain_stats.csv of all versions (section by the file's kind of row), and
+counter_collection.csv: a row for each device, kernel and counter, `merged` counts the rows beyond the first. The
+program ran once more for each pass of counters, so the kernels of such a file are no events.
+
+results.csv: grd, wgr and lds have no axes, so they are in `args` with the counters; DispatchNs and CompleteNs are
+times of the host, and stay there too. Names lose `.kd`. Not supported: PC samples, agent_info.csv. Sources: files of
+ROCm 5 to 7, generateCSV.cpp of rocprofiler-sdk, tblextr.py of rocprofiler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+
+if TYPE_CHECKING:
+    from tracekit.readers.source import Source
+    from tracekit.trace import Ledger
+
+
+def sniff(head: Head) -> Confidence:
+    """Return YES for a first line that is the header of such a table."""
+    from tracekit.readers.amd import _csv
+
+    return Confidence.YES if head.text and _csv.header_of(head.data) is not None else Confidence.NO
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events or totals. Raises: ParseError for another header."""
+    from tracekit.readers.amd import _csv
+
+    return _csv.read(source, options, ledger)
+
+
+READER = Reader(
+    name="rocprof-csv",
+    title="rocprof and rocprofv3 tables (CSV)",
+    suffixes=(".csv",),
+    sniff=sniff,
+    read=read,
+    gives="both",
+    marks=Marks(words=("start_timestamp", "counter_value", "beginns", "totaldurationns")),
+    record="row",
+)
