@@ -66,14 +66,17 @@ WHOLE = Shape()
 
 @dataclass(slots=True)
 class Written:
-    """The result of a writer: rows written, rows not written by reason, and notes for the user."""
+    """The result of a writer: rows written, rows not written by reason, and notes for the user.
+
+    explained: reasons that a note has in words.
+    """
 
     path: Path
     events: int = 0
     totals: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    _explained: set[str] = field(default_factory=set, repr=False, compare=False)
+    explained: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         """Count rows that are not written, because the target cannot hold them."""
@@ -84,7 +87,7 @@ class Written:
         """Add a note in words for rows that are not written, if there are any. text: it follows their number."""
         if count := self.left_out.get(reason):
             self.notes.append(f"{count:,} {text}")
-            self._explained.add(reason)
+            self.explained.add(reason)
 
     def size(self) -> int:
         """Return the bytes of the file, or of the files of the folder."""
@@ -93,7 +96,7 @@ class Written:
 
     def unexplained(self) -> list[tuple[str, int]]:
         """Return the reasons of rows not written that no note explains, and the number of rows."""
-        return [each for each in sorted(self.left_out.items()) if each[0] not in self._explained]
+        return [each for each in sorted(self.left_out.items()) if each[0] not in self.explained]
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ class _Kept:
         if not self.gone:
             return
         written.leave_out(REASON, self.gone)
+        written.explained.add(REASON)
         ranges = self.gone - self.without_duration
         share = f"{100 * self.gone_ns / self.all_ns:.2f} %" if self.all_ns else "none"
         parts = []

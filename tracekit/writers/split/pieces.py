@@ -249,6 +249,7 @@ class _Splitter:
             made.totals += entry.written.totals
             for reason, count in entry.written.left_out.items():
                 made.leave_out(reason, count)
+            made.explained |= entry.written.explained
             for note in entry.written.notes:
                 number = re.match(r"[\d,]+ ", note)
                 text = note[number.end() :] if number else note
