@@ -154,6 +154,13 @@ class TestReservations:
         assert first.startswith("not read: ")
         assert second.endswith("left out by the filters: every figure is of the others")
 
+    def test_inputs_without_a_common_clock_say_so_on_the_first_screen(self) -> None:
+        names = ["nvprof-csv/gpu-and-api-trace.csv", "nsys-sqlite/nvtx-v2.sqlite"]
+        [said] = headline(tracekit.summary([sample(name) for name in names])).reservations
+        assert "shares no clock with the others" in said
+        screen = " ".join(run_command("summary", *map(sample, names)).stdout.split())
+        assert ("shares no clock with the others" in screen, "clocks several" in screen) == (True, False)
+
     def test_a_trace_that_lost_records_has_no_shares(self, tmp_path: Any) -> None:
         base = {"ph": "X", "dur": 5, "pid": 0, "tid": 2, "cat": "kernel", "args": {"device": 0, "stream": 7}}
         events = [*(base | {"name": "gemm", "ts": 9 * i} for i in range(40)), *([{"ph": "Q", "ts": 1}] * 2)]

@@ -15,7 +15,7 @@ from tracekit.run import alignment
 from tracekit.run.alignment import AUTO, CLOCK, Clocked, Placed
 from tracekit.run.one_process import Joins
 from tracekit.text.display import plural
-from tracekit.trace import JOINED_INTO, Ledger, Note, Run
+from tracekit.trace import CLOCK_NOTES, JOINED_INTO, Ledger, Note, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,11 @@ def _say(
         verb = "shares no clock with the others" if len(alone) == 1 else "share no clock with each other or the others"
         who = ", ".join(alone[:3]) + (" ..." if len(alone) > 3 else "")
         text = f"{who} {verb}: each starts at its own zero; --align NAME=OFFSET places an input"
-        shown[0].note("clocks-not-comparable", text)
+        shown[0].note(CLOCK_NOTES[0], text)
     unsure = [b for b in begun if placed[b.number].method == alignment.WALL and placed[b.number].uncertainty_ns is None]
     if len(unsure) > 1:
         text = f"{plural(len(unsure), 'input')} are placed by their own wall clocks: how well these agree is not known"
-        shown[0].notes["clocks-by-wall-clock"] = Note("clocks-by-wall-clock", text, 1)
+        shown[0].notes[CLOCK_NOTES[1]] = Note(CLOCK_NOTES[1], text, 1)
 
 
 def _with_facts(batches: Iterator[pa.RecordBatch], b: Begun, where: Placed) -> Iterator[pa.RecordBatch]:

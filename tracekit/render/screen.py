@@ -147,7 +147,8 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
         title, cards = f"Top {noun(top)}", _name_cards(top, time_unit)
     return Screen(
         title=visible(report.title),
-        facts=tuple(_facts(report)),
+        # A sentence says it of inputs; of several runs in one file the fact alone does.
+        facts=tuple(_facts(report, clocks=not any("clock" in text for text in headline.reservations))),
         reservations=tuple(map(visible, headline.reservations)),
         value=number,
         unit=unit,
@@ -164,12 +165,14 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     )
 
 
-def _facts(report: Report) -> Iterator[str]:
+def _facts(report: Report, *, clocks: bool) -> Iterator[str]:
     """Yield what ran: format, tool, command, devices, span, size."""
     form = dict(report.facts).get("format", "")
     for key, text in report.facts:
         if key in ("events", "totals"):
             yield visible(f"{text} {key}")
+        elif key == "clocks" and not clocks:
+            continue
         elif key in ("span", "clocks"):
             yield visible(f"{key} {text}")
         elif key != "tool" or text not in form:

@@ -30,7 +30,7 @@ from tracekit.report import (
     TopName,
     TopNames,
 )
-from tracekit.trace import Ledger
+from tracekit.trace import CLOCK_NOTES, Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts
@@ -217,7 +217,7 @@ def _parts_alone(rows: list[int], ratios: list[Cell] | None) -> list[int]:
 
 
 def _reservations(index: TraceIndex) -> tuple[str, ...]:
-    """Return what limits every figure: inputs that failed, records that were dropped or filtered, a file that was cut.
+    """Return what limits every figure: inputs that failed, records that were dropped or filtered, clocks that differ.
 
     Sentences of `Trace.incomplete` are not repeated.
     """
@@ -226,6 +226,7 @@ def _reservations(index: TraceIndex) -> tuple[str, ...]:
     for ledger in index.ledgers:
         where = f"{Path(ledger.path).name}: " if several else ""
         found += [f"{where}{text}" for text in _losses(ledger)]
+    found += [str(note) for ledger in index.ledgers for code, note in ledger.notes.items() if code in CLOCK_NOTES]
     filtered = sum(ledger.filtered for ledger in index.ledgers)
     if filtered:
         found.append(f"{plural('record', filtered)} left out by the filters: every figure is of the others")
