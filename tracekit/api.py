@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit import pipeline
 from tracekit.compare import Comparison
 from tracekit.compare import compare as _compare
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.explain import explain as _explain
 from tracekit.inputs import ALL, InputOptions, PathLike
 from tracekit.inputs.options import parse_align
@@ -30,7 +30,7 @@ from tracekit.run.alignment import Align
 from tracekit.selection import Selection
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
-from tracekit.writers.base import Shape, Written
+from tracekit.writers.base import WHOLE, Shape, Written
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -194,17 +194,23 @@ def convert(
     split: str = "",
     max_events: int = 0,
     max_mb: str = "",
+    findings: bool = False,
 ) -> Conversion:
     """Convert inputs into one file, as a stream: memory does not grow with the input.
 
     to: a target's name; "" lets the target's suffix decide. force: replace a file that exists. viewer: "chrome",
     "perfetto" or "speedscope", to respect its limits. split: "step", "rank", "time=1s", "events=200000" or
-    "mb=100" writes pieces and an index. max_events, max_mb: the longest events alone. The others are those of `read`.
-    Nothing is left half-written. Raises: TracekitError.
+    "mb=100" writes pieces and an index. max_events, max_mb: the longest events alone. findings: mark the events of the
+    findings, which needs the whole trace in memory. The others are those of `read`. Nothing is left half-written.
+    Raises: TracekitError.
     """
     how = InputOptions(format, selection, strict, demangle, options or {}, None, partial, progress=progress)
     how = replace(how, anonymize=anonymize, align=_align(align), rank_from=rank_from)
     shape = Shape(split, max_events, max_mb)
+    if findings:
+        if shape != WHOLE:
+            raise UsageError("findings: not with split, max_events or max_mb", hint="convert twice")
+        return pipeline.convert_with_findings(source, target, how, to=to, force=force, viewer=viewer)
     return pipeline.convert(source, target, how, to=to, force=force, viewer=viewer, shape=shape)
 
 

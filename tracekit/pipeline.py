@@ -19,7 +19,7 @@ from tracekit.conversion import write as write
 from tracekit.conversion import writer_for as writer_for
 from tracekit.errors import OutputExistsError, UsageError
 from tracekit.index.trace_index import TraceIndex, index_of
-from tracekit.inputs import InputOptions, PathLike, refuse_inputs
+from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
 from tracekit.options import no_such, unknown_option
 from tracekit.readers import READERS
 from tracekit.render import RENDERERS
@@ -30,6 +30,7 @@ from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
+from tracekit.views.timeline.marked import with_findings
 from tracekit.writers.base import new_file
 
 
@@ -38,6 +39,31 @@ def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section
     options = options or ViewOptions()
     _check([name], options)
     return _section(index_of(trace), name, options)
+
+
+def convert_with_findings(
+    inputs: PathLike | Sequence[PathLike],
+    target: PathLike,
+    options: InputOptions = USUAL,
+    *,
+    to: str = "",
+    force: bool = False,
+    viewer: str = "",
+) -> Conversion:
+    """Convert inputs into a trace for a viewer, with the findings on lanes of their own.
+
+    The trace is in memory as a whole, since a finding is about all of it. Raises: TracekitError.
+    """
+    writer = writer_for(target, to)
+    if writer.holds != "events":
+        raise UsageError(f"--findings: {writer.name} is no trace for a viewer", hint="such as chrome or perfetto")
+    refuse_inputs(target, [item.name for item in expand(inputs)])
+    trace = read(inputs, options)
+    marked, count = with_findings(index_of(trace), view(trace, "findings").findings)
+    written = write(marked, target, to=to, force=force, viewer=viewer)
+    text = f"{count:,} of the events are marks of findings, on threads named after them"
+    written.notes.append(text if count else "no finding has an event to mark")
+    return Conversion(written, trace.run, trace.ledgers, trace.failures)
 
 
 def _check(names: Sequence[str], options: ViewOptions) -> None:

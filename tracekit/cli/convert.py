@@ -32,6 +32,7 @@ class _Wanted:
     split: str
     max_events: int
     max_mb: str
+    findings: bool
 
 
 VIEWERS = ("chrome", "perfetto", "speedscope")
@@ -71,6 +72,9 @@ def convert(
     max_mb: Annotated[
         str, typer.Option(metavar="MB", help="Keep the longest events, as many as fit into a file of so many MB.")
     ] = "",
+    findings: Annotated[
+        bool, typer.Option("--findings", help="Mark the events of findings, on threads of their own.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Convert profiles into a trace for a viewer, or an archive. Several inputs give one output, side by side."""
@@ -80,7 +84,9 @@ def convert(
         raise UsageError("-o: an empty name", hint="is a variable of the shell unset?")
     if split and output == "-":
         raise UsageError("--split: stdout takes one file", hint="name a file with -o")
-    wanted = _Wanted(to, viewer, split, max_events, max_mb)
+    if findings and (split or max_events or max_mb):
+        raise UsageError("--findings: not with --split, --max-events or --max-mb", hint="convert twice")
+    wanted = _Wanted(to, viewer, split, max_events, max_mb, findings)
     lost: list[str] = []
     failures: Sequence[Failure]
     if not _names_folder(output, to) and (output.endswith("/") or (Path(output).is_dir() and output != "-")):
@@ -108,6 +114,12 @@ def _convert(reading: Reading, inputs: list[str], output: str, wanted: _Wanted, 
     from tracekit.writers.base import Shape
 
     with progress(f"converting {inputs[0]}") as update:
+        if wanted.findings:
+            from tracekit import pipeline
+
+            return pipeline.convert_with_findings(
+                inputs, output, reading.input_options(update), to=wanted.to, viewer=wanted.viewer, force=force
+            )
         how, shape = reading.input_options(update), Shape(wanted.split, wanted.max_events, wanted.max_mb)
         return conversion.convert(inputs, output, how, to=wanted.to, viewer=wanted.viewer, force=force, shape=shape)
 
