@@ -283,8 +283,6 @@ class Run:
 ARCHIVED_LEDGERS = "archived_ledgers"
 """The fact of a source that has the ledgers of the conversions which made the file, oldest first."""
 
-CLOCK_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock")
-"""Codes of the notes on clocks of several inputs that share none, or whose agreement is not known."""
 JOINED_INTO = "joined_into"
 """The fact of a recorder's log whose rows are those of a process of another input: which one, and why."""
 

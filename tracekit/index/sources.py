@@ -10,6 +10,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.trace import SourceFacts
 
+CLOCK_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock")
+"""Codes of the notes on clocks of several inputs: they share none, or how well they agree is not known."""
+
 
 @join
 def facts_by_source(index: TraceIndex) -> dict[int, SourceFacts]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from tracekit.analysis.clocks.meetings import Relation
+from tracekit.index.sources import CLOCK_NOTES
 from tracekit.inputs.paths import Input
 from tracekit.readers.base import Opened
 from tracekit.run import alignment
 from tracekit.run.alignment import AUTO, CLOCK, Clocked, Placed
 from tracekit.run.one_process import Joins
 from tracekit.text.display import plural
-from tracekit.trace import CLOCK_NOTES, JOINED_INTO, Ledger, Note, Run
+from tracekit.trace import JOINED_INTO, Ledger, Note, Run
 
 
 @dataclass(frozen=True, slots=True)

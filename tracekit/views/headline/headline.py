@@ -17,7 +17,7 @@ import numpy as np
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.index.clocks import by_clock
 from tracekit.index.grouping import plural
-from tracekit.index.sources import synthetic_sources
+from tracekit.index.sources import CLOCK_NOTES, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import (
     Cell,
@@ -30,7 +30,7 @@ from tracekit.report import (
     TopName,
     TopNames,
 )
-from tracekit.trace import CLOCK_NOTES, Ledger
+from tracekit.trace import Ledger
 from tracekit.views import specs
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts
