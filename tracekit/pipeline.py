@@ -56,7 +56,7 @@ def convert_with_findings(
     """
     writer = writer_for(target, to)
     if writer.holds != "events":
-        raise UsageError(f"--findings: {writer.name} is no trace for a viewer", hint="such as chrome or perfetto")
+        raise UsageError(f"--findings: {writer.name} is not for a viewer", hint="such as chrome or perfetto")
     refuse_inputs(target, [item.name for item in expand(inputs)])
     trace = read(inputs, options)
     marked, count = with_findings(index_of(trace), view(trace, "findings").findings)

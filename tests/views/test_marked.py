@@ -78,7 +78,7 @@ def test_perfetto_has_the_marks(tmp_path: Path) -> None:
 
 
 def test_findings_need_a_timeline_and_a_whole_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no trace for a viewer"):
+    with pytest.raises(UsageError, match="is not for a viewer"):
         tracekit.convert(sample(SAMPLES[0]), tmp_path / "out.parquet", findings=True)
     with pytest.raises(UsageError, match="not with split"):
         tracekit.convert(sample(SAMPLES[0]), tmp_path / "out.json", findings=True, split="events=10")
