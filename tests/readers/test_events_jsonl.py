@@ -121,7 +121,7 @@ def test_the_fast_and_the_slow_path_give_the_same_rows(tmp_path: Path, monkeypat
         path = write(Trace(table), tmp_path / "a.jsonl")
         fast = rows_of(tracekit.read(path).events)
         with monkeypatch.context() as patch:
-            broken = "tracekit.readers.archive.events_jsonl._columns"
+            broken = "tracekit.readers.archive._events_jsonl._columns"
             patch.setattr(broken, lambda *_: (_ for _ in ()).throw(ValueError))
             assert rows_of(tracekit.read(path).events) == fast
 

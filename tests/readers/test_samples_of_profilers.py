@@ -219,3 +219,8 @@ def test_any_damage_is_a_trace_whose_ledger_adds_up_or_a_sentence(
     except TracekitError:
         return
     trace.ledgers[0].check()
+
+
+def test_a_line_of_dots_among_stacks_is_no_stack(tmp_path: Path) -> None:
+    (tmp_path / "x.folded").write_text("...\nmain;f 3\nmain;g 4\nmain;f;h 5\n")
+    assert tracekit.inspect(tmp_path / "x.folded").inputs[0]["format"] == "folded"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,18 @@ from tracekit.trace import Trace
 def test_a_report_builds_each_mask_and_encodes_each_column_once(monkeypatch: pytest.MonkeyPatch) -> None:
     masks: Counter[frozenset[str]] = Counter()
     columns = 0
-    mask_of, coded = trace_index.kind_mask, trace_index.coded
+    mask_of, coded = TraceIndex._of_kinds, trace_index.coded
 
-    def counted_mask(table: pa.Table, kinds: Collection[str]) -> Any:
-        masks[frozenset(kinds)] += 1
-        return mask_of(table, kinds)
+    def counted_mask(self: TraceIndex, kinds: frozenset[str]) -> Any:
+        masks[kinds] += 1
+        return mask_of(self, kinds)
 
     def counted_column(column: pa.ChunkedArray) -> Any:
         nonlocal columns
         columns += 1
         return coded(column)
 
-    monkeypatch.setattr(trace_index, "kind_mask", counted_mask)
+    monkeypatch.setattr(TraceIndex, "_of_kinds", counted_mask)
     monkeypatch.setattr(trace_index, "coded", counted_column)
     made = tracekit.read(sample("kineto/gpu.pt.trace.json"))
     assert pipeline.report(made).sections

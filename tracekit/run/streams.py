@@ -63,7 +63,8 @@ def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     TOTALS come first, as they are. A stream that fits into one chunk touches no disk.
     """
-    with tempfile.TemporaryDirectory(prefix="tracekit-sort-") as folder, ExitStack() as stack:
+    with ExitStack() as stack:
+        folder: Path | None = None
         files: list[Path] = []
         pending: list[pa.RecordBatch] = []
         rows = 0
@@ -74,14 +75,16 @@ def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             pending.append(batch)
             rows += batch.num_rows
             if rows >= SORT_ROWS:
-                files.append(_store(_sorted(pending), Path(folder) / f"{len(files)}.arrow"))
+                if folder is None:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracekit-sort-")))
+                files.append(_store(_sorted(pending), folder / f"{len(files)}.arrow"))
                 pending, rows = [], 0
-        if not files:
+        if folder is None:
             if rows:
                 yield from _sorted(pending).to_batches()
             return
         if rows:
-            files.append(_store(_sorted(pending), Path(folder) / f"{len(files)}.arrow"))
+            files.append(_store(_sorted(pending), folder / f"{len(files)}.arrow"))
         while len(files) > FAN_IN:
             files = [_merge_files(files[i : i + FAN_IN]) for i in range(0, len(files), FAN_IN)]
         yield from merged([_load(f, stack) for f in files])

@@ -33,7 +33,7 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     lines = [line.strip() for line in head.data.split(b"\n", _FIRST)[:_FIRST]]
     lines = [line for line in lines if line and not line.startswith((b"#", b"//"))]
-    if 2 * sum(line.replace(b".", b"").rsplit(None, 1)[-1].isdigit() for line in lines) < len(lines):
+    if 2 * sum(line[-1:].isdigit() for line in lines) < len(lines):
         return Confidence.NO
     from tracekit.readers.samples import _lines
 
