@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from tracekit.analysis.clocks.meetings import Relation
-from tracekit.index.sources import CLOCK_NOTES
 from tracekit.inputs.paths import Input
 from tracekit.readers.base import Opened
 from tracekit.run import alignment
@@ -134,6 +133,10 @@ def _say(
 ) -> None:
     for b, ledger in zip(begun, shown, strict=True):
         placed[b.number].note(ledger)
+    if len(begun) < 2:
+        return
+    from tracekit.index.sources import CLOCK_NOTES
+
     if groups > 1:
         alone = [names[b.number] for b in begun if placed[b.number].group]
         verb = "shares no clock with the others" if len(alone) == 1 else "share no clock with each other or the others"
