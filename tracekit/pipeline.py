@@ -30,7 +30,6 @@ from tracekit.views import SUMMARY, VIEWS
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
-from tracekit.views.timeline.marked import with_findings
 from tracekit.writers.base import new_file
 
 
@@ -54,6 +53,8 @@ def convert_with_findings(
 
     The trace is in memory as a whole, since a finding is about all of it. Raises: TracekitError.
     """
+    from tracekit.views.timeline.marked import with_findings
+
     writer = writer_for(target, to)
     if writer.holds != "events":
         raise UsageError(f"--findings: {writer.name} is not for a viewer", hint="such as chrome or perfetto")

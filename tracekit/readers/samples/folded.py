@@ -33,7 +33,8 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     lines = [line.strip() for line in head.data.split(b"\n", _FIRST)[:_FIRST]]
     lines = [line for line in lines if line and not line.startswith((b"#", b"//"))]
-    if 2 * sum(line[-1:].isdigit() for line in lines) < len(lines):
+    last = [line.replace(b".", b"").rsplit(None, 1)[-1:] for line in lines]  # nothing of a line of points
+    if 2 * sum(word[0].isdigit() for word in last if word) < len(lines):
         return Confidence.NO
     from tracekit.readers.samples import _lines
 
