@@ -33,7 +33,7 @@ def sniff(head: Head) -> Confidence:
         return Confidence.NO
     lines = [line.strip() for line in head.data.split(b"\n", _FIRST)[:_FIRST]]
     lines = [line for line in lines if line and not line.startswith((b"#", b"//"))]
-    last = [line.replace(b".", b"").rsplit(None, 1)[-1:] for line in lines]  # nothing of a line of points
+    last = [line.replace(b".", b"").rsplit(None, 1)[-1:] for line in lines]  # empty for a line of points
     if 2 * sum(word[0].isdigit() for word in last if word) < len(lines):
         return Confidence.NO
     from tracekit.readers.samples import _lines
