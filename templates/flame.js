@@ -441,9 +441,8 @@
     };
   }
 
-  // ------------------------------------------------------------------ of a comparison: {names, parents, base, new}
-
-  function ofSides(mount, { title, names, parents, base, new: now }) {
+  // Return the texts, a node of each name (a number of them) under its parent, and the root of all.
+  function tree(names, parents) {
     const texts = [...new Set(names)];
     const codeOf = new Map(texts.map((text, code) => [text, code]));
     const made = names.map((text) => node(codeOf.get(text)));
@@ -452,6 +451,13 @@
       made[place].under = parents[place] < 0 ? root : made[parents[place]];
       made[place].under.children.push(made[place]);
     });
+    return { texts, made, root };
+  }
+
+  // ------------------------------------------------------------------ of a comparison: {names, parents, base, new}
+
+  function ofSides(mount, { title, names, parents, base, new: now }) {
+    const { texts, made, root } = tree(names, parents);
     for (let place = names.length - 1; place >= 0; place--) { // parents have smaller numbers
       const it = made[place];
       it.value += now[place];
@@ -492,14 +498,7 @@
   // ------------------------------------------------------------------ of samples: {names, parents, new, unit}
 
   function ofSamples(mount, { title, names, parents, new: own, unit }) {
-    const texts = [...new Set(names)];
-    const codeOf = new Map(texts.map((text, code) => [text, code]));
-    const made = names.map((text) => node(codeOf.get(text)));
-    const root = node(-1);
-    names.forEach((_, place) => {
-      made[place].under = parents[place] < 0 ? root : made[parents[place]];
-      made[place].under.children.push(made[place]);
-    });
+    const { texts, made, root } = tree(names, parents);
     for (let place = names.length - 1; place >= 0; place--) { // parents have smaller numbers
       made[place].value += own[place];
       made[place].under.value += made[place].value;

@@ -1,4 +1,4 @@
-"""PyTorch's printed tables: real ones of all ages, those that PyTorch prints here, ours, and damaged ones."""
+"""PyTorch's printed tables: real ones of all ages, what PyTorch prints here, ours, and damaged ones."""
 
 from __future__ import annotations
 

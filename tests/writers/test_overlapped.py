@@ -39,7 +39,7 @@ def batch(number: int) -> pa.RecordBatch:
 
 
 def slow_writer(to: str, first: threading.Event) -> object:
-    """Return a writer that begins when all batches but those that wait have been made."""
+    """Return a writer that begins when all batches have been made but the waiting ones."""
 
     def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
         assert first.wait(LONG_S)

@@ -1,6 +1,6 @@
 """Labels of archived files: read several of one entry as one, and decide which is newer.
 
-Each file has a revision, one above those that its writer saw, as in a Lamport clock.
+Each file has a revision, one above the highest that its writer saw, as in a Lamport clock.
 """
 
 from __future__ import annotations

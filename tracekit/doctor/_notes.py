@@ -17,7 +17,7 @@ _OF_TRACKS = frozenset(
 
 
 def findings_of_notes(ledgers: Sequence[Ledger], found: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Return all defects and all remarks: those of the rows, and those that the notes of the ledgers add.
+    """Return all defects and all remarks, of the rows and of the notes in the ledgers.
 
     ledgers: the reader's; for a JSON trace also that of the second reading.
     """

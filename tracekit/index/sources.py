@@ -63,7 +63,7 @@ def clock_groups(index: TraceIndex) -> dict[int, int]:
     for source, facts in facts_by_source(index).items():
         clock = facts.facts.get("clock")
         group = clock.get("group") if isinstance(clock, dict) else None
-        # A text for those that are alone: no group has one.
+        # A text for an input that is alone: no group has one.
         key = f"input {source}" if group is None or not isinstance(group, (int, str)) else group
         groups[source] = numbers.setdefault(key, len(numbers))
     return groups

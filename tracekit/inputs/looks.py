@@ -42,7 +42,7 @@ Names: TypeAlias = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """The collectives of one input. ranks: those that its rows state."""
+    """The collectives of one input. ranks: the ranks that its rows state."""
 
     number: int
     run: Run

@@ -33,7 +33,7 @@ class Begun:
 
 
 def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[str]]]:
-    """Return the inputs without those that are an earlier one again, and the names of these by the number of that.
+    """Return the inputs without repeated ones, and the names of the repeated ones by the number of the first.
 
     A file by two names is one file; a copy of it is not: two runs may print the same. An input that the user gave
     another NAME stays.

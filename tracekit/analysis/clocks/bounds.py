@@ -5,8 +5,8 @@ No rank leaves a collective before the last one has come; a range inside another
 does not start before the call that launches it. All of these are certain. The clock is a line (offset and drift), so
 the answer is a linear program of two unknowns.
 
-The program is solved on the hulls: of the lower limits only those that a line from above can touch count, and of the
-upper ones only those that a line from below can.
+The program is solved on the hulls: a lower limit counts only where a line from above can touch it, an
+upper one only where a line from below can.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ starts and ends together are inequalities, which hold for sure (`bounds`).
 `align` is for tables: each clock is compared with the one that has most meetings, and its uncertainty is that of one
 end, the limit that 95 % of the differences stay within, widened by sqrt(m / (m - 2)) for the two numbers that were
 fitted. `relate` is for applying: its uncertainty is that of the clock, the line through all differences, and it also
-reaches clocks that never met the reference, over those that did. A rank that always leaves a little later than the
+reaches clocks that never met the reference, over clocks that did. A rank that always leaves a little later than the
 others looks like a clock that is a little ahead. How much later, nothing in the files says but the inequalities; so the
 uncertainty has room for a habit as large as `HABIT` times the median distance of single ends from the line.
 """

@@ -61,7 +61,7 @@ class Piece:
             self.events += count
             if count:
                 held.append((pa.Table.from_batches([batch.slice(0, count)]), np.ones(count, np.int64)))
-            # Events that start with the piece may last longer than those that go on in it, and then come before them.
+            # Events that start with the piece may last longer than events that go on in it, and then come before them.
             if count < len(ts) or (count and int(ts[count - 1]) > self.start_ns):
                 yield from self._parts(held, left)
                 held = []
