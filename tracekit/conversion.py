@@ -1,6 +1,7 @@
 """Inputs as a Trace, as a file of a target, or as an inventory: read, convert, write, inspect.
 
-Only what these need is imported: no view, no renderer, and the readers and writers that are asked for. `pipeline` has the same names beside those of views and reports.
+Only what these need is imported: no view, no renderer, and the readers and writers that are asked for. `pipeline` has
+the same names beside those of views and reports.
 """
 
 from __future__ import annotations

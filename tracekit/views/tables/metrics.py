@@ -153,9 +153,7 @@ _SHOWS = (
     ColumnSpec("max", "Max", Unit.NUMBER, "The largest value of a call."),
     ColumnSpec("avg", "Avg", Unit.NUMBER, "The mean over the calls."),
     ColumnSpec("unit", "Unit", Unit.TEXT, "The unit of the file."),
-    ColumnSpec(
-        "occupancy", "Occupancy", Unit.RATIO, "The achieved occupancy: active warps, as a share of the warps that fit."
-    ),
+    ColumnSpec("occupancy", "Occupancy", Unit.RATIO, "The achieved occupancy: active warps of the most that fit."),
     ColumnSpec("compute", "Compute", Unit.RATIO, "The throughput of the SMs, of the peak."),
     ColumnSpec("memory", "Memory", Unit.RATIO, "The throughput of caches and memory, of the peak."),
     ColumnSpec("dram", "DRAM", Unit.RATIO, "The throughput of the device memory, of the peak."),
