@@ -116,7 +116,7 @@ def test_a_command_takes_the_memory_of_arrow_from_the_system_unless_it_is_told_o
     assert done.stdout.strip() in ({named} if named else {"system"} | elsewhere)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is told apart by the files of Linux and glibc")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="files of Linux and glibc say what is heap")
 def test_blocks_of_input_come_from_memory_that_was_used_before() -> None:
     code = (
         "import sys, contextlib, io\nfrom tracekit.cli import main\nsys.argv = ['tracekit', 'formats']\n"

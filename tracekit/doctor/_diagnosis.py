@@ -104,7 +104,7 @@ class Examined:
     sort: bool
     """The rows are not in the order that the format promises."""
 
-    def mended(self) -> I64:
+    def repaired_json(self) -> I64:
         """Return the numbers of the events whose JSON the reader repaired."""
         places = self.ledger.every.get("mended-json", []) if self.reader.trace_events else []
         return np.array([int(place.removeprefix("event ")) for place in places], np.int64)

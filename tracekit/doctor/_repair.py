@@ -155,8 +155,8 @@ def _write(
     found = {each.defect.code: each.rows for each in examined.diagnosis.findings if len(each.rows)}
     if "clock-skew" in found:
         found["clock-skew"] = np.concatenate((found["clock-skew"], examined.checks.forsaken))
-    if len(mended := examined.mended()):
-        found["bad-escape"] = mended
+    if len(broken := examined.repaired_json()):
+        found["bad-escape"] = broken
     codes = {each.defect.code for each in examined.diagnosis.findings}
     changes = Changes(codes, found, examined.bad_points, examined.checks.groups, examined.reader.record, line)
     ledgers = (reading.ledger, *reading.opened.ledgers[1:])
