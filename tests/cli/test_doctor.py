@@ -113,3 +113,15 @@ def test_a_locale_that_a_table_does_not_decide_is_named(tmp_path: Path) -> None:
     path.write_text(f"{preamble}Start;Duration;Name\nus;us;\n{rows}", encoding="utf-8")
     output = run_command("doctor", path, code=3).output
     assert "Numbers of an unknown locale: 1" in output
+
+
+def test_what_viewers_do_with_the_text_is_said_of_json_traces_alone(tmp_path: Path) -> None:
+    text = sample("nvprof-csv/gpu-and-api-trace.csv").read_bytes()
+    (tmp_path / "cut.csv").write_bytes(text[: len(text) // 2])
+    said = run_command("doctor", tmp_path / "cut.csv", code=3).stdout
+    assert "The file was cut" in said
+    assert "refuses" not in said
+    (tmp_path / "cut.json").write_text('{"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":1,"pid":1,"tid":1},{"ph":"X"')
+    assert "refuses an unfinished object" in " ".join(
+        run_command("doctor", tmp_path / "cut.json", code=3).stdout.split()
+    )

@@ -14,6 +14,7 @@ from tracekit.columns.arrays import I64
 from tracekit.doctor import _raw
 from tracekit.doctor._notes import findings_of_notes
 from tracekit.doctor._rows import RowChecks
+from tracekit.doctor.defects import OF_JSON_TEXT
 from tracekit.doctor.findings import Diagnosis, Finding
 from tracekit.doctor.ledgers import FullLedger
 from tracekit.errors import OutOfOrderError, TracekitError
@@ -139,6 +140,8 @@ def examine(source: Source, name: str, options: DoctorOptions) -> Examined:
         found += of_tracks
     ledgers: list[Ledger] = [ledger] if raw is None else [ledger, raw]
     defects, remarks = findings_of_notes(ledgers, found)
+    for finding in (*defects, *remarks):
+        finding.is_viewed = reader.trace_events or finding.defect.code not in OF_JSON_TEXT
     diagnosis = Diagnosis(
         ledger.path, reader.name, defects, remarks, checks.events, checks.totals, checks.span_ns(), ledger.to_json()
     )

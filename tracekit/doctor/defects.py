@@ -361,3 +361,8 @@ _EVERY = (
     ),
 )
 DEFECTS = {each.code: each for each in _EVERY}
+
+OF_JSON_TEXT = frozenset(
+    {"torn-tail", "bad-json", "bad-escape", "bad-encoding", "loose-json", "open-list", "second-list", "bad-record"}
+)
+"""Classes about the text of a file: viewers read that of a JSON trace alone."""

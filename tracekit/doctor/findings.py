@@ -45,6 +45,12 @@ class Finding:
     share: float | None = None
     text: str = ""
     rows: I64 = field(default_factory=lambda: _NONE)
+    is_viewed: bool = True
+    """Viewers read such a file themselves; of a cut CSV there is nothing to say about them."""
+
+    def viewers(self) -> dict[str, str]:
+        """Return what each viewer does with it, where it gets to see it."""
+        return self.defect.viewers() if self.is_viewed else {}
 
     def to_json(self) -> dict[str, object]:
         """Return the public form."""
@@ -57,7 +63,7 @@ class Finding:
             "text": self.text,
             "time_ns": self.time_ns,
             "share": self.share,
-            "viewers": self.defect.viewers(),
+            "viewers": self.viewers(),
             "fix": self.defect.fix,
         }
 

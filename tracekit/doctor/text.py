@@ -62,7 +62,7 @@ def _finding(finding: Finding, width: int) -> Iterator[str]:
         yield from _wrapped("here", visible(finding.text), width)
     if finding.examples:
         yield from _wrapped("first", _places(finding.examples), width)
-    for viewer, text in defect.viewers().items():
+    for viewer, text in finding.viewers().items():
         yield from _wrapped(viewer, text, width)
     yield from _wrapped("--fix", defect.fix or "nothing can bring them back", width)
 
