@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from support import SAMPLES, corpus_root
+from pathlib import Path
+
+import pytest
+from support import SAMPLES, corpus_root, missing, sample
 
 from tracekit.readers import READERS
 
@@ -19,3 +22,18 @@ REAL = sorted(
     for path in (corpus_root() / folder).glob("*")
     if path.stat().st_size < 100_000
 )
+_REAL = "corpus:"
+EVERY_FILE = pytest.mark.parametrize(
+    "name",
+    [*WITH_EVENTS, *(pytest.param(_REAL + name, marks=pytest.mark.corpus) for name in REAL or ["nothing"])],
+)
+"""Each sample with events, and the small real files; `file_named` has the path of each."""
+
+
+def file_named(name: str) -> Path:
+    """Return the path of one of EVERY_FILE. Skips the test where the real files are not here."""
+    if not name.startswith(_REAL):
+        return sample(name)
+    if not REAL:
+        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
+    return corpus_root() / name.removeprefix(_REAL)

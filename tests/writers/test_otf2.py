@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from lanes import in_time_order, is_counter, is_writable, lane_of, rows
 from strategies import rows_of, tables
-from support import corpus_root, files_limited, missing, need_otf2, run_command, sample
-from viewed import REAL, WITH_EVENTS
+from support import files_limited, need_otf2, run_command, sample
+from viewed import EVERY_FILE, file_named
 from writing import dense_tables, peak_kilobytes, write
 
 import tracekit
@@ -89,17 +89,9 @@ def check_same(source: Path, folder: Path) -> None:
     assert Counter(made.counters) == Counter(profiles.firefox(folder / "x.firefox.json").counters)
 
 
-@pytest.mark.parametrize("name", WITH_EVENTS)
-def test_a_sample_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
-    check_same(sample(name), tmp_path)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize("name", REAL or ["nothing"])
-def test_a_real_file_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
-    if not REAL:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
-    check_same(corpus_root() / name, tmp_path)
+@EVERY_FILE
+def test_a_file_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
+    check_same(file_named(name), tmp_path)
 
 
 def test_places_have_their_types_names_and_parents(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from support import corpus_root, missing, sample
-from viewed import REAL, WITH_EVENTS
+from viewed import EVERY_FILE, file_named
 from viewers import perfetto
 from writing import as_in_json, dense_tables
 
@@ -76,17 +75,9 @@ def check_file(source: Path, folder: Path) -> None:
     check_same(folder / "x.json", folder / "x.pftrace", arrows=not any(str(source).endswith(name) for name in COARSE))
 
 
-@pytest.mark.parametrize("name", WITH_EVENTS)
-def test_a_sample_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
-    check_file(sample(name), tmp_path)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize("name", REAL or ["nothing"])
-def test_a_real_file_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
-    if not REAL:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
-    check_file(corpus_root() / name, tmp_path)
+@EVERY_FILE
+def test_a_file_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
+    check_file(file_named(name), tmp_path)
 
 
 def written(path: Path, batches: list[pa.RecordBatch], run: Run | None = None) -> Path:

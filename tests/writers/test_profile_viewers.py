@@ -9,8 +9,8 @@ from typing import Any
 import profiles
 import pytest
 from npm_viewers import firefox_profile, speedscope_profile
-from support import SHARE, corpus_root, missing, sample
-from viewed import REAL, WITH_EVENTS
+from support import SHARE, sample
+from viewed import EVERY_FILE, file_named
 
 import tracekit
 
@@ -40,17 +40,9 @@ def check_same(source: Path, folder: Path) -> None:
     assert profiles.speedscope(speedscope).timed() == expected
 
 
-@pytest.mark.parametrize("name", WITH_EVENTS)
-def test_a_sample_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
-    check_same(sample(name), tmp_path)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize("name", REAL or ["nothing"])
-def test_a_real_file_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
-    if not REAL:
-        missing("the corpus of real files is not here (TRACEKIT_CORPUS names the folder)")
-    check_same(corpus_root() / name, tmp_path)
+@EVERY_FILE
+def test_a_file_has_the_slices_of_its_chrome_trace(name: str, tmp_path: Path) -> None:
+    check_same(file_named(name), tmp_path)
 
 
 @pytest.mark.viewer
