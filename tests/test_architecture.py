@@ -26,7 +26,10 @@ MAY: dict[str, set[str]] = {
     "readers": {
         "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
     },
-    "writers": {"columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages"},
+    "writers": {
+        "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
+        "text.spreadsheet",  # a cell of a name, as a form of a report has it
+    },
     "run": {"columns", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
         "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units", "options",
@@ -63,7 +66,7 @@ MAY: dict[str, set[str]] = {
     },
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "privacy", "errors", "_version",
+        "privacy", "text.spreadsheet", "errors", "_version",
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",

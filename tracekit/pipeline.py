@@ -270,7 +270,7 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
 
 
 def render(made: Report, form: str = "text", options: RenderOptions | None = None, *, compat: str = "") -> str:
-    """Return a report as text, json, csv, markdown or html; text of a compat is laid out as that upstream does.
+    """Return a report in a form of `RENDERERS`; text of a compat is laid out as that upstream does.
 
     Raises: UsageError for another form.
     """

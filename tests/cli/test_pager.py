@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import select
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from support import LONG_S, run_command, sample
+from support import run_command, sample
 
-pty = pytest.importorskip("pty")
-termios = pytest.importorskip("termios")
+at_a_terminal = pytest.importorskip("terminal").at_a_terminal
 
 GOOD = sample("nvprof-csv/gpu-and-api-trace.csv")
-
-
-def at_a_terminal(*words: str, rows: int = 60, name: str = "summary", **environment: str) -> tuple[str, int]:
-    """Run a command of tracekit on a terminal of 80 columns; return what it shows and the exit code."""
-    child, terminal = pty.fork()
-    if child == 0:  # pragma: no cover - another process
-        own = {"TERM": "xterm", "COLUMNS": "", **environment}
-        command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit $NAME "$@"'
-        os.execve(
-            "/bin/sh",
-            ["sh", "-c", command, sys.executable, *words],
-            os.environ | own | {"ROWS": str(rows), "NAME": name},
-        )
-    found = b""
-    end = time.monotonic() + LONG_S
-    while time.monotonic() < end:
-        if not select.select([terminal], [], [], 1)[0]:
-            continue
-        try:
-            data = os.read(terminal, 1 << 16)
-        except OSError:  # the end, on Linux
-            break
-        if not data:
-            break
-        found += data
-    os.close(terminal)
-    return found.decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def a_pager(folder: Path, body: str) -> str:

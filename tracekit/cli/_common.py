@@ -10,7 +10,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -19,6 +19,13 @@ import typer
 
 from tracekit.cli import _names
 from tracekit.cli._sharing import Align, Anonymize, AnonymizeKey, AnonymizeNames, RankFrom, anonymizer
+from tracekit.cli.process.terminal import draws_bars as draws_bars
+from tracekit.cli.process.terminal import in_color as in_color
+from tracekit.cli.process.terminal import output_width as output_width
+from tracekit.cli.process.terminal import paged as paged
+from tracekit.cli.process.terminal import printable as printable
+from tracekit.cli.process.terminal import show as show
+from tracekit.cli.process.terminal import show_bytes as show_bytes
 from tracekit.credentials import masked
 from tracekit.errors import AllInputsError, SchemaError, TracekitError, UsageError
 from tracekit.plugins import PluginWarning
@@ -267,11 +274,6 @@ def say(text: str) -> None:
     print(printable(masked(text)), file=sys.stderr)
 
 
-def printable(text: str) -> str:
-    """Return text safe for a terminal: control characters (names are hostile input) are shown escaped."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-
-
 def print_error(err: TracekitError) -> None:
     """Print one sentence of fact and what to do."""
     say(f"error: {err}")
@@ -312,74 +314,6 @@ def ledger_lines(ledgers: tuple[Ledger, ...]) -> Iterator[str]:
         parts += [f"{n:,} DROPPED ({reason})" for reason, n in sorted(ledger.dropped.items())]
         yield f"{ledger.path} ({ledger.format}): {ledger.read:,} records read = {', '.join(parts)}"
         yield from (f"note: {note}" for note in ledger.notes.values())
-
-
-def output_width() -> int:
-    """Return the columns of the terminal that results go to; for a file or a pipe COLUMNS, or 0 (no limit)."""
-    if not sys.stdout.isatty():
-        columns = os.environ.get("COLUMNS", "")
-        return int(columns) if columns.isascii() and columns.isdigit() else 0
-    import shutil
-
-    return shutil.get_terminal_size().columns
-
-
-def in_color() -> bool:
-    """Return whether results may have colours: on a terminal that has them, unless NO_COLOR is set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def draws_bars() -> bool:
-    """Return whether results may have bars of block characters: on a terminal whose encoding has them."""
-    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
-
-
-def show(text: str, *, pager: bool = True) -> None:
-    """Print a result; on a terminal with fewer lines through the pager that PAGER names, else less.
-
-    An empty PAGER or "cat" means no pager. A pager that is missing is as none.
-    """
-    command = _pager(text) if pager else []
-    if command:
-        import subprocess
-
-        # As git does: quit if it fits on one screen, show colours, leave the text on the terminal.
-        environment = {"LESS": "FRX", "LV": "-c"} | os.environ
-        with suppress(OSError), subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
-            # Who has read enough quits the pager before the end, or interrupts it.
-            with suppress(BrokenPipeError):
-                process.communicate(text.encode("utf-8", "replace"))
-            return
-    sys.stdout.write(text)
-
-
-@contextmanager
-def paged() -> Iterator[None]:
-    """Show what is printed within at once, as `show` does; also what was printed before an error."""
-    import io
-
-    held = io.StringIO()
-    try:
-        with redirect_stdout(held):
-            yield
-    finally:
-        show(held.getvalue())
-
-
-def _pager(text: str) -> list[str]:
-    """Return the words of the pager's command, none where the text goes to the terminal as it is."""
-    import shlex
-    import shutil
-
-    if not sys.stdout.isatty() or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        return []
-    if text.count("\n") < shutil.get_terminal_size().lines:
-        return []
-    try:
-        words = shlex.split(os.environ.get("PAGER", "less"))
-    except ValueError:
-        return []
-    return words if words and words != ["cat"] and shutil.which(words[0]) else []
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from tracekit.cli._common import (
     tell_ledger,
 )
 from tracekit.cli.process.plain_words import PlainGroup
+from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
 from tracekit.units import format_bytes
 
@@ -50,7 +51,7 @@ Id = Annotated[
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="KEY[=VALUE]", help="Only runs with this tag; repeatable.")
 ]
-Form = Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")]
+Form = Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv, spreadsheet or markdown.")]
 ShortForm = Annotated[str, typer.Option("--format", metavar="FORM", help="text or json.")]
 
 
@@ -152,10 +153,12 @@ def _print_table(title: str, table: ReportTable, form: str) -> None:
     from tracekit.render.base import RenderOptions
     from tracekit.report import Report, Section
 
-    if form not in ("text", "csv", "markdown"):
-        raise UsageError(f"--format {form}: not an output format", hint="one of: text, json, csv, markdown")
+    if form not in ("text", "csv", "spreadsheet", "markdown"):
+        raise UsageError(
+            f"--format {form}: not an output format", hint="one of: text, json, csv, spreadsheet, markdown"
+        )
     report = Report(title, __version__, (), (Section("archive", table.title, (table,)),))
-    sys.stdout.write(pipeline.render(report, form, RenderOptions(width=output_width())))
+    show_text(pipeline.render(report, form, RenderOptions(width=output_width())), pager=False, form=form)
 
 
 def _listing(found: Sequence[Entry]) -> ReportTable:

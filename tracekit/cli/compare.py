@@ -52,7 +52,11 @@ def compare(
     one_run: Annotated[bool, typer.Option("--one-run", help="Read a folder as one run, not as repeats.")] = False,
     format_: Annotated[
         str,
-        typer.Option("--format", metavar="FORM", help="text, json, markdown, html or csv; by default from the suffix."),
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="text, json, markdown, html, csv or spreadsheet; else from the suffix.",
+        ),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
     unit: Annotated[
@@ -99,7 +103,7 @@ def compare(
     width = output_width() if output == "-" else 0
     text = pipeline.render(report, form, RenderOptions(time_unit=unit, width=width))
     if output == "-":
-        show(text)
+        show(text, form=form)
         sys.stdout.flush()
     else:
         with new_file(Path(output), force=force) as file:
@@ -120,12 +124,13 @@ def compare(
 
 def _form(format_: str, output: str) -> str:
     """Return the form of the output. Raises: UsageError."""
-    forms = ", ".join(sorted(set(_BY_SUFFIX.values())))
+    known = {*_BY_SUFFIX.values(), "spreadsheet"}
+    forms = ", ".join(sorted(known))
     suffix = Path(output).suffix.lower()
     if not format_ and suffix and suffix not in _BY_SUFFIX:
         raise UsageError(f"-o {output}: the suffix names no output format", hint=f"choose one with --format: {forms}")
     form = format_ or _BY_SUFFIX.get(suffix, "text")
-    if form not in _BY_SUFFIX.values():
+    if form not in known:
         raise UsageError(f"--format {form}: not an output format", hint=f"one of: {forms}")
     return form
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli import _names
-from tracekit.cli._common import Reading, example, expanded, finish, progress, say, tell_incomplete, tell_ledger
+from tracekit.cli._common import (
+    Reading,
+    example,
+    expanded,
+    finish,
+    progress,
+    say,
+    show_bytes,
+    tell_incomplete,
+    tell_ledger,
+)
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
 
@@ -187,8 +195,7 @@ def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[F
         target = Path(folder) / "stdout"
         done = _convert(reading, reading.inputs, str(target), wanted, force=True)
         with target.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+            show_bytes(file)
         _tell_incomplete(done, lost)
         tell_ledger(done.ledgers)
         return done.failures

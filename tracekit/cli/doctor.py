@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,4 +113,5 @@ def _print_json(data: dict[str, object]) -> None:
 
     from tracekit._version import __version__
 
-    sys.stdout.write(orjson.dumps({"tracekit": __version__, **data}, option=orjson.OPT_INDENT_2).decode() + "\n")
+    text = orjson.dumps({"tracekit": __version__, **data}, option=orjson.OPT_INDENT_2).decode()
+    show(f"{text}\n", pager=False, form="json")

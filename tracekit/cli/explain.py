@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 @example("tracekit explain run.csv kernel.total device.kernel_time")
 def explain(
     reading: Reading,
-    format_: Annotated[str, typer.Option("--format", metavar="FORM", help="text, json, csv or markdown.")] = "text",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="text, json, csv, spreadsheet, markdown.")
+    ] = "text",
     unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "",
 ) -> None:
     """Explain why two numbers differ. The last two arguments are cells: VIEW.COLUMN or VIEW.ROW.COLUMN."""
@@ -34,5 +36,5 @@ def explain(
     with progress(f"reading {inputs[0]}") as update:
         trace = pipeline.read(inputs, reading.input_options(update))
     made = explained(trace, left, right)
-    show(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
+    show(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())), form=format_)
     finish(trace.failures, made.incomplete)

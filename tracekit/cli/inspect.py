@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -37,7 +36,7 @@ def inspect(
     if format_ == "json":
         import orjson
 
-        sys.stdout.write(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n")
+        show(orjson.dumps(found.to_json(), option=orjson.OPT_INDENT_2).decode() + "\n", pager=False, form="json")
     else:
         first = "".join(f"{printable(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli._common import example, finish, output_width, progress, say, show, tell_incomplete
+from tracekit.cli._common import example, finish, output_width, progress, say, show, show_bytes, tell_incomplete
 from tracekit.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +24,9 @@ def query(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="FORM", help="text, markdown, csv, json or parquet; by default from the suffix."
+            "--format",
+            metavar="FORM",
+            help="text, markdown, csv, spreadsheet, json or parquet; by default from the suffix.",
         ),
     ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="A file, or - for stdout.")] = "-",
@@ -78,12 +78,11 @@ def query(
             with tempfile.TemporaryFile() as whole:  # a failure in the middle must not leave half an answer in a pipe
                 write(answer.reader, form, whole, answer.ledgers)
                 whole.seek(0)
-                shutil.copyfileobj(whole, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+                show_bytes(whole)
         else:
             with new_file(Path(output), force=force) as file:
                 write(answer.reader, form, file, answer.ledgers)
-    show(shown)
+    show(shown, form=form)
     for ledger in answer.ledgers:
         dropped = sum(ledger.dropped.values())
         if dropped:

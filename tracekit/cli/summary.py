@@ -43,7 +43,10 @@ def summary(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", metavar="FORM", help="Print text, json, csv or markdown.", autocompletion=_names.forms
+            "--format",
+            metavar="FORM",
+            help="Print text, json, csv, spreadsheet or markdown.",
+            autocompletion=_names.forms,
         ),
     ] = "text",
     sort: Annotated[
@@ -92,7 +95,8 @@ def summary(
         given = {"--sort": sort, "--thread-sep": thread_sep, "--no-op-detail": not op_detail, "--compat": compat}
         _refuse_of_page(reading, [name for name, value in given.items() if value])
         made = part_of(page, view or (), top or 0)
-        sys.stdout.write(pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width())))
+        text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
+        show(text, pager=False, form=format_)
         finish((), made.incomplete)
         return
     values = pipeline.view_options(reading.options())
@@ -114,7 +118,7 @@ def summary(
         # What other profilers print has no colours.
         how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color() and not compat)
         text = pipeline.render(made, format_, how_shown, compat=compat)
-    show(text, pager=pager)
+    show(text, pager=pager, form=format_)
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
         for note in dict.fromkeys((*made.notes, *(note for section in made.sections for note in section.notes))):
             say(f"note: {note}")

@@ -1,4 +1,4 @@
-"""Output formats of an answer: text, markdown, CSV, JSON and Parquet. Times stay integer ns.
+"""Output formats of an answer: text, markdown, CSV (also for spreadsheets), JSON and Parquet. Times stay integer ns.
 
 The unit of a column is in its name: `_ns` is a time, `_bytes` a size, `_ratio` a share of 1. A number that a format
 cannot store exactly (decimals, integers beyond 64 bits) keeps its digits as text. Dates and times are ISO 8601. Lists
@@ -8,7 +8,7 @@ and structs are JSON. NaN and infinity are words, since a gap would be read as n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -23,11 +23,13 @@ from tracekit.privacy.guard import masked_rows
 from tracekit.query._cells import cells, to_json, values
 from tracekit.query._tables import ArrowField
 from tracekit.render.base import RenderOptions
-from tracekit.report import Cell, Column, Report, ReportTable, Section
+from tracekit.render.csv import exact_line
+from tracekit.report import Column, Report, ReportTable, Section
+from tracekit.text.spreadsheet import cell_text
 from tracekit.trace import Ledger
 from tracekit.units import Unit
 
-FORMS = ("text", "markdown", "csv", "json", "parquet")
+FORMS = ("text", "markdown", "csv", "spreadsheet", "json", "parquet")
 _SUFFIXES = (("_ns", Unit.NS), ("_bytes", Unit.BYTES))
 
 
@@ -110,28 +112,30 @@ def render(table: pa.Table, form: str, options: RenderOptions) -> str:
 
 
 def write(reader: pa.RecordBatchReader, form: str, file: BinaryIO, ledgers: Sequence[Ledger] = ()) -> int:
-    """Write the rows as csv, json or parquet, a batch at a time, and return how many there were."""
-    return {"csv": _csv, "json": _json_rows, "parquet": _parquet}[form](reader, file, ledgers)
+    """Write the rows as csv, spreadsheet, json or parquet, a batch at a time, and return how many there were."""
+    return {"csv": _csv, "spreadsheet": _spreadsheet, "json": _json_rows, "parquet": _parquet}[form](
+        reader, file, ledgers
+    )
 
 
 def _csv(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
     """Write RFC 4180 with one header. Null is an empty field; an empty text is quoted."""
-    file.write((",".join(map(_field, reader.schema.names)) + "\r\n").encode())
+    return _lines(reader, file, str)
+
+
+def _spreadsheet(reader: pa.RecordBatchReader, file: BinaryIO, _: Sequence[Ledger]) -> int:
+    """Write csv in which no cell is a formula."""
+    return _lines(reader, file, cell_text)
+
+
+def _lines(reader: pa.RecordBatchReader, file: BinaryIO, text_of: Callable[[str], str]) -> int:
+    file.write(exact_line(reader.schema.names, text_of).encode())
     rows = 0
     for batch in reader:
-        texts = [[_field(each) for each in cells(column)] for column in batch.columns]
-        file.writelines((",".join(row) + "\r\n").encode("utf-8", "replace") for row in zip(*texts, strict=True))
+        columns = [cells(column) for column in batch.columns]
+        file.writelines(exact_line(row, text_of).encode("utf-8", "replace") for row in zip(*columns, strict=True))
         rows += batch.num_rows
     return rows
-
-
-def _field(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    text = str(cell)
-    if isinstance(cell, str) and (not text or any(c in text for c in '",\r\n') or text != text.strip()):
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 def _json_rows(reader: pa.RecordBatchReader, file: BinaryIO, ledgers: Sequence[Ledger]) -> int:

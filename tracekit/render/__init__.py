@@ -11,6 +11,7 @@ _MODULES = {
     "json": "json",
     "markdown": "markdown",
     "html": "page.html",
+    "spreadsheet": "spreadsheet",
     "text": "text",
 }
 RENDERERS = Registry("tracekit.render", Renderer, "RENDERER", _MODULES)

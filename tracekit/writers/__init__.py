@@ -18,5 +18,6 @@ _MODULES = {
     "parquet": "parquet",
     "perfetto": "perfetto.trace",
     "speedscope": "speedscope.profile",
+    "spreadsheet": "csv",
 }
 WRITERS = Registry("tracekit.writers", Writer, "WRITERS_HERE", _MODULES)

@@ -10,21 +10,24 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tracekit import schema
+from tracekit.columns import arrow
+from tracekit.text.spreadsheet import AS_TEXT, FORMULA, cell_text
 from tracekit.writers._compressed import compressed
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
 from tracekit.writers.gzipped import Sink
 
 
-def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
+def write(stream: Stream, target: Path, options: WriteOptions, *, spreadsheet: bool = False) -> Written:
     written = Written(target)
     totals: list[pa.RecordBatch] = []
+    change = without_formulas if spreadsheet else _unchanged
     with new_file(target, force=options.force) as file, compressed(file, target) as out:
         events = _events(stream.batches, totals)
         first = next(events, None)
         if first is None and totals:
-            written.totals = _table(out, schema.TOTALS, iter(totals))
+            written.totals = _table(out, schema.TOTALS, map(change, totals))
             return written
-        written.events = _table(out, schema.EVENTS, chain([first] if first is not None else [], events))
+        written.events = _table(out, schema.EVENTS, map(change, chain([first] if first is not None else [], events)))
     if rows := sum(batch.num_rows for batch in totals):
         written.leave_out("totals-beside-events", rows)
         written.notes.append(
@@ -39,6 +42,25 @@ def _events(batches: Iterator[pa.RecordBatch], totals: list[pa.RecordBatch]) -> 
             totals.append(batch)
         elif batch.num_rows:
             yield batch
+
+
+def _unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def without_formulas(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with texts that a spreadsheet takes for text. Names are few; `args` is one JSON object a row."""
+    columns: list[arrow.Column] = []
+    for column in batch.columns:
+        kind = column.type
+        if isinstance(kind, pa.DictionaryType):
+            encoded = arrow.encoded(column)
+            texts = [None if text is None else cell_text(text) for text in encoded.dictionary.to_pylist()]
+            column = pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, kind.value_type))
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            column = arrow.pc.replace_substring_regex(column, pattern=FORMULA, replacement=AS_TEXT)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _table(out: Sink, columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:

@@ -1,4 +1,4 @@
-"""CSV for spreadsheets and scripts: the schema's columns, a header, RFC 4180 quotes, one newline a row.
+"""CSV for scripts, and for spreadsheets: the schema's columns, a header, RFC 4180 quotes, one newline a row.
 
     ts_ns,dur_ns,event_id,name,raw_name,kind,source,...,args
     120,35,7,"gemm",,"kernel",0,...,"{""x"":1}"
@@ -7,6 +7,10 @@ Every text is in quotes, also an empty one; an empty cell without quotes is null
 `value` is the shortest decimal that reads back as the same float, or nan, inf, -inf. `args` is JSON in a cell. A trace
 with totals alone becomes a table of TOTALS. Totals beside events are not written, since one table cannot hold both.
 The facts of the run are not in the file: Parquet and JSON Lines keep them.
+
+The target `csv` writes names unchanged. A spreadsheet takes a name that begins with = + - or @ for a formula: the
+target `spreadsheet` puts an apostrophe in front of such a text (also behind a semicolon), and shows control characters
+as escapes. Its files are for people, and are not read back.
 """
 
 from __future__ import annotations
@@ -26,6 +30,13 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     return _csv.write(stream, target, options)
 
 
+def write_for_spreadsheet(stream: Stream, target: Path, options: WriteOptions) -> Written:
+    """Write the rows as they come, with no formula among the texts."""
+    from tracekit.writers import _csv
+
+    return _csv.write(stream, target, options, spreadsheet=True)
+
+
 WRITER = Writer(
     name="csv",
     title="CSV: one row for each event, or the totals of a trace without events",
@@ -33,4 +44,11 @@ WRITER = Writer(
     write=write,
     holds="both",
 )
-WRITERS_HERE: tuple[Writer, ...] = (WRITER,)
+SPREADSHEET = Writer(
+    name="spreadsheet",
+    title="CSV for Excel, LibreOffice Calc and the like: no name in it is a formula",
+    suffixes=(".spreadsheet.csv", ".spreadsheet.csv.gz", ".spreadsheet.csv.zst"),
+    write=write_for_spreadsheet,
+    holds="both",
+)
+WRITERS_HERE: tuple[Writer, ...] = (WRITER, SPREADSHEET)

@@ -1,0 +1,117 @@
+"""Results on stdout: through a pager, and without anything that a terminal would obey."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import BinaryIO
+
+from tracekit.errors import OutputError
+
+_BLOCK = 1 << 18
+
+
+def output_width() -> int:
+    """Return the columns of the terminal that results go to; for a file or a pipe COLUMNS, or 0 (no limit)."""
+    if not sys.stdout.isatty():
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isascii() and columns.isdigit() else 0
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def in_color() -> bool:
+    """Return whether results may have colours: on a terminal that has them, unless NO_COLOR is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def draws_bars() -> bool:
+    """Return whether results may have bars of block characters: on a terminal whose encoding has them."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+def printable(text: str) -> str:
+    """Return text safe for a terminal: control characters (names are hostile input) are shown escaped."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def show(text: str, *, pager: bool = True, form: str = "text") -> None:
+    """Print a result; on a terminal with fewer lines through the pager that PAGER names, else less.
+
+    An empty PAGER or "cat" means no pager. A pager that is missing is as none. form: of the result. Text may have
+    colours and has no other control characters. All other forms are for programs, which get every character; on a
+    terminal what it would obey is shown escaped, and lines end as the terminal's do.
+    """
+    if form != "text" and sys.stdout.isatty():
+        text = printable(text.replace("\r\n", "\n"))
+    command = _pager(text) if pager else []
+    if command:
+        import subprocess
+
+        # As git does: quit if it fits on one screen, show colours, leave the text on the terminal.
+        environment = {"LESS": "FRX", "LV": "-c"} | os.environ
+        with suppress(OSError), subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
+            # Who has read enough quits the pager before the end, or interrupts it.
+            with suppress(BrokenPipeError):
+                process.communicate(text.encode("utf-8", "replace"))
+            return
+    sys.stdout.write(text)
+
+
+def show_bytes(file: BinaryIO) -> None:
+    """Copy a result to stdout, every byte of it; on a terminal as `show` prints what is for programs.
+
+    Raises: OutputError where the result is no text and stdout is a terminal.
+    """
+    import shutil
+
+    if not sys.stdout.isatty():
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    if b"\0" in file.read(_BLOCK):
+        raise OutputError("the output is no text, and stdout is a terminal", hint="-o FILE writes a file")
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    held = ""
+    while block := file.read(_BLOCK):
+        text = held + decoder.decode(block)
+        held = "\r" if text.endswith("\r") else ""
+        sys.stdout.write(printable(text.removesuffix("\r").replace("\r\n", "\n")))
+    sys.stdout.write(printable(held + decoder.decode(b"", final=True)))
+    sys.stdout.flush()
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Show what is printed within at once, as `show` does; also what was printed before an error."""
+    import io
+
+    held = io.StringIO()
+    try:
+        with redirect_stdout(held):
+            yield
+    finally:
+        show(held.getvalue())
+
+
+def _pager(text: str) -> list[str]:
+    """Return the words of the pager's command, none where the text goes to the terminal as it is."""
+    import shlex
+    import shutil
+
+    if not sys.stdout.isatty() or not sys.stdin.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return []
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        return []
+    try:
+        words = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:
+        return []
+    return words if words and words != ["cat"] and shutil.which(words[0]) else []
