@@ -11,12 +11,18 @@ import time
 from support import LONG_S
 
 
-def at_a_terminal(*words: str, rows: int = 60, name: str = "summary", **environment: str) -> tuple[str, int]:
-    """Run a command of tracekit on a terminal of 80 columns; return what it shows and the exit code."""
+def at_a_terminal(
+    *words: str, rows: int = 60, name: str = "summary", errors: bool = True, **environment: str
+) -> tuple[str, int]:
+    """Run a command of tracekit on a terminal of 80 columns; return what it shows and the exit code.
+
+    errors: show stderr too, on which a busy machine sees a progress bar.
+    """
     child, terminal = pty.fork()
     if child == 0:  # pragma: no cover - another process
         own = {"TERM": "xterm", "COLUMNS": "", **environment}
         command = 'stty rows $ROWS cols 80; unset COLUMNS LINES; exec "$0" -m tracekit $NAME "$@"'
+        command += "" if errors else " 2>/dev/null"
         os.execve(
             "/bin/sh",
             ["sh", "-c", command, sys.executable, *words],
