@@ -67,7 +67,7 @@ def show(text: str, *, pager: bool = True, form: str = "text") -> None:
 def show_bytes(file: BinaryIO) -> None:
     """Copy a result to stdout, every byte of it; on a terminal as `show` prints what is for programs.
 
-    Raises: OutputError where the result is no text and stdout is a terminal.
+    Raises: OutputError where the result is not text and stdout is a terminal.
     """
     import shutil
 
@@ -76,7 +76,7 @@ def show_bytes(file: BinaryIO) -> None:
         sys.stdout.buffer.flush()
         return
     if b"\0" in file.read(_BLOCK):
-        raise OutputError("the output is no text, and stdout is a terminal", hint="-o FILE writes a file")
+        raise OutputError("the output is not text, and stdout is a terminal", hint="-o FILE writes a file")
     file.seek(0)
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     held = ""
