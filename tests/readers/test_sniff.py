@@ -74,7 +74,7 @@ def test_a_session_of_the_visual_profiler_in_xml_is_no_profile(version: str, nam
     )
     err = refused(tmp_path / name, text.encode())
     assert "without a timeline" in str(err)
-    assert err.hint == "make the profile again with: nvprof -o run.nvprof PROGRAM"
+    assert err.hint == "give the database that it was made from, or make one: nvprof -o run.nvprof PROGRAM"
 
 
 def test_an_xplane_file_without_its_beginning_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tracekit.batch._scan import Candidate, FileState, RootScan
 from tracekit.batch._store import FileJson, OptionsJson, OutputFolder, Result, SourceJson, key_of, kind_of
 from tracekit.credentials import masked
 from tracekit.errors import TracekitError, UnknownFormatError
-from tracekit.inputs import reader_for
+from tracekit.inputs import names_databases, reader_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.readers.source import open_source
 from tracekit.render.base import RenderOptions
@@ -267,7 +267,7 @@ def _is_profile(path: str, expected: bool) -> bool:
         with open_source(path) as source:
             reader_for(source)
     except UnknownFormatError:
-        return expected
+        return expected and not names_databases(Path(path))
     except TracekitError:
         pass  # reading it fails with the reason
     return True

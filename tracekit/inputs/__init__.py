@@ -30,6 +30,7 @@ from tracekit.inputs.options import rank_in
 from tracekit.inputs.paths import Input as Input
 from tracekit.inputs.paths import PathLike as PathLike
 from tracekit.inputs.paths import expand as expand
+from tracekit.inputs.paths import names_databases as names_databases
 from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs
 from tracekit.inputs.paths import refuse_unknown_options
@@ -241,6 +242,9 @@ class Inputs:
         values = declared.parse(given, reader.options, owner=reader.name)
         shown = self._shown(item.name)
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
+        for name in item.missing:
+            text = "the session of the Visual Profiler names databases that are not beside it: they are not read"
+            ledger.note("session-names-more", text, where=self._shown(name))
         options = ReadOptions(
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of
         )
@@ -251,6 +255,8 @@ class Inputs:
             if facts.path == source.name:
                 facts.path, facts.opened = shown, item.name
             facts.label = item.label or facts.label
+            if item.session:
+                facts.facts = facts.facts | {"session": self._shown(item.session)}
             if facts.size_bytes is None:
                 facts.size_bytes = source.size_bytes()
         return reader, opened

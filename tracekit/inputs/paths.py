@@ -12,6 +12,7 @@ from pathlib import Path
 from tracekit import options as declared
 from tracekit.credentials import masked
 from tracekit.errors import InputError, OutputError, TracekitError, UnknownFormatError, UsageError
+from tracekit.inputs.sessions import session_of
 from tracekit.readers import READERS
 from tracekit.readers.base import Reader
 from tracekit.readers.sniff import identify
@@ -22,10 +23,15 @@ PathLike = str | Path
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input as the user named it: `label` is the NAME of NAME=INPUT, else ""."""
+    """One input as the user named it: `label` is the NAME of NAME=INPUT, else "".
+
+    session: the session of the Visual Profiler that named the input, "" for none. missing: what that session names too.
+    """
 
     name: str
     label: str = ""
+    session: str = ""
+    missing: tuple[str, ...] = ()
 
 
 def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
@@ -52,8 +58,30 @@ def expand(inputs: PathLike | Sequence[PathLike]) -> list[Input]:
                 raise InputError(f"{rest}: no file matches", hint="is the pattern right?")
             out.extend(Input(name, label) for name in found)
         else:
-            out.append(Input(rest, label))
+            out.extend(_of_session(path, rest, label) or [Input(rest, label)])
     return out
+
+
+def _of_session(path: Path, name: str, label: str) -> list[Input]:
+    """Return the databases that a session of the Visual Profiler names and that are beside it, [] for another file."""
+    session = session_of(path) if "://" not in name else None
+    if session is None:
+        return []
+    found = [str(each) for each in session.beside if _is_of_nvprof(each)]
+    return [Input(each, label, name, session.missing) for each in found]
+
+
+def _is_of_nvprof(path: Path) -> bool:
+    try:
+        with open_source(str(path)) as source:
+            return identify(source, READERS.values()).name.startswith("nvprof-")
+    except TracekitError:
+        return False
+
+
+def names_databases(path: Path) -> bool:
+    """Return whether a file is a session of the Visual Profiler with databases beside it, which are read themselves."""
+    return bool(_of_session(path, str(path), ""))
 
 
 def _text_of(word: object) -> str:
@@ -120,10 +148,24 @@ def refuse_inputs(target: PathLike, names: Sequence[str]) -> None:
 def reader_for(source: Source, name: str = "") -> Reader:
     """Return the reader of that name, or the one that knows the content. Raises: UsageError, UnknownFormatError."""
     if not name:
-        return identify(source, READERS.values())
+        try:
+            return identify(source, READERS.values())
+        except UnknownFormatError:
+            _refuse_session(source)
+            raise
     if name not in READERS:
         raise declared.no_such("--from", name, "format", READERS, hint="`tracekit formats` lists them")
     return READERS[name]
+
+
+def _refuse_session(source: Source) -> None:
+    """Raise UnknownFormatError with the names of the databases that a session of the Visual Profiler needs."""
+    session = session_of(source.path)
+    if session is not None and session.missing:
+        hint = f"it names {', '.join(session.missing[:3])}: put that beside it, or give it instead of the session"
+        raise UnknownFormatError(
+            source.name, "a Visual Profiler session in XML: settings without a timeline", hint=hint
+        )
 
 
 def refuse_unknown_options(given: Iterable[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Iterable
 
 from tracekit.errors import AmbiguousFormatError, UnknownFormatError
 from tracekit.plugins import PluginWarning
 from tracekit.readers.base import Confidence, Head, Reader
+from tracekit.readers.foreign import foreign_format
 from tracekit.readers.source import SQLITE_MAGIC, Source
 from tracekit.readers.trace_event.marks import claimants
 
@@ -102,44 +102,16 @@ def _unknown(source: Source, head: Head) -> UnknownFormatError:
 
 def _why(head: Head, path: str) -> tuple[str, str]:
     """Return a description of the input, and what to do; "" for the general hint. path: as the user named it."""
-    data, name = head.data, head.name.lower()
+    data = head.data
     if not data.strip(b"\0 \t\r\n"):
         return "the file is empty", "was the program killed before the profiler wrote it?"
-    stem, file = shlex.quote(path.rsplit(".", 1)[0]), shlex.quote(path)
-    if name.endswith((".nsys-rep", ".qdrep")):
-        return "Nsight Systems' closed binary report", f"export it: nsys export --type sqlite -o {stem}.sqlite {file}"
-    if name.endswith(".qdstrm"):
-        return (
-            "Nsight Systems' raw stream, not yet a report",
-            f"import it: QdstrmImporter --input-file {file}; then nsys export --type sqlite -o {stem}.sqlite REPORT",
-        )
-    if name.endswith((".ncu-rep", ".nsight-cuprof-report")):
-        tool = "ncu" if name.endswith(".ncu-rep") else "nv-nsight-cu-cli"
-        return (
-            "Nsight Compute's closed binary report: counters of single kernels, no timeline",
-            f"export it: {tool} --import {file} --csv --page raw > {stem}.csv",
-        )
-    if name.endswith(".xplane.pb"):
-        return (
-            "an .xplane.pb file that does not begin with a plane",
-            "copy it again, whole and in binary mode; a trace.json.gz of the same run may lie beside it",
-        )
-    if data.lstrip().startswith(b"<?xml") and b"<session" in data:
-        return (
-            "a Visual Profiler session in XML: settings without a timeline",
-            "make the profile again with: nvprof -o run.nvprof PROGRAM",
-        )
-    if data.lstrip().lower().startswith((b"<!doctype html", b"<html")):
-        if b'name="generator" content="tracekit ' in data:
-            return "a page of tracekit: tables, no events", f"`tracekit summary {file}` prints its tables"
-        return "an HTML page", "give the trace that it was made from; `tracekit summary` reads only pages of tracekit"
+    if (foreign := foreign_format(head)) is not None:
+        return foreign.title, foreign.hint(path)
     if data.startswith(SQLITE_MAGIC) and not head.tables:
         hint = "if the file was cut or damaged, export or copy it again, or try `sqlite3 FILE .recover`"
         return "an SQLite database in which no table can be read", hint
     if data.startswith(SQLITE_MAGIC):
         return "an SQLite database without the tables of nvprof or Nsight Systems", ""
-    if data.startswith(b"PK\x03\x04"):
-        return "a zip archive", "unpack it first"
     if not head.text:
         return "a binary file", ""
     first = next((line for line in head.lines() if line.strip()), b"")[:60].decode("utf-8", "replace").strip()

@@ -1,0 +1,71 @@
+"""Sessions of the Visual Profiler (nvvp): XML with settings, which names the databases that were imported into it.
+
+    <?xml version="1.0" encoding="UTF-8"?>
+    <session version="2">
+      <... path="/home/ada/run.nvprof" .../>
+
+The schema is not published, and the elements differ between versions. So each attribute and each text is looked at: a
+name of a file that is beside the session, and that is a profile of nvprof, is an input. Folders in such a name play no
+part: they are those of another machine, and no file outside the session's own folder is opened.
+Source: FORMATS.md section 3 (sessions of version 1 and 2); the sessions of the tests are of our own making.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+_SESSION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*>\s*(?:<!--.*?-->\s*)?<session\b[^>]*\bversion=", re.DOTALL)
+_VALUE = re.compile(r"""=\s*"([^"<>]{1,4096})"|=\s*'([^'<>]{1,4096})'|>\s*([^<>]{1,4096}?)\s*<""")
+_SUFFIXES = (".nvprof", ".nvvp", ".nvprof.gz", ".nvvp.gz", ".sqlite", ".db", ".prof")
+MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session. beside: the files that it names and that are in its folder. missing: databases that are not there."""
+
+    beside: tuple[Path, ...]
+    missing: tuple[str, ...]
+
+
+def session_of(path: Path) -> Session | None:
+    """Return the session in a local file, None for any other file, also for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            if not _SESSION.match(file.read(4096)):
+                return None
+            file.seek(0)
+            data = file.read(MOST_BYTES)
+    except OSError:
+        return None
+    beside: dict[Path, None] = {}
+    missing: dict[str, None] = {}
+    for match in _VALUE.finditer(data.decode("utf-8", "replace")):
+        name = _file_name(unescape(match[1] or match[2] or match[3]))
+        if not name or "\0" in name:
+            continue
+        found = path.parent / name
+        if found != path and _is_file(found):
+            beside[found] = None
+        elif name.lower().endswith(_SUFFIXES) and name != path.name:
+            missing[name] = None
+    return Session(tuple(beside), tuple(missing))
+
+
+def _file_name(text: str) -> str:
+    """Return the last part of a path of any system, or of a file: URL."""
+    if text.startswith("file:"):
+        text = unquote(text.removeprefix("file:"))
+    name = PurePosixPath(text.strip().replace("\\", "/")).name
+    return "" if name in (".", "..") else name
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
