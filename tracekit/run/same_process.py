@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from tracekit.analysis.clocks.line import Line
 from tracekit.columns.arrays import I64
-from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, find_line, find_offset, on_line, share
+from tracekit.run.range_clocks import find_clock, find_line, find_offset, on_line
+from tracekit.run.shared_ranges import FEWEST, Ranges, Shared, share
 from tracekit.run.survey import Process
 from tracekit.text.display import plural
 from tracekit.units import format_span
@@ -26,7 +27,12 @@ CLOCK_SET_NS = 10_000_000
 """A wall clock that went this far from the monotonic one was set, so it does not tell the time between two anchors."""
 
 MOST_OFFSET_NS = 1_000_000_000
-"""Two readings of one wall clock are not further apart than this."""
+"""Two readings of one wall clock are usually not further apart than this."""
+MOST_CLOCK_ERROR_NS = 3_600_000_000_000
+"""A wall clock that was set between two readings is not further from the other than this."""
+FEWEST_OF_FAR_CLOCKS = 32
+"""Pairs that prove it where the wall clocks say that one process ended before the other began: a program that runs
+twice has the same ranges, but not at the same distances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,10 @@ def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
         return _by_ranges_alone(trace, ours)
     first, last = trace.process.first + trace.origin_ns, trace.process.last + trace.origin_ns
     if last < log.process.first + log.origin_ns or first > log.process.last + log.origin_ns:
+        if (
+            met := find_clock(ours, trace.moved(trace.origin_ns), MOST_CLOCK_ERROR_NS, FEWEST_OF_FAR_CLOCKS)
+        ) is not None:
+            return _on_line(*met, trace.origin_ns)
         apart = max(log.process.first + log.origin_ns - last, first - log.process.last - log.origin_ns)
         text = f"both have a process {pid}, {format_span(apart)} apart: a process id can be used again"
         return Verdict(False, text)
@@ -103,10 +113,13 @@ def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
         if found is not None and abs(found - drift) <= MOST_OFFSET_NS:
             shared = share(ours, theirs, found)
     fewest = FEWEST_OF_ONE_HOST if log.host and trace.host else FEWEST
-    if not shared.proves(fewest) and (line := find_line(ours, theirs, drift)) is not None:
-        straight = share(on_line(ours, line), theirs)
-        if straight.proves(FEWEST) and not straight.contradicts:
-            return _drifting(line, straight, trace.origin_ns)
+    if not shared.proves(fewest):
+        if (line := find_line(ours, theirs, drift)) is not None and line.drift:
+            straight = share(on_line(ours, line), theirs)
+            if straight.proves(FEWEST) and not straight.contradicts:
+                return _on_line(line, straight, trace.origin_ns)
+        if (met := find_clock(ours, theirs, MOST_OFFSET_NS, FEWEST)) is not None:
+            return _on_line(*met, trace.origin_ns)
     verdict = _verdict(log, trace, shared, drift, trace.origin_ns)
     if one_program and not verdict.same and not shared.contradicts:
         agree = shared if shared.timed and shared.nested else None
@@ -114,12 +127,15 @@ def decide(log: Side, trace: Side, *, one_program: bool = False) -> Verdict:
     return verdict
 
 
-def _drifting(line: Line, shared: Shared, origin_ns: int) -> Verdict:
+def _on_line(line: Line, shared: Shared, origin_ns: int) -> Verdict:
     """Return the verdict on files whose ranges meet on a line: the interval is that of what it leaves."""
     more, uncertainty = shared.offset()
     line = replace(line, offset=line.offset - more)
     text = f"{plural(shared.timed, 'range')} in both"
-    return Verdict(True, text, -line.offset, uncertainty, shared, origin_ns, line=line)
+    if not line.drift:
+        return Verdict(True, text, -line.offset, uncertainty, shared, origin_ns)
+    # Times are rounded to whole ns on the way.
+    return Verdict(True, text, -line.offset, max(uncertainty, 1), shared, origin_ns, line=line)
 
 
 def _verdict(log: Side, trace: Side, shared: Shared, drift: int, origin_ns: int) -> Verdict:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit.analysis.clocks.line import Line, fit
 from tracekit.columns.arrays import I64, Mask
 
 NO_THREAD = np.iinfo(np.int64).min
@@ -27,14 +26,6 @@ SLACK_NS = 10_000
 """An interval of offsets may be empty by this much: the two marks are not taken at one instant."""
 OUTLIERS = 0.05
 """Share of the pairs that may contradict the others."""
-MOST_DIFFERENCES = 400_000
-"""Differences of starts that are looked at to find an unknown offset; the rarest names come first."""
-WINDOW_NS = 200_000
-"""Differences this near to each other count as one offset while it is looked for."""
-MOST_TRIED = 8
-"""Offsets that are tried, those at which most ranges meet."""
-FIRST_RANGES = 128
-"""Ranges that a line begins with, where the two clocks are still near."""
 FEWEST = 8
 """Pairs that prove two files to be of one process: unrelated ranges lie within one another by chance alone."""
 
@@ -115,7 +106,7 @@ class Shared:
 
 def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     """Return the pairs of two files. offset_ns: added to the times of the first."""
-    keys, others = _keys(first, second)
+    keys, others = keys_of(first, second)
     ours, theirs = np.isin(keys, others), np.isin(others, keys)
     left, right = np.flatnonzero(ours), np.flatnonzero(theirs)
     if not left.size or not right.size:
@@ -127,7 +118,7 @@ def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     end = min(int(ends[0][left].max()) + offset_ns, int(ends[1][right].max())) + APART_NS
     left = left[np.isin(left, first.within(begin - offset_ns, end - offset_ns))]
     right = right[np.isin(right, second.within(begin, end))]
-    at, to = _mutual(keys[left], first.starts[left] + offset_ns, others[right], second.starts[right])
+    at, to = mutual(keys[left], first.starts[left] + offset_ns, others[right], second.starts[right])
     at, to = left[at], right[to]
     starts = second.starts[to] - first.starts[at] - offset_ns
     stops = ends[1][to] - ends[0][at] - offset_ns
@@ -144,84 +135,7 @@ def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     return Shared(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
 
 
-def find_line(first: Ranges, second: Ranges, offset_ns: int) -> Line | None:
-    """Return the clock of the first file against that of the second, where it goes faster or slower; None where not.
-
-    offset_ns: to add to the times of the first, right at the begin. The line begins with the first ranges of the second
-    file, and each round looks at twice as many: a loop that repeats itself is next to the wrong turn far from there.
-    """
-    keys, others = _keys(first, second)
-    left, right = (np.flatnonzero(ranges.lengths >= 0) for ranges in (first, second))
-    right = right[np.argsort(second.starts[right], kind="stable")]
-    moved = first.starts + offset_ns
-    line = None
-    count = FIRST_RANGES
-    while right.size:
-        window = right[:count]
-        until = int(second.starts[window[-1]]) + APART_NS
-        mine = left[moved[left] <= until]
-        at, to = _mutual(keys[mine], moved[mine], others[window], second.starts[window])
-        at, to = mine[at], window[to]
-        near = np.abs(moved[at] - second.starts[to]) <= APART_NS
-        alike = np.abs(first.lengths[at] - second.lengths[to]) <= np.maximum(first.lengths[at] // 5, WINDOW_NS // 4)
-        at, to = at[near & alike], to[near & alike]
-        line = fit(second.starts[to], first.starts[at] - second.starts[to]) if at.size >= FEWEST else None
-        if line is None:
-            return None
-        moved = line.corrected(first.starts)
-        if count >= 2 * right.size:
-            break
-        count *= 2
-    return line if line is not None and line.drift else None
-
-
-def on_line(ranges: Ranges, line: Line) -> Ranges:
-    """Return the ranges with their times on the clock that the line is against."""
-    starts = line.corrected(ranges.starts)
-    ends = line.corrected(ranges.starts + np.maximum(ranges.lengths, 0))
-    lengths = np.where(ranges.lengths >= 0, ends - starts, ranges.lengths)
-    return Ranges(starts, lengths, ranges.threads, ranges.names, ranges.records, ranges.steps)
-
-
-def find_offset(first: Ranges, second: Ranges) -> int | None:
-    """Return the one offset at which ranges of one name lie within one another, None where none or several do.
-
-    A loop that repeats itself evenly meets itself at several offsets.
-    """
-    keys, others = _keys(first, second)
-    differences: list[I64] = []
-    left = MOST_DIFFERENCES
-    both, counts = np.unique(keys[np.isin(keys, others)], return_counts=True)
-    for key in both[np.argsort(counts, kind="stable")].tolist():
-        mine = np.flatnonzero((keys == key) & (first.lengths >= 0))
-        other = np.flatnonzero((others == key) & (second.lengths >= 0))
-        if mine.size * other.size > left:
-            break
-        left -= mine.size * other.size
-        apart = second.starts[other][:, None] - first.starts[mine][None, :]
-        longer = np.abs(second.lengths[other][:, None] - first.lengths[mine][None, :])
-        differences.append(apart[longer <= np.maximum(first.lengths[mine] // 5, WINDOW_NS // 4)[None, :]])
-    every = np.sort(np.concatenate(differences)) if differences else np.empty(0, np.int64)
-    if every.size < FEWEST:
-        return None
-    meet = np.searchsorted(every, every + WINDOW_NS, "right") - np.arange(every.size)
-    good: list[tuple[int, int]] = []
-    for _ in range(MOST_TRIED):
-        best = int(meet.argmax())
-        if meet[best] < FEWEST:
-            break
-        offset = int(np.median(every[best : best + int(meet[best])]))
-        found = share(first, second, offset)
-        if found.proves(FEWEST):
-            good.append((found.timed, offset))
-        meet[np.abs(every - every[best]) <= 2 * WINDOW_NS] = 0
-    good.sort(reverse=True)
-    if not good or (len(good) > 1 and good[0][0] < 2 * good[1][0]):
-        return None
-    return good[0][1]
-
-
-def _keys(first: Ranges, second: Ranges) -> tuple[I64, I64]:
+def keys_of(first: Ranges, second: Ranges) -> tuple[I64, I64]:
     """Return one number for each thread and name, the same in both files."""
     threads = np.unique(np.concatenate((first.threads, second.threads)), return_inverse=True)[1]
     names = np.concatenate((first.names, second.names))
@@ -229,7 +143,7 @@ def _keys(first: Ranges, second: Ranges) -> tuple[I64, I64]:
     return keys[: len(first.starts)], keys[len(first.starts) :]
 
 
-def _mutual(keys: I64, starts: I64, other_keys: I64, other_starts: I64) -> tuple[I64, I64]:
+def mutual(keys: I64, starts: I64, other_keys: I64, other_starts: I64) -> tuple[I64, I64]:
     """Return the places of items that are each other's nearest of their key, by start."""
     n, m = len(keys), len(other_keys)
     key = np.concatenate((keys, other_keys))
