@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +15,6 @@ from support import ROOT, sample
 
 from tracekit import batch
 from tracekit.batch._work import Outcome, work
-from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
 
 RUNS = (
@@ -76,7 +75,7 @@ class Here:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
+    def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Outcome]) -> Iterator[Outcome]:
         yield from map(work, tasks)
 
 

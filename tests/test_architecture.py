@@ -70,8 +70,9 @@ MAY: dict[str, set[str]] = {
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
-        "privacy", "trace", "units", "credentials", "errors", "_version",
+        "privacy", "trace", "units", "credentials", "workers", "errors", "_version",
     },
+    "workers": {"errors"},
     "show": {"plugins", "inputs", "render.page", "errors", "_version"},
     "compare": {
         "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
@@ -255,5 +256,5 @@ def test_no_folder_outgrows_its_shelf() -> None:
         assert len(files) <= MOST_FILES.get(folder.name, 16), f"{folder.relative_to(ROOT)} has {len(files)} files"
 
 
-MOST_FILES = {"analysis": 17, "findings": 17}
+MOST_FILES = {"analysis": 18, "findings": 17}
 """Folders with more files than 16."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -18,7 +18,6 @@ from timelines import read_page
 from viewers import chromium_page
 
 from tracekit import archive, batch, inputs
-from tracekit.batch.local import LostTask
 from tracekit.batch.plan import Task
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.source import Source
@@ -428,7 +427,7 @@ def test_a_file_that_disappears_before_it_is_read_is_tried_again_by_the_next_bat
     data = files[1].read_bytes()
 
     class Late(Here):
-        def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
+        def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Outcome]) -> Iterator[Outcome]:
             for task in tasks:
                 files[1].unlink()
                 yield work(task)

@@ -114,7 +114,7 @@ def test_ctrl_c_stays_blocked_while_the_first_process_starts() -> None:
     # multiprocessing's own helper process lets SIGINT through again when it starts: the first worker, in the middle of
     # its imports, then printed a traceback. A fresh interpreter, since it starts only once.
     script = (
-        "import signal\nfrom multiprocessing import resource_tracker\nfrom tracekit.batch import local\n"
+        "import signal\nfrom multiprocessing import resource_tracker\nfrom tracekit.workers import local\n"
         "with local._no_interrupt():\n"
         "    resource_tracker.ensure_running()\n"
         "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
 from tracekit.columns.arrays import F64, I64, Mask, Numbers
 
-__all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "nearest_rank"]
+__all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "moments", "nearest_rank", "rank_of"]
 
 DEFAULT_PERCENTILES = (50, 95, 99)
 
@@ -127,6 +127,29 @@ def grouped(
         percents=tuple(percentiles),
         percentiles=np.stack(columns, axis=1) if columns else np.zeros((n_groups, 0), np.int64),
     )
+
+
+def rank_of(percent: float, n: int) -> int:
+    """Return the number, counted from 1, of the value that is the percentile of n values in order. n > 0.
+
+    Raises: ValueError for a percent outside of 0 .. 100.
+    """
+    return _rank(_exact(percent), n)
+
+
+def moments(calls: Sequence[int], totals: Sequence[int], squares: Sequence[int]) -> tuple[I64, F64, I64]:
+    """Return mean, deviation of a sample and of the population of groups, as `Grouped` has them.
+
+    calls, totals, squares: for each group the number of its values, their sum, and the sum of their squares, exact.
+    """
+    mean, sample, population = [], [], []
+    for n, total, square in zip(calls, totals, squares, strict=True):
+        whole, rest = divmod(total, n) if n else (0, 0)
+        mean.append(whole + (2 * rest > n or (2 * rest == n and whole % 2 == 1)) if n else 0)
+        scaled = n * square - total * total
+        sample.append(math.sqrt(scaled / (n * (n - 1))) if n > 1 else math.nan)
+        population.append(_rounded_root(scaled, n) if n else 0)
+    return np.array(mean, np.int64), np.array(sample, np.float64), np.array(population, np.int64)
 
 
 def _exact(percent: float) -> Fraction:

@@ -2,7 +2,7 @@
 
     done = batch.run(["/data/profiles"], "out", jobs=4)
 
-The plan (`plan.py`) lists what is new. Workers (`local.py`, `dask.py`) call one function (`_work.py`), which makes each
+The plan (`plan.py`) lists what is new. Workers (`tracekit.workers`) call one function (`_work.py`), which makes each
 run in a folder of its own; the finished folder is renamed into place. `index.py` makes the page over all of OUT. The
 outputs depend on the runs alone: neither on the clock, nor on the order of work, nor on the number of processes.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from tracekit.batch import index
 from tracekit.batch._budgets import Budget, broken, parse
 from tracekit.batch._claims import Owner
+from tracekit.batch._engines import DaskEngine, LocalEngine
 from tracekit.batch._hidden import hidden_root, refuse_mixed, run_key
 from tracekit.batch._scan import RootScan, absolute_roots, scan, settle_links
 from tracekit.batch._store import (
@@ -33,13 +34,12 @@ from tracekit.batch._store import (
     write_text,
 )
 from tracekit.batch._work import Outcome, lost_outcome
-from tracekit.batch.dask import DaskEngine
-from tracekit.batch.local import Engine, LocalEngine
 from tracekit.batch.plan import PlannedRun, RunOptions, Task, plan_runs, reason_of, touched_result
 from tracekit.errors import OutputError, UsageError
 from tracekit.pipeline import writer_for
 from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
+from tracekit.workers.local import Workers, cpus
 
 __all__ = ["BatchResult", "Progress", "run"]
 
@@ -139,7 +139,7 @@ def run(
     archive_place = _archive_place(archive, output)
     page = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
     options = RunOptions(archive_place, tuple(sorted(set(to))), strict, page, anonymize)
-    engine: Engine = DaskEngine(dask) if dask else LocalEngine(jobs or _cpus())
+    engine: Workers[Task, Outcome] = DaskEngine(dask) if dask else LocalEngine(jobs or cpus())
     refuse_mixed(output, anonymize)
     output.make()
     with Owner(output.work) as owner:
@@ -193,12 +193,6 @@ def _archive_place(archive: str | Path | None, output: OutputFolder) -> str:
     if not text or "://" in text:
         return text.rstrip("/")
     return os.path.abspath(text)  # noqa: PTH100 - links stay as the user wrote them
-
-
-def _cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _write_root(
@@ -269,7 +263,7 @@ class _BatchWork:
         self._report = progress or (lambda _: None)
         self._progress = Progress(0, len(plans), 0, sum(map(_size, plans)))
 
-    def run(self, engine: Engine) -> dict[str, int]:
+    def run(self, engine: Workers[Task, Outcome]) -> dict[str, int]:
         """Do all runs, and move each result to its place as it comes. Return counts by reason."""
         if not self._plans:
             return {}

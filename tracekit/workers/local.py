@@ -1,7 +1,8 @@
-"""Processes of this machine as the engine of a batch. A process that dies fails its own run and no other.
+"""Processes of this machine as workers. A process that dies fails its own task and no other.
 
-A worker is a `ProcessPoolExecutor` of one fresh process (spawn) with one run at a time: it is certain which run killed
-it. That run is tried once more in a new process. A worker whose batch is gone ends at once: it waits on a pipe.
+A worker is a `ProcessPoolExecutor` of one fresh process (spawn) with one task at a time: it is certain which task
+killed it. That task is tried once more in a new process. A worker whose command is gone ends at once: it waits on a
+pipe.
 """
 
 from __future__ import annotations
@@ -16,17 +17,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
-from tracekit.batch._work import Outcome, work
-from tracekit.batch.plan import Task
-
-DIED = "the worker process died twice on this run (killed, out of memory, or a crash of a library)"
-LostTask = Callable[[Task, str], Outcome]
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+DIED = "the worker process died twice on this {task} (killed, out of memory, or a crash of a library)"
 
 
-class Engine(Protocol):
-    """The workers of a batch. `run` takes a task when a worker is free, and yields each outcome as it comes."""
+class Workers(Protocol[Task, Answer]):
+    """Workers. `run` takes a task when a worker is free, and yields each answer as it comes."""
 
     def __enter__(self) -> Self:
         """Start."""
@@ -34,16 +33,17 @@ class Engine(Protocol):
     def __exit__(self, *_: object) -> None:
         """Stop at once, without waiting for running tasks."""
 
-    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
-        """Do all tasks. lost: makes the outcome of a task whose worker died."""
+    def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Answer]) -> Iterator[Answer]:
+        """Do all tasks. lost: makes the answer for a task whose worker died."""
 
 
-class LocalEngine:
-    """Workers that are processes of this machine."""
+class LocalWorkers(Generic[Task, Answer]):
+    """Workers that are processes of this machine. work: does one task; noun: what a task is, for messages."""
 
-    def __init__(self, jobs: int) -> None:
-        self._idle = [_Slot() for _ in range(max(jobs, 1))]
+    def __init__(self, jobs: int, work: Callable[[Task], Answer], noun: str = "task") -> None:
+        self._idle: list[_Slot[Task, Answer]] = [_Slot(work) for _ in range(max(jobs, 1))]
         self._slots = list(self._idle)
+        self._died = DIED.format(task=noun)
 
     def __enter__(self) -> Self:
         return self
@@ -52,9 +52,9 @@ class LocalEngine:
         for slot in self._slots:
             slot.stop()
 
-    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
-        """Do all tasks; see `Engine`."""
-        running: dict[Future[Outcome], tuple[_Slot, Task, int]] = {}
+    def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Answer]) -> Iterator[Answer]:
+        """Do all tasks; see `Workers`."""
+        running: dict[Future[Answer], tuple[_Slot[Task, Answer], Task, int]] = {}
         while True:
             while self._idle and (task := next(tasks, None)) is not None:
                 slot = self._idle.pop()
@@ -65,31 +65,32 @@ class LocalEngine:
             for future in done:
                 slot, task, tries = running.pop(future)
                 try:
-                    outcome = future.result()
+                    answer = future.result()
                 except BrokenProcessPool:
                     slot.stop()
                     if tries == 1:
                         running[slot.submit(task)] = (slot, task, 2)
                         continue
-                    outcome = lost(task, DIED)
+                    answer = lost(task, self._died)
                 self._idle.append(slot)
-                yield outcome
+                yield answer
 
 
-class _Slot:
+class _Slot(Generic[Task, Answer]):
     """One process, started for its first task and again after it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Callable[[Task], Answer]) -> None:
+        self._work = work
         self._pool: ProcessPoolExecutor | None = None
         self._leash: tuple[Connection, Connection] | None = None
 
-    def submit(self, task: Task) -> Future[Outcome]:
+    def submit(self, task: Task) -> Future[Answer]:
         with _no_interrupt():
             try:
-                return self._started().submit(work, task)
+                return self._started().submit(self._work, task)
             except BrokenProcessPool:  # died while it was idle
                 self.stop()
-                return self._started().submit(work, task)
+                return self._started().submit(self._work, task)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -108,8 +109,15 @@ class _Slot:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def cpus() -> int:
+    """Return the number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _begin(leash: Connection) -> None:
-    """Prepare a worker: the batch handles Ctrl-C, and the worker ends with the batch."""
+    """Prepare a worker: the command handles Ctrl-C, and the worker ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

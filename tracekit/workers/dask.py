@@ -1,19 +1,16 @@
-"""A Dask cluster as the engine of a batch. OUT and the roots must be on shared file systems.
+"""The workers of a Dask cluster. The files of the tasks must be on shared file systems.
 
-When a worker dies, Dask gives its runs to other workers. It gives up on a run that killed `allowed-failures` workers
+When a worker dies, Dask gives its tasks to other workers. It gives up on a task that killed `allowed-failures` workers
 (Dask's own setting; 3 by default).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, Self
 
-from tracekit.batch._work import Outcome, work, worker_mismatch
-from tracekit.batch.local import DIED, LostTask
-from tracekit.batch.plan import Task
 from tracekit.errors import InputError, MissingExtraError, OutputError
+from tracekit.workers.local import DIED, Answer, Task
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -23,16 +20,32 @@ TASKS_PER_THREAD = 2
 CONNECT_S = 20
 
 
-class DaskEngine:
-    """The cluster whose scheduler has this address, such as tcp://10.0.0.1:8786."""
+class DaskWorkers(Generic[Task, Answer]):
+    """The cluster whose scheduler has this address, such as tcp://10.0.0.1:8786.
 
-    def __init__(self, address: str) -> None:
+    work: does one task. key: a name for a task, no two alike. mismatch: a function and its arguments that return why a
+    worker cannot do a task, None if it can. needs: what all workers need. kept: the hint when the scheduler is gone.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        work: Callable[[Task], Answer],
+        *,
+        key: Callable[[Task], str],
+        mismatch: Callable[[Task], tuple[Callable[..., str | None], tuple[object, ...]]],
+        needs: str,
+        kept: str,
+        noun: str = "task",
+    ) -> None:
         try:
             import distributed
         except ImportError as err:
             raise MissingExtraError(f"--dask {address}", "dask") from err
         self._distributed = distributed
         self._address = address
+        self._work, self._key, self._mismatch = work, key, mismatch
+        self._needs, self._kept, self._noun = needs, kept, noun
         self._client: Client | None = None
 
     def __enter__(self) -> Self:
@@ -50,8 +63,8 @@ class DaskEngine:
             self._client.close()
             self._client = None
 
-    def run(self, tasks: Iterator[Task], lost: LostTask) -> Iterator[Outcome]:
-        """Do all tasks; see `local.Engine`. Raises: OutputError for unusable workers or a lost scheduler."""
+    def run(self, tasks: Iterator[Task], lost: Callable[[Task, str], Answer]) -> Iterator[Answer]:
+        """Do all tasks; see `local.Workers`. Raises: OutputError for unusable workers or a lost scheduler."""
         client = self._client
         if client is None:
             raise OutputError("the cluster is not open")
@@ -62,15 +75,15 @@ class DaskEngine:
                 if not is_checked:
                     self._check_workers(client, task)
                     is_checked = True
-                name = f"tracekit-{Path(task.work).name}-{task.key}"
-                running[client.submit(work, task, key=name, pure=False)] = task
+                name = f"tracekit-{self._key(task)}"
+                running[client.submit(self._work, task, key=name, pure=False)] = task
             if not running:
                 return
             with client.as_current():  # not as the default: the caller may have a client of its own
                 done, _ = self._distributed.wait(list(running), return_when="FIRST_COMPLETED")
             for future in done:
                 task = running.pop(future)
-                yield self._outcome(future, task, lost)
+                yield self._answer(future, task, lost)
                 future.release()
 
     def _capacity(self, client: Client) -> int:
@@ -79,26 +92,22 @@ class DaskEngine:
 
     def _check_workers(self, client: Client, task: Task) -> None:
         """Raise OutputError if a present worker cannot do the task. Workers that come later check it themselves."""
-        answers = client.run(worker_mismatch, task.work, task.version, task.tool, on_error="return")
+        function, arguments = self._mismatch(task)
+        answers = client.run(function, *arguments, on_error="return")
         for answer in answers.values():
             if answer is not None:
-                raise OutputError(
-                    f"--dask {self._address}: {answer}", hint="all workers need this tracekit, and OUT at the same path"
-                )
+                raise OutputError(f"--dask {self._address}: {answer}", hint=self._needs)
 
-    def _outcome(self, future: Future, task: Task, lost: LostTask) -> Outcome:
+    def _answer(self, future: Future, task: Task, lost: Callable[[Task, str], Answer]) -> Answer:
         if future.status == "finished":
-            outcome: Outcome = future.result()
-            return outcome
+            answer: Answer = future.result()
+            return answer
         if future.status == "error":
             error = future.exception()
             if isinstance(error, self._distributed.KilledWorker):
-                return lost(task, DIED)
-            return lost(task, f"the cluster failed on this run: {type(error).__name__}: {_first_line(error)}")
-        raise OutputError(
-            f"--dask {self._address}: the scheduler is gone",
-            hint="finished runs are kept; start the scheduler and this batch again",
-        )
+                return lost(task, DIED.format(task=self._noun))
+            return lost(task, f"the cluster failed on this {self._noun}: {type(error).__name__}: {_first_line(error)}")
+        raise OutputError(f"--dask {self._address}: the scheduler is gone", hint=self._kept)
 
 
 def _first_line(err: BaseException) -> str:

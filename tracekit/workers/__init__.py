@@ -1,0 +1,1 @@
+"""Workers for many independent tasks: processes of this machine, or a Dask cluster."""
