@@ -21,7 +21,7 @@ __all__ = ["Tally", "added", "rounded", "statistics", "tally"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """How often each value occurs in each of `groups` groups.
+    """Counts of the values of `groups` groups, by value.
 
     group, value, count: shape (n,), in order of (group, value), no two alike. calls, low, high: shape (groups,), 0 for
     a group without values. total, squares: sum of the values of each group and of their squares, exact. bits: leading

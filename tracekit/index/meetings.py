@@ -77,23 +77,69 @@ def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
     return np.sort(np.concatenate((on_device, on_host[~queue]))), int(np.count_nonzero(queue))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Rows that may be collectives of several ranks; shape (n,).
+
+    rows: of EVENTS; owner, starts, ends; lane: the place of the row's stream among those of its owner. operation,
+    group, members: what a row says of its collective; number: of the collective in its group, -1 for none. size: bytes
+    that the rank put in, -1 where it is not known; ranks: the number of ranks in the group, 0 where it is not known.
+    queued: host rows that only queued a collective, which are not among these.
+    """
+
+    rows: I64
+    owner: I64
+    starts: I64
+    ends: I64
+    lane: I64
+    operation: grouping.Key
+    group: grouping.Key
+    members: grouping.Key
+    number: I64
+    size: I64
+    ranks: I64
+    queued: int
+
+
 @join
 def find(index: TraceIndex, owners: _owners.Owners) -> Meetings:
     """Return the collectives that rows of at least two owners took part in."""
+    return matched(candidates(index, owners))
+
+
+@join
+def candidates(index: TraceIndex, owners: _owners.Owners) -> Candidates:
+    """Return the rows that may be collectives."""
     rows, queued = communication(index, owners)
     found = collectives.described(index, rows)
     pair = np.array([one.name is not None and _PAIRS.search(one.name) is not None for one in found], np.bool_)
     rows, found = rows[~pair], [one for one, skip in zip(found, pair.tolist(), strict=True) if not skip]
     operation, group = collectives.group_cells(found)
-    members = collectives.key_of([one.ranks for one in found])
-    seq = np.array([one.number for one in found], np.int64)
     starts = index.starts[rows]
-    ends = starts + index.lengths[rows]
     owner = owners.codes[rows]
+    return Candidates(
+        rows,
+        owner,
+        starts,
+        starts + index.lengths[rows],
+        _lane_places(index, rows, owner),
+        operation,
+        group,
+        collectives.key_of([one.ranks for one in found]),
+        np.array([one.number for one in found], np.int64),
+        np.array([-1 if one.size is None else one.size for one in found], np.int64),
+        np.array([one.members or 0 for one in found], np.int64),
+        queued,
+    )
+
+
+def matched(of: Candidates) -> Meetings:
+    """Return the collectives that at least two owners took part in."""
+    rows, owner, starts, ends, seq = of.rows, of.owner, of.starts, of.ends, of.number
+    operation, group, members, lane, queued = of.operation, of.group, of.members, of.lane, of.queued
 
     # The identity of a collective: group and members, or else operation and the stream's place among the owner's.
     grouped = group.codes > 0
-    lane = _lane_places(index, rows, owner)
     zero = np.zeros(rows.size, np.int64)
     key = (
         grouping.group_by(

@@ -6,6 +6,9 @@ A join is a function that takes the index, and what else it depends on, decorate
     def find_devices(index: TraceIndex) -> Devices: ...
 
 The first caller computes it and every later one gets the same object. A Trace is frozen, so nothing here goes stale.
+
+`give` puts in the result of a join that was computed elsewhere: over the files of a run of many ranks, each where it is
+(`tracekit.shares`). Then the trace has few rows, and only views whose joins were all given are right.
 """
 
 from __future__ import annotations
@@ -34,11 +37,12 @@ T = TypeVar("T")
 class TraceIndex:
     """The joins over one trace, each computed on demand and once."""
 
-    __slots__ = ("_found", "_trace")
+    __slots__ = ("_found", "_given", "_trace")
 
     def __init__(self, trace: Trace) -> None:
         self._trace: Callable[[], Trace | None] = lambda: trace
         self._found: dict[Hashable, object] = {}
+        self._given: set[object] = set()
 
     @property
     def trace(self) -> Trace:
@@ -134,6 +138,16 @@ class TraceIndex:
         self._found.clear()
         arrow.release_memory()
 
+    def give(self, function: Callable[..., T], value: T, *args: Hashable, **kwargs: Hashable) -> None:
+        """Put in the result of a join for these arguments, so that it is not computed."""
+        inner = getattr(function, "__wrapped__", function)
+        self._found[inner, args, tuple(kwargs.items())] = _shared(value)
+        self._given.add(inner)
+
+    def was_given(self, function: Callable[..., object]) -> bool:
+        """Return whether results of this join were put in."""
+        return getattr(function, "__wrapped__", function) in self._given
+
     def drop(self, function: Callable[..., object]) -> None:
         """Forget what a join computed. For a large one, after the last view of a report that asks for it."""
         inner = getattr(function, "__wrapped__", function)
@@ -165,14 +179,19 @@ class Picked:
 
     def notes(self, what: str) -> list[str]:
         """Return a sentence for rows without a duration, and one for durations below zero."""
-        out = []
-        if self.untimed:
-            verbs = ("has", "is") if self.untimed == 1 else ("have", "are")
-            out.append(f"{plural(what, self.untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
-        if self.negative:
-            verb = "has" if self.negative == 1 else "have"
-            out.append(f"{plural(what, self.negative)} {verb} a duration below zero, counted as 0")
-        return out
+        return notes_on_rows(what, self.untimed, self.negative)
+
+
+def notes_on_rows(what: str, untimed: int, negative: int) -> list[str]:
+    """Return a sentence for rows without a duration, and one for durations below zero."""
+    out = []
+    if untimed:
+        verbs = ("has", "is") if untimed == 1 else ("have", "are")
+        out.append(f"{plural(what, untimed)} {verbs[0]} no duration and {verbs[1]} not counted")
+    if negative:
+        verb = "has" if negative == 1 else "have"
+        out.append(f"{plural(what, negative)} {verb} a duration below zero, counted as 0")
+    return out
 
 
 def _shared(found: T) -> T:

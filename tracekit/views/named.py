@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import Picked, TraceIndex, join, notes_on_rows
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ViewOptions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedFigures:
+    """Statistics of the durations of rows by name, and by kind where kinds stay apart.
+
+    labels: of each key, one a group. untimed, negative: rows without a duration, and with one below zero.
+    """
+
+    labels: tuple[list[Cell], ...]
+    stats: Grouped
+    untimed: int
+    negative: int
+
+
+@join
+def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool) -> NamedFigures:
+    """Return the figures of all rows of these kinds. Raises: TracekitError where a sum exceeds int64."""
+    picked = index.pick(kinds)
+    groups = grouping.group_by(picked.key("name"), *([picked.key("kind")] if by_kind else []))
+    stats = grouping.statistics(groups, picked.durations)
+    return NamedFigures(groups.labels, stats, picked.untimed, picked.negative)
 
 
 def by_name(
@@ -31,24 +55,26 @@ def by_name(
     """
     notes: list[str] = []
     tabulate.require(index, view, columns)
-    picked = index.pick(kinds)
-    if picked.rows.size:
-        keys = [picked.key("name"), *([picked.key("kind")] if show_kind else [])]
-        threads = thread_keys(picked) if options.thread_sep and show_kind else []
-        groups = grouping.group_by(*keys, *threads)
-        stats = grouping.statistics(groups, picked.durations)
-        shown = [specs.NAME.column(groups.labels[0])]
-        if show_kind:
-            shown.append(_kinds(*groups.labels[:2]))
+    found = figures(index, frozenset(kinds), by_kind=show_kind)
+    if found.labels[0]:
+        labels, stats = found.labels, found.stats
         blocks: list[tuple[Cell, ...]] = []
-        if threads:
-            blocks = list(zip(*groups.labels[len(keys) :], strict=True))
+        if options.thread_sep and show_kind:
+            picked = index.pick(kinds)
+            groups = grouping.group_by(picked.key("name"), picked.key("kind"), *thread_keys(picked))
+            labels, stats = groups.labels[:2], grouping.statistics(groups, picked.durations)
+            blocks = list(zip(*groups.labels[2:], strict=True))
+        shown = [specs.NAME.column(labels[0])]
+        if show_kind:
+            shown.append(_kinds(*labels))
+        if blocks:
             shown.extend(thread_columns(index, blocks))
         elif options.thread_sep:
             notes.append(f"{what}s run on streams, not on threads: one block for all")
         shown.extend(tabulate.statistic_columns(stats, blocks))
         table = tabulate.finish(table_name(what), title, shown, options, blocks=blocks)
-        notes += [tabulate.PERCENTILE_NOTE, *picked.notes(what), *totals.both_note(index, kinds, what)]
+        notes += [tabulate.PERCENTILE_NOTE, *notes_on_rows(what, found.untimed, found.negative)]
+        notes += totals.both_note(index, kinds, what)
         notes += tabulate.option_notes(options, table)
         return Section(view, title, (table,), notes=tuple(notes))
     return from_totals(
@@ -59,7 +85,7 @@ def by_name(
         kinds=kinds,
         what=what,
         show_kind=show_kind,
-        notes=[*notes, *picked.notes(what)],
+        notes=[*notes, *notes_on_rows(what, found.untimed, found.negative)],
     )
 
 

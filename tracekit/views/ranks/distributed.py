@@ -12,16 +12,18 @@ Ratios: overlap of communication, exposed of the span.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, difference, intersection, length, merge, union
+from tracekit.analysis.statistics import Grouped
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index import collectives, grouping, meetings
 from tracekit.index import devices as _devices
 from tracekit.index import owners as _owners
 from tracekit.index.host import tree as host
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -56,32 +58,32 @@ _HOST_NOTE = "with the host: its ranges of communication count too, even if they
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the tables of communication. Raises: UsageError for a missing column."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    ranges = collectives.host_ranges(index)
-    comm, other = collectives.kernels(index)
-    if not ranges.size and not comm.size:
+    found = figures(index)
+    if found.each is None:
         return from_totals(
             index, options, view=VIEW.name, title=_TITLE, kinds={Kind.COMMUNICATION}, what="communication"
         )
     tables: list[ReportTable] = []
     notes: list[str] = []
-    if comm.size:
+    if found.has_kernels:
         devices = _devices.find(index)
         if devices.devices:
-            tables.append(_overlap(index, devices, comm, options))
+            tables.append(_overlap(devices, found.devices, options))
             notes.append(_NOTE)
         notes += devices.notes
-    if ranges.size:
-        tables.append(_with_host(index, ranges, comm, other, options))
-        notes.append(_HOST_NOTE if comm.size else "no kernel communicates: the figures are of the host alone")
-    rows = _collective_rows(index, ranges, comm)
-    found = collectives.described(index, rows)
-    tables.append(_each(index, rows, found, options))
-    by_size, note = _bandwidth.table(index, rows, found, options)
-    tables += by_size
-    notes += [note] if note else []
-    negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
-    if negative:
-        notes.append(f"{negative:,} durations of communication are below zero, counted as 0")
+    if found.hosts:
+        tables.append(_with_host(_owners.find(index), found.hosts, options))
+        notes.append(_HOST_NOTE if found.has_kernels else "no kernel communicates: the figures are of the host alone")
+    tables.append(_each(found.each, options))
+    if index.was_given(figures):
+        notes.append("bandwidth by message size is not shown for a run that is read rank by rank")
+    else:
+        rows = collective_rows(index)
+        by_size, note = _bandwidth.table(index, rows, collectives.described(index, rows), options)
+        tables += by_size
+        notes += [note] if note else []
+    if found.negative:
+        notes.append(f"{found.negative:,} durations of communication are below zero, counted as 0")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, {Kind.COMMUNICATION}, "communication")]
     if options.sorted_by and not any(tabulate.sort_key(options, _names(t))[0] in _names(t) for t in tables):
         notes += tabulate.option_notes(options, tables[0])
@@ -90,10 +92,58 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
-def _collective_rows(index: TraceIndex, ranges: I64, comm: I64) -> I64:
+def collective_rows(index: TraceIndex) -> I64:
     """Return the rows that are one collective each: kernels, else ranges of kind communication, else all ranges."""
+    return next((rows for rows in _kinds_of_rows(index) if rows.size), np.zeros(0, np.int64))
+
+
+def _kinds_of_rows(index: TraceIndex) -> tuple[I64, I64, I64]:
+    ranges = collectives.host_ranges(index)
     own = ranges[index.kind_mask({Kind.COMMUNICATION})[ranges]]
-    return comm if comm.size else own if own.size else ranges
+    return collectives.kernels(index)[0], own, ranges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveFigures:
+    """Figures of collectives by operation and group of processes, one a row; times in ns.
+
+    sized, sizes, spent: how many have a known size, their bytes, and their time.
+    """
+
+    operations: list[Cell]
+    groups: list[Cell]
+    stats: Grouped
+    sized: list[int]
+    sizes: list[int]
+    spent: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figures:
+    """The communication of a trace.
+
+    has_kernels: some kernel communicates. devices: of each device communication, computation, overlap, exposed and the
+    two ratios; hosts: the same for each owner that has host ranges or kernels of communication. each: None where
+    nothing communicates. negative: durations below zero.
+    """
+
+    has_kernels: bool
+    devices: list[list[Cell]]
+    hosts: list[tuple[int, list[Cell]]]
+    each: CollectiveFigures | None
+    negative: int
+
+
+@join
+def figures(index: TraceIndex) -> Figures:
+    """Return the communication of a trace. Raises: TracekitError where a sum exceeds int64."""
+    ranges = collectives.host_ranges(index)
+    comm, other = collectives.kernels(index)
+    rows = collective_rows(index)
+    devices = _devices_of(index, _devices.find(index), comm) if comm.size else []
+    hosts = _hosts_of(index, ranges, comm, other) if ranges.size else []
+    negative = int(np.count_nonzero(_times(index, np.concatenate((ranges, comm)))[2]))
+    return Figures(bool(comm.size), devices, hosts, each_of(index, rows) if rows.size else None, negative)
 
 
 def _names(table: ReportTable) -> list[str]:
@@ -131,7 +181,7 @@ def _part_columns(rows: Sequence[Sequence[Cell]]) -> list[Column]:
     return columns
 
 
-def _overlap(index: TraceIndex, devices: _devices.Devices, comm: I64, options: ViewOptions) -> ReportTable:
+def _devices_of(index: TraceIndex, devices: _devices.Devices, comm: I64) -> list[list[Cell]]:
     talks = np.zeros(index.events.num_rows, np.bool_)
     talks[comm] = True
     is_kernel = index.kind_mask({Kind.KERNEL})
@@ -140,6 +190,10 @@ def _overlap(index: TraceIndex, devices: _devices.Devices, comm: I64, options: V
         mine = devices.rows[device.positions]
         parts = [_merged(index, mine[talks[mine]]), _merged(index, mine[is_kernel[mine] & ~talks[mine]])]
         rows.append(_parts(parts[0], parts[1], device.end - device.begin))
+    return rows
+
+
+def _overlap(devices: _devices.Devices, rows: list[list[Cell]], options: ViewOptions) -> ReportTable:
     columns = [*devices.identity(list(devices.devices)), *_part_columns(rows)]
     order: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
     return tabulate.finish(
@@ -147,7 +201,7 @@ def _overlap(index: TraceIndex, devices: _devices.Devices, comm: I64, options: V
     )
 
 
-def _with_host(index: TraceIndex, ranges: I64, comm: I64, other: I64, options: ViewOptions) -> ReportTable:
+def _hosts_of(index: TraceIndex, ranges: I64, comm: I64, other: I64) -> list[tuple[int, list[Cell]]]:
     owners = _owners.find(index)
     found = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
     every = np.arange(index.events.num_rows)
@@ -155,16 +209,22 @@ def _with_host(index: TraceIndex, ranges: I64, comm: I64, other: I64, options: V
     for o in found:
         mine = [_merged(index, some[owners.codes[some] == o]) for some in (ranges, comm, other)]
         starts, ends, _ = _times(index, every[owners.codes == o])
-        rows.append(_parts(union(mine[0], mine[1]), mine[2], int(ends.max()) - int(starts.min())))
-    labels: list[Cell] = [owners.labels[o] for o in found]
-    columns = [Column("name", "Process", Unit.TEXT, labels, 0), *_part_columns(rows)]
-    order: list[tuple[Cell, ...]] = [(owners.ranks[o], o) for o in found]
+        rows.append((o, _parts(union(mine[0], mine[1]), mine[2], int(ends.max()) - int(starts.min()))))
+    return rows
+
+
+def _with_host(owners: _owners.Owners, rows: list[tuple[int, list[Cell]]], options: ViewOptions) -> ReportTable:
+    labels: list[Cell] = [owners.labels[o] for o, _ in rows]
+    columns = [Column("name", "Process", Unit.TEXT, labels, 0), *_part_columns([parts for _, parts in rows])]
+    order: list[tuple[Cell, ...]] = [(owners.ranks[o], o) for o, _ in rows]
     return tabulate.finish(
         "with_host", "Communication with the host", columns, options, own_order="", blocks=order, top_each=False
     )
 
 
-def _each(index: TraceIndex, rows: I64, found: list[collectives.Collective], options: ViewOptions) -> ReportTable:
+def each_of(index: TraceIndex, rows: I64) -> CollectiveFigures:
+    """Return the figures of these rows of EVENTS, one a collective."""
+    found = collectives.described(index, rows)
     operations, processes = collectives.group_cells(found)
     groups = grouping.group_by(operations, processes)
     starts, ends, _ = _times(index, rows)
@@ -174,15 +234,20 @@ def _each(index: TraceIndex, rows: I64, found: list[collectives.Collective], opt
     sizes = np.array([one.size or 0 for one in found], np.int64)[sized]
     having, total = grouping.sums(groups.codes[sized], groups.count, sizes, "sizes")
     _, spent = grouping.sums(groups.codes[sized], groups.count, durations[sized], "durations")
+    return CollectiveFigures(groups.labels[0], groups.labels[1], of, having, total, spent)
+
+
+def _each(of: CollectiveFigures, options: ViewOptions) -> ReportTable:
     columns = [
-        Column("name", "Collective", Unit.TEXT, groups.labels[0], 0),
-        *tabulate.statistic_columns(of),
+        Column("name", "Collective", Unit.TEXT, of.operations, 0),
+        *tabulate.statistic_columns(of.stats),
     ]
-    if any(cell is not None for cell in groups.labels[1]):
-        columns.insert(1, Column("group", "Group", Unit.TEXT, groups.labels[1], 2))
-    if any(having):
-        size: list[Cell] = [t if n else None for n, t in zip(having, total, strict=True)]
-        rate: list[Cell] = [t * 10**9 / ns if n and ns else None for n, t, ns in zip(having, total, spent, strict=True)]
+    if any(cell is not None for cell in of.groups):
+        columns.insert(1, Column("group", "Group", Unit.TEXT, of.groups, 2))
+    if any(of.sized):
+        each = list(zip(of.sized, of.sizes, of.spent, strict=True))
+        size: list[Cell] = [t if n else None for n, t, _ in each]
+        rate: list[Cell] = [t * 10**9 / ns if n and ns else None for n, t, ns in each]
         columns += [
             Column("bytes", "Bytes", Unit.BYTES, size, 2),
             Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 3),

@@ -15,6 +15,8 @@ collectives (kernels that wait inside a collective look busy).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tracekit.analysis.clocks import Clocks
@@ -27,7 +29,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.clocks import by_clock, origins
 from tracekit.index.meetings import Meetings
 from tracekit.index.sources import synthetic_sources
-from tracekit.index.trace_index import Picked, TraceIndex
+from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import DEVICE_WORK
 from tracekit.units import Unit, format_span
@@ -46,18 +48,15 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return skew, stragglers, clocks and imbalance of the ranks. Raises: UsageError for an unknown key of --sort."""
     tabulate.require(index, VIEW.name, _COLUMNS)
     owners = _owners.find(index, join_ranks=True)
-    steps = _steps.find(index, owners)
-    work = index.pick(DEVICE_WORK)
-    communication, _ = meetings.communication(index, owners)
-    present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
-    if present.size < 2:
-        what = "one" if present.size else "none with device work, steps or collectives"
+    load = loads(index, owners)
+    if load.present.size < 2:
+        what = "one" if load.present.size else "none with device work, steps or collectives"
         needs = f"needs several ranks (inputs or processes); this trace has {what}"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     every = meetings.find(index, owners)
     clocks = clocks_of(owners, every)
     met = meetings.only(every, on_one_clock(owners, every, clocks))
-    tables = [_balance(index, owners, present, steps, work, options)]
+    tables = [_balance(owners, load, options)]
     notes: list[str] = []
     if strangers := every.count - met.count:
         notes.append(f"{grouping.plural('collective', strangers)} left out: the clocks could not be brought in line")
@@ -77,8 +76,49 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     notes += _left_out(met)
     if synthetic_sources(index):
         notes.append("inputs that hold durations without starts tell no skew")
-    notes += [*steps.notes, *work.notes("row"), *tabulate.option_notes(options, tables[0])]
+    notes += [*load.step_notes, *notes_on_rows("row", load.untimed, load.negative)]
+    notes += tabulate.option_notes(options, tables[0])
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loads:
+    """The load of each owner. present: owners with device work, steps or collectives.
+
+    measures: name, ns of each owner, and which owners have such a time, shape (owners,). step_notes: on the steps.
+    untimed, negative: rows of device work without a duration, and with one below zero.
+    """
+
+    present: I64
+    measures: tuple[tuple[str, I64, Mask], ...]
+    step_notes: list[str]
+    untimed: int
+    negative: int
+
+
+@join
+def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
+    """Return the mean step time and the device time of each owner."""
+    steps = _steps.find(index, owners)
+    work = index.pick(DEVICE_WORK)
+    communication, _ = meetings.communication(index, owners)
+    present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
+    owner = owners.codes[work.rows]
+    ends = work.starts + work.durations
+    talk = np.isin(work.rows, collectives.kernels(index)[0])
+    times = grouped(steps.owner, len(owners), steps.durations)
+    has = np.bincount(owner, minlength=len(owners)) > 0
+    measures = [
+        (STEP_TIME, times.mean, times.present),
+        (BUSY, union_length_by(owner, len(owners), work.starts, ends), has),
+    ]
+    if talk.any():
+        alone = union_length_by(owner[~talk], len(owners), work.starts[~talk], ends[~talk])
+        measures.append((BUSY_ALONE, alone, has))
+    return Loads(present, tuple(measures), steps.notes, work.untimed, work.negative)
+
+
+STEP_TIME, BUSY, BUSY_ALONE = "mean step time", "device busy", "device busy without collectives"
 
 
 def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
@@ -172,29 +212,11 @@ def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: V
     return tabulate.finish("clocks", title, columns, options, blocks=blocks, top_each=False)
 
 
-def _balance(
-    index: TraceIndex,
-    owners: _owners.Owners,
-    present: I64,
-    steps: _steps.Steps,
-    work: Picked,
-    options: ViewOptions,
-) -> ReportTable:
+def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> ReportTable:
     """Return mean, least and most over ranks of step time and device time, and how uneven they are."""
-    owner = owners.codes[work.rows]
-    ends = work.starts + work.durations
-    talk = np.isin(work.rows, collectives.kernels(index)[0])
-    measures: list[tuple[str, I64, Mask]] = []
-    times = grouped(steps.owner, len(owners), steps.durations)
-    measures.append(("mean step time", times.mean, times.present))
-    has = np.bincount(owner, minlength=len(owners)) > 0
-    measures.append(("device busy", union_length_by(owner, len(owners), work.starts, ends), has))
-    if talk.any():
-        alone = union_length_by(owner[~talk], len(owners), work.starts[~talk], ends[~talk])
-        measures.append(("device busy without collectives", alone, has))
     rows = []
-    for words, values, known in measures:
-        mine = present[known[present]]
+    for words, values, known in load.measures:
+        mine = load.present[known[load.present]]
         if mine.size > 1:
             found = values[mine].tolist()
             mean = round(sum(found) / len(found))

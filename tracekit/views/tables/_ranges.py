@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracekit.analysis.intervals import I64
+from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
 from tracekit.index.host.tree import UNATTRIBUTED, Host, Mask
-from tracekit.index.trace_index import Picked
+from tracekit.index.trace_index import Picked, notes_on_rows
 from tracekit.report import Cell, Column, ReportTable
 from tracekit.units import Unit
 from tracekit.views import specs, tabulate
@@ -81,33 +82,73 @@ class Charged:
         """The number of ranges without a thread: their calls and launches are not known."""
         return int(np.count_nonzero(self.places < 0))
 
-    def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
-        """Return the columns of figures, a row a group; those of devices only where there is device work."""
-        groups, durations = self.groups, self.picked.durations
-        host_columns = [
-            _host_title(c) for c in tabulate.statistic_columns(grouping.statistics(groups, durations), blocks)
-        ]
-        at = self.places[self.places >= 0]
-        codes = groups.codes[self.places >= 0]
+    def figures(self) -> RangeFigures:
+        """Return the figures of each group. Raises: TracekitError where a sum exceeds int64."""
+        groups, on_thread = self.groups, self.places >= 0
+        at, codes = self.places[on_thread], groups.codes[on_thread]
         having, own_time = grouping.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
-        known = [n > 0 for n in having]
-        shares = tabulate.ratios(own_time, blocks)
-        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(known, shares), 2)
-        self_time = Column("self", "CPU self", Unit.NS, _where(known, own_time), 1)
-        found = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns(codes, at, known))}
+        _, device_own = grouping.sums(codes, groups.count, self.own[at], "durations")
+        has_work = bool(self.host.work.size)
+        return RangeFigures(
+            host=grouping.statistics(groups, self.picked.durations),
+            known=[n > 0 for n in having],
+            own=own_time,
+            device=grouping.statistics(replace(groups, codes=codes), self.total[at]) if has_work else None,
+            device_own=device_own,
+            device_ns=int(self.host.work_ns.sum()),
+            loose_ns=self.loose_ns,
+            loose=self.loose,
+            untimed=self.picked.untimed,
+            negative=self.picked.negative,
+            nested=int(self.host.tree.self_ns[at].sum()) < int(self.picked.durations[on_thread].sum()),
+            lost=self.lost,
+            host_notes=self.host.notes(),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeFigures:
+    """Figures of ranges in g groups, ns.
+
+    host: of the durations. known: whether a range of the group is on a thread; own: self times of those. device: of the
+    work launched below each range, None where no device worked; device_own: work of which a range of the group is the
+    innermost; device_ns: all device work. loose_ns, loose: device ns and pieces that are of no range. untimed,
+    negative: rows without a duration, or with one below zero. nested: some ranges are within others. lost: ranges on no
+    thread. host_notes: what to know of the host.
+    """
+
+    host: Grouped
+    known: list[bool]
+    own: list[int]
+    device: Grouped | None
+    device_own: list[int]
+    device_ns: int
+    loose_ns: int
+    loose: int
+    untimed: int
+    negative: int
+    nested: bool
+    lost: int
+    host_notes: list[str]
+
+    def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
+        """Return the columns, a row a group; those of devices only where there is device work."""
+        host_columns = [_host_title(c) for c in tabulate.statistic_columns(self.host, blocks)]
+        shares = tabulate.ratios(self.own, blocks)
+        share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(self.known, shares), 2)
+        self_time = Column("self", "CPU self", Unit.NS, _where(self.known, self.own), 1)
+        found = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns())}
         first = [found.pop(name) for name in _FIRST if name in found]
         return [*first, *found.values()]
 
-    def _device_columns(self, codes: I64, at: I64, known: list[bool]) -> list[Column]:
-        if not self.host.work.size:
+    def _device_columns(self) -> list[Column]:
+        stats, known = self.device, self.known
+        if stats is None:
             return []
-        stats = grouping.statistics(replace(self.groups, codes=codes), self.total[at])
-        _, own = grouping.sums(codes, self.groups.count, self.own[at], "durations")
-        whole = int(self.host.work_ns.sum())
-        shares: list[Cell] = [ns / whole if whole else None for ns in own]
+        shares: list[Cell] = [ns / self.device_ns if self.device_ns else None for ns in self.device_own]
         return [
             Column("device_total", "Device total", Unit.NS, _where(known, stats.total.tolist()), 0),
-            Column("device_self", "Device self", Unit.NS, _where(known, own), 2),
+            Column("device_self", "Device self", Unit.NS, _where(known, self.device_own), 2),
             Column("device_avg", "Device avg", Unit.NS, _where(known, stats.mean.tolist()), 5),
             Column("device_min", "Device min", Unit.NS, _where(known, stats.min.tolist()), 6),
             Column("device_max", "Device max", Unit.NS, _where(known, stats.max.tolist()), 6),
@@ -116,9 +157,8 @@ class Charged:
 
     def notes(self, what: str) -> list[str]:
         """Return what to know of the ranges, in words."""
-        out = [*self.picked.notes(what), *self.host.notes()]
-        at = self.places[self.places >= 0]
-        if int(self.host.tree.self_ns[at].sum()) < int(self.picked.durations[self.places >= 0].sum()):
+        out = [*notes_on_rows(what, self.untimed, self.negative), *self.host_notes]
+        if self.nested:
             out.append(NESTED_NOTE)
         if self.lost:
             verb = "is" if self.lost == 1 else "are"
@@ -128,17 +168,16 @@ class Charged:
         return out
 
 
-def with_loose(table: ReportTable, charged: Charged) -> ReportTable:
+def with_loose(table: ReportTable, figures: RangeFigures) -> ReportTable:
     """Return the table with a last row for the device work that no range of it launched, where there is any."""
-    if not charged.loose:
+    if not figures.loose:
         return table
-    whole = int(charged.host.work_ns.sum())
     cells: dict[str, Cell] = {
         "name": UNATTRIBUTED,
         "level": 0,
-        "device_total": charged.loose_ns,
-        "device_self": charged.loose_ns,
-        "device_ratio": charged.loose_ns / whole if whole else None,
+        "device_total": figures.loose_ns,
+        "device_self": figures.loose_ns,
+        "device_ratio": figures.loose_ns / figures.device_ns if figures.device_ns else None,
     }
     columns = [replace(c, values=[*c.values, cells.get(c.name)]) for c in table.columns]
     return replace(table, columns=tuple(columns))

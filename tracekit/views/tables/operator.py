@@ -12,7 +12,7 @@ calls, self and total CPU time; there an operator whose only child has its own n
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from tracekit.columns.arrow import pc
 from tracekit.index import grouping
 from tracekit.index.host import tree as _host
 from tracekit.index.sources import facts_by_source
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import Kind
 from tracekit.units import Unit
@@ -60,28 +60,58 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
             nested=True,
             notes=picked.notes("operator"),
         )
-    host = _host.host(index)
-    threads = thread_keys(picked) if options.thread_sep else []
-    groups = grouping.group_by(picked.key("name"), *threads)
-    charged = _ranges.charge(host, picked, groups)
-    blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[1:], strict=True)) if threads else []
+    found = _figures(charged(index, by_thread=True)) if options.thread_sep else figures(index)
+    blocks = found.threads
     columns = [
-        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
-        *(thread_columns(index, blocks) if threads else []),
-        *charged.columns(blocks),
-        *_flops(charged),
+        Column("name", "Name", Unit.TEXT, found.names, 0),
+        *(thread_columns(index, blocks) if blocks else []),
+        *found.ranges.columns(blocks),
     ]
+    if found.flops is not None:
+        columns.append(Column("flops", "FLOPs", Unit.COUNT, found.flops, 3))
     # The number of its group stays with a row while rows are put in order.
-    number = Column(_NUMBER, "", Unit.COUNT, list(range(groups.count)))
+    number = Column(_NUMBER, "", Unit.COUNT, list(range(len(found.names))))
     table = tabulate.finish("operators", _TITLE, [*columns, number], options, blocks=blocks)
-    notes = [*([_ranges.SELF_NOTE] if host.work.size else []), tabulate.PERCENTILE_NOTE]
+    notes = [*([_ranges.SELF_NOTE] if found.ranges.device is not None else []), tabulate.PERCENTILE_NOTE]
     if options.op_detail:
-        table = _with_details(table, charged, options)
+        table = _with_details(table, charged(index, by_thread=options.thread_sep), options)
         notes.append(_DETAIL_NOTE)
     table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
-    table = _ranges.with_loose(table, charged)
-    notes += [*charged.notes("operator"), *both_note(index, _KINDS, "operator")]
+    table = _ranges.with_loose(table, found.ranges)
+    notes += [*found.ranges.notes("operator"), *both_note(index, _KINDS, "operator")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorFigures:
+    """Figures of the operators, a row a name. threads: (source, pid, tid) of each row, none where threads are together.
+
+    flops: sums of what the file says, None where it says none.
+    """
+
+    names: list[Cell]
+    threads: list[tuple[Cell, ...]]
+    ranges: _ranges.RangeFigures
+    flops: list[Cell] | None
+
+
+@join
+def figures(index: TraceIndex) -> OperatorFigures:
+    """Return the figures of the operators of all threads together."""
+    return _figures(charged(index, by_thread=False))
+
+
+@join
+def charged(index: TraceIndex, *, by_thread: bool) -> _ranges.Charged:
+    """Return the operators with the device work that is theirs."""
+    picked = index.pick(_kinds(index))
+    groups = grouping.group_by(picked.key("name"), *(thread_keys(picked) if by_thread else []))
+    return _ranges.charge(_host.host(index), picked, groups)
+
+
+def _figures(found: _ranges.Charged) -> OperatorFigures:
+    names, *threads = found.groups.labels
+    return OperatorFigures(names, list(zip(*threads, strict=True)), found.figures(), _flops(found))
 
 
 def _kinds(index: TraceIndex) -> frozenset[Kind]:
@@ -89,21 +119,21 @@ def _kinds(index: TraceIndex) -> frozenset[Kind]:
     return frozenset({Kind.OPERATOR}) if stacks else _KINDS
 
 
-def _flops(charged: _ranges.Charged) -> list[Column]:
-    """Return the sum of the FLOPs that the file itself says; no column where it says none."""
+def _flops(charged: _ranges.Charged) -> list[Cell] | None:
+    """Return the sum of the FLOPs that the file itself says, of each group; None where it says none."""
     rows = charged.picked.rows
     args = charged.picked.index.events.column("args")
     if args.null_count == len(args):
-        return []
+        return None
     at = _saying_flops(args, rows)
     if not at.size:
-        return []
+        return None
     found = pc.struct_field(pc.extract_regex(arrow.take(args, rows[at]), _FLOPS), "flops")
     known = arrow.bools(pc.greater(pc.utf8_length(found), 0))
     values = pc.cast(found.filter(arrow.array(known)), pa.int64()).to_numpy()
     having, sums = grouping.sums(charged.groups.codes[at[known]], charged.groups.count, values, "FLOPs")
     cells: list[Cell] = [total if n else None for n, total in zip(having, sums, strict=True)]
-    return [Column("flops", "FLOPs", Unit.COUNT, cells, 3)] if any(having) else []
+    return cells if any(having) else None
 
 
 def _saying_flops(args: arrow.Chunked, rows: I64) -> I64:

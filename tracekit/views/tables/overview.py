@@ -8,6 +8,8 @@ side by side: their unions and their spans are added. Rows whose starts a reader
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,7 +18,7 @@ from tracekit.columns import arrow
 from tracekit.index import grouping
 from tracekit.index.clocks import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate
@@ -35,38 +37,26 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     if not index.events.num_rows:
         return _from_totals(index, options)
-    every = np.arange(index.events.num_rows)
-    kinds = grouping.group_by(index.key("kind", every))
-    start = index.starts
-    dur = index.events.column("dur_ns")
-    timed = dur.is_valid().to_numpy()
-    length = arrow.ints(dur)
-    negative = int(np.count_nonzero(length < 0))
-    length = np.maximum(length, 0)
-
-    calls = np.bincount(kinds.codes, minlength=kinds.count)
-    having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], "durations")
-    made_up = synthetic_sources(index)
-    placed = np.ones(every.size, np.bool_)
-    if made_up:
-        placed = ~np.isin(index.ints("source"), made_up)
-    clock = by_clock(index)
-    union, span = _unions(kinds, clock, start, start + length, placed, timed)
-    has_time = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
-    unions: list[Cell] = [u if t else None for u, t in zip(union, has_time.tolist(), strict=True)]
+    found = figures(index)
+    sums: list[Cell] = [t if n else None for n, t in zip(found.timed, found.totals, strict=True)]
     columns = [
-        Column("kind", "Kind", Unit.TEXT, kinds.labels[0], 0),
-        Column("calls", "Calls", Unit.COUNT, calls.tolist(), 0),
-        Column("total", "Total", Unit.NS, [t if n else None for n, t in zip(having, totals, strict=True)], 1),
-        _SHOWN["union"].column(unions, 2),
-        _SHOWN["share"].column([u / span if isinstance(u, int) and span else None for u in unions], 2),
-        _SHOWN["untimed"].column((calls - np.array(having)).tolist(), 3),
+        Column("kind", "Kind", Unit.TEXT, found.kinds, 0),
+        Column("calls", "Calls", Unit.COUNT, found.calls, 0),
+        Column("total", "Total", Unit.NS, sums, 1),
+        _SHOWN["untimed"].column([n - timed for n, timed in zip(found.calls, found.timed, strict=True)], 3),
     ]
+    made_up = synthetic_sources(index)
+    if found.unions is None:
+        notes = ["union and share need all events at once: not shown for a run that is read rank by rank"]
+    else:
+        shares = [u / found.span if isinstance(u, int) and found.span else None for u in found.unions]
+        columns[3:3] = [_SHOWN["union"].column(found.unions, 2), _SHOWN["share"].column(shares, 2)]
+        notes = ["no row has a known start: there is no union and no share"]
+        if found.placed:
+            notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(found.span)}"]
     table = tabulate.finish("kinds", _TITLE, columns, options)
-    notes = ["no row has a known start: there is no union and no share"]
-    if placed.any():
-        notes = [f"union: time with at least one row of the kind; share: of the span, {format_span(span)}"]
-    if clock.count > 1:
+    negative = found.negative
+    if by_clock(index).count > 1 and found.unions is not None:
         notes.append("inputs or runs that share no clock: unions and spans of each are added")
     if made_up:
         labels = source_labels(index)
@@ -79,6 +69,47 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         beside = grouping.plural("row", index.totals.num_rows)
         notes.append(f"counted from events, not from the {beside} of totals beside them")
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KindFigures:
+    """Figures of the rows of each kind. calls: all rows; timed: those with a duration; totals: the sum of these.
+
+    unions: of each kind, None for one without times; None in place of all where they were not computed. span: of all
+    clocks together. placed: some row has a known start. negative: durations below zero.
+    """
+
+    kinds: list[Cell]
+    calls: list[int]
+    timed: list[int]
+    totals: list[int]
+    unions: list[Cell] | None
+    span: int
+    placed: bool
+    negative: int
+
+
+@join
+def figures(index: TraceIndex) -> KindFigures:
+    """Return the figures of all rows by kind. Raises: TracekitError where a sum exceeds int64."""
+    every = np.arange(index.events.num_rows)
+    kinds = grouping.group_by(index.key("kind", every))
+    start = index.starts
+    dur = index.events.column("dur_ns")
+    timed = dur.is_valid().to_numpy()
+    length = arrow.ints(dur)
+    negative = int(np.count_nonzero(length < 0))
+    length = np.maximum(length, 0)
+    calls = np.bincount(kinds.codes, minlength=kinds.count)
+    having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], "durations")
+    made_up = synthetic_sources(index)
+    placed = np.ones(every.size, np.bool_)
+    if made_up:
+        placed = ~np.isin(index.ints("source"), made_up)
+    union, span = _unions(kinds, by_clock(index), start, start + length, placed, timed)
+    has_time = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
+    unions: list[Cell] = [u if t else None for u, t in zip(union, has_time.tolist(), strict=True)]
+    return KindFigures(kinds.labels[0], calls.tolist(), having, totals, unions, span, bool(placed.any()), negative)
 
 
 def _unions(

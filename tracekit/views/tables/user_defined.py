@@ -44,7 +44,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         )
     threads = thread_keys(picked) if options.thread_sep else []
     groups = grouping.group_by(picked.key("name"), picked.key("kind"), *threads)
-    charged = _ranges.charge(host.host(index), picked, groups)
+    charged = _ranges.charge(host.host(index), picked, groups).figures()
     blocks: list[tuple[Cell, ...]] = list(zip(*groups.labels[2:], strict=True)) if threads else []
     columns = [
         Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
@@ -53,7 +53,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         *charged.columns(blocks),
     ]
     table = _ranges.with_loose(tabulate.finish("user_ranges", _TITLE, columns, options, blocks=blocks), charged)
-    notes = [_ranges.SELF_NOTE] if charged.host.work.size else []
+    notes = [_ranges.SELF_NOTE] if charged.device is not None else []
     notes += [tabulate.PERCENTILE_NOTE, *charged.notes("user range"), *both_note(index, _KINDS, "user range")]
     return Section(VIEW.name, _TITLE, (table,), notes=(*notes, *tabulate.option_notes(options, table)))
 
