@@ -80,7 +80,9 @@ def test_contradictions_have_no_answer_but_for_the_slack() -> None:
 def test_limits_of_one_side_leave_the_other_open() -> None:
     found = solve(np.array([0, 10]), np.array([3, 5]), np.array([OPEN, OPEN]))
     assert found is not None
-    assert (found.low, found.high, found.steady) == (5, OPEN, True)
+    # In the 5 ns to the middle a clock may have gained one.
+    assert (found.low, found.high, found.steady) == (4, OPEN, True)
+    assert (found.steady_low, found.steady_high) == (5, OPEN)
 
 
 def test_a_drift_is_needed_where_no_offset_alone_does() -> None:

@@ -19,7 +19,7 @@ Align = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOW",
-        help="How clocks meet: auto, none, wall-clock, ranges or collectives; or INPUT=HOW, INPUT=+12ms for one input.",
+        help="How clocks meet: auto, none, wall-clock, ranges, collectives, launches; INPUT=HOW, INPUT=+12ms for one.",
         rich_help_panel=SEVERAL,
     ),
 ]

@@ -56,9 +56,28 @@ def _clock(facts: object) -> str:
     sure = facts["uncertainty_ns"]
     parts.append("uncertainty not known" if sure is None else f"uncertainty {sure:,} ns")
     if "possible_ns" in facts:
-        low, high = facts["possible_ns"]
-        parts.append(f"certainly {low:+,} to {high:+,} ns")
+        parts.append(f"certainly {_possible(*facts['possible_ns'])}")
     return "; ".join(parts)
+
+
+def _possible(low: int | None, high: int | None) -> str:
+    if low is None or high is None:
+        return "not limited" if low == high else f"{low:+,} ns or more" if high is None else f"{high:+,} ns or less"
+    return f"{low:+,} to {high:+,} ns"
+
+
+def _device_clocks(facts: object) -> list[str]:
+    """Return how each device's rows were moved within their input, as `--align launches` says."""
+    lines = []
+    for each in facts if isinstance(facts, list) else ():
+        name = "its devices" if each["device"] is None else f"device {each['device']}"
+        process = "" if each["pid"] is None else f" of process {each['pid']}"
+        parts = [f"{name}{process}: offset {each['offset_ns']:+,} ns"]
+        if each["drift_ppm"]:
+            parts.append(f"drift {each['drift_ppm']:+.3f} ppm")
+        parts.append(f"certainly {_possible(*each['possible_ns'])}")
+        lines.append("; ".join(parts))
+    return lines
 
 
 def _text(entry: StockJson) -> str:
@@ -70,6 +89,9 @@ def _text(entry: StockJson) -> str:
             lines.append(f"  {printable(str(key)):<16} {printable(str(value))[:400]}")
     if clock := _clock(entry["facts"].get("clock")):
         lines.append(f"  {'clock':<16} {printable(clock)}")
+    lines += [
+        f"  {'device clock':<16} {printable(text)}" for text in _device_clocks(entry["facts"].get("device_clocks"))
+    ]
     if entry["devices"]:
         lines.append(f"  devices          {printable(', '.join(entry['devices']))[:400]}")
     counts = {"events": entry["events"], "totals": entry["totals"]}

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tracekit import options as declared
 from tracekit import schema
-from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
 from tracekit.errors import (
     AllInputsError,
@@ -35,13 +34,13 @@ from tracekit.inputs.paths import reader_for as reader_for
 from tracekit.inputs.paths import refuse_inputs as refuse_inputs
 from tracekit.inputs.paths import refuse_unknown_options
 from tracekit.inputs.paths import stored_name as stored_name
-from tracekit.inputs.together import Begun
+from tracekit.inputs.together import Begun, Met
 from tracekit.privacy.guard import Guard
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
-from tracekit.run import one_process
+from tracekit.run import device_rows, one_process
 from tracekit.run import streams as runs
-from tracekit.run.alignment import RANGES, Placed
+from tracekit.run.alignment import LAUNCHES, RANGES, Placed
 from tracekit.run.one_process import Joins
 from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run, is_cut
 from tracekit.writers.base import Stream
@@ -60,8 +59,7 @@ class Inputs:
         self._items = expand(inputs)
         self._sources: dict[int, Source] = {}
         self._joins: Joins | None = None
-        self._relations: tuple[dict[int, Relation], int] = {}, -1
-        self._choices: list[str | int] = []
+        self._met = Met()
         self._again: dict[int, list[str]] = {}
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
@@ -184,11 +182,30 @@ class Inputs:
             self._items, self._again = together.without_copies(self._items)
             self._joins, align = Joins(), self._options.align
             if len(self._items) > 1 and self._options.same_process:
-                self._choices = choices(align, [(item.name, item.label) for item in self._items])
+                wanted = choices(align, [(item.name, item.label) for item in self._items])
                 looks = Looks(self._look_at, [self._format_of(number) for number in range(len(self._items))])
                 self._joins = looks.joins() if align.uses(RANGES) else self._joins
-                self._relations = looks.relations(align, {each.log for each in self._joins.joined})
+                followers = {each.log for each in self._joins.joined}
+                self._met = Met(looks.relations(align, followers), looks.launches(wanted, followers), wanted)
+            elif len(self._items) == 1 and align.of_first(self._items[0].name, self._items[0].label) == LAUNCHES:
+                looks = Looks(self._look_at, [self._format_of(0)])
+                self._met = Met(launches=looks.launches([LAUNCHES], ()), choices=[LAUNCHES])
         return self._joins
+
+    def _on_host_clock(self, number: int, opened: Opened) -> Opened:
+        """Return an input whose device rows are moved by its own launches, where the user names that method for it."""
+        look = self._met.launches.get(number)
+        if look is None or self._met.choices[number] != LAUNCHES:
+            return opened
+        lines = device_rows.repairs(device_rows.within(look))
+        if not lines:
+            return opened
+        first, told = opened.run.sources[0], (opened.original or opened.ledgers)[0]
+        if text := device_rows.repair_text(lines):
+            told.notes["device-rows-moved"] = Note("device-rows-moved", text, 1)
+        moved = device_rows.moved(opened.batches, lines)
+        first.facts = first.facts | {device_rows.DEVICE_CLOCKS: [each.facts() for each in lines]}
+        return replace(opened, batches=moved, ordered=opened.ordered and not text)
 
     def _clocks(self, begun: list[Begun], joins: Joins, shown: list[Ledger]) -> dict[int, Placed]:
         """Return the clock of each of several inputs, and put what a user should know into these ledgers."""
@@ -199,7 +216,7 @@ class Inputs:
         if len(self._items) == 1:
             return {}
         names = [item.label or self._shown(item.name) for item in self._items]
-        return together.clocks(begun, joins, self._relations, self._choices, names, shown)
+        return together.clocks(begun, joins, self._met, names, shown)
 
     def _format_of(self, number: int) -> str:
         """Return the format of an input, "" where it cannot be read."""
@@ -277,7 +294,10 @@ class Inputs:
         columns, args_of = self._looked_at(name), self._args_of(name)
         if columns is not None and joins.of(number):
             columns |= one_process.COLUMNS
+        if columns is not None and self._met.launches:
+            columns |= device_rows.COLUMNS
         reader, opened = self._reading(number, first_source, columns, args_of, strict=how.strict)
+        opened = self._on_host_clock(number, opened)
         ledger = opened.ledgers[0]
         joins.settle(number, opened.run)
         told = (opened.original or opened.ledgers)[0]

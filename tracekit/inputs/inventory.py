@@ -1,4 +1,7 @@
-"""The contents of an input: counts and sums by kind, first and last time, the ledger. One pass, nothing is kept."""
+"""The contents of an input: counts and sums by kind, first and last time, the ledger.
+
+One pass. Only the times of launches and device work are kept, as many as `launches.MOST_ROWS`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.columns import arrow
-from tracekit.trace import Ledger, LedgerJson, Run, SourceFacts, incomplete
+from tracekit.run import device_rows
+from tracekit.run.launches import LaunchLook
+from tracekit.trace import Ledger, LedgerJson, Note, Run, SourceFacts, incomplete
 
 
 class KindJson(TypedDict):
@@ -57,7 +62,9 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
     sums: dict[str, int] = {}
     first: int | None = None
     last: int | None = None
+    launches = LaunchLook()
     for batch in batches:
+        launches.see(batch)
         if schema.is_totals(batch) or not batch.num_rows:
             continue
         ts = arrow.ints(batch.column("ts_ns"))
@@ -73,6 +80,8 @@ def take_stock(run: Run, batches: Iterator[pa.RecordBatch], ledgers: tuple[Ledge
         first = begin if first is None else min(first, begin)
         last = end if last is None else max(last, end)
     ledger = ledgers[0]
+    if text := device_rows.contradictions(device_rows.within(launches), cut=launches.cut):
+        ledger.notes["work-before-launch"] = Note("work-before-launch", text, 1)
     facts = run.sources[0].facts if run.sources else {}
     return {
         "path": ledger.path,

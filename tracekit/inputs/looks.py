@@ -18,8 +18,9 @@ from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
 from tracekit.errors import TracekitError, UsageError
 from tracekit.readers.base import Opened
-from tracekit.run import alignment, joining, survey
-from tracekit.run.alignment import COLLECTIVES, MOST_APART_NS, Align
+from tracekit.run import alignment, joining, launches, survey
+from tracekit.run.alignment import AUTO, COLLECTIVES, LAUNCHES, MOST_APART_NS, Align
+from tracekit.run.launches import LaunchLook
 from tracekit.run.one_process import Joins
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, Trace, concat
@@ -33,6 +34,8 @@ WITHOUT_COLLECTIVES = frozenset(
     }
 )
 """Formats of programs that ran on one machine, or that have no collectives by name; "" for an input that is broken."""
+IN_PARTS = frozenset({"nvprof-csv", "nvprof-text", "rocprof-csv"})
+"""Formats of tools that write launch calls and device work into files of their own."""
 MOST_COLLECTIVES = 1 << 18
 """Collectives of an input that are compared."""
 
@@ -101,6 +104,25 @@ class Looks:
             with suppress(TracekitError):
                 met += _collectives_of(number, self.open(number, number, meetings.COLUMNS, collectives.ARGS_OF))
         return _related(met)
+
+    def launches(self, choices: Sequence[str | int], followers: Collection[int]) -> dict[int, LaunchLook]:
+        """Return the launch calls and the device work of inputs that may have one without the other.
+
+        Inputs for which the user names the method, too, and then all that could have the other part.
+        """
+        named = LAUNCHES in choices
+        asked = [
+            number
+            for number, form in enumerate(self.formats)
+            if (form if named else form in IN_PARTS) and number not in followers and choices[number] in (AUTO, LAUNCHES)
+        ]
+        if len(asked) < 2 and not named:
+            return {}
+        found = {}
+        for number in asked:
+            with suppress(TracekitError):
+                found[number] = launches.look(self.open(number, number, launches.COLUMNS, frozenset()).batches)
+        return found
 
 
 def choices(align: Align, names: Names) -> list[str | int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +11,9 @@ import pyarrow as pa
 from tracekit.analysis.clocks.meetings import Relation
 from tracekit.inputs.paths import Input
 from tracekit.readers.base import Opened
-from tracekit.run import alignment
+from tracekit.run import alignment, device_clocks
 from tracekit.run.alignment import AUTO, CLOCK, Clocked, Placed
+from tracekit.run.launches import LaunchLook
 from tracekit.run.one_process import Joins
 from tracekit.text.display import plural
 from tracekit.trace import JOINED_INTO, Ledger, Note, Run
@@ -30,6 +31,19 @@ class Begun:
     opened: Opened
     first_ns: int | None
     unmarked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Results of the first looks at several inputs that say something of their clocks.
+
+    relations: what collectives say of inputs, by number, against the one that is named second. launches: calls and
+    device work of inputs, by number. choices: what the user says of each input; empty where nothing was looked for.
+    """
+
+    relations: tuple[Mapping[int, Relation], int] = field(default_factory=lambda: ({}, -1))
+    launches: Mapping[int, LaunchLook] = field(default_factory=dict)
+    choices: Sequence[str | int] = ()
 
 
 def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[str]]]:
@@ -59,16 +73,15 @@ def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[
 def clocks(
     begun: Sequence[Begun],
     joins: Joins,
-    relations: tuple[Mapping[int, Relation], int],
-    choices: Sequence[str | int],
+    met: Met,
     names: Sequence[str],
     shown: Sequence[Ledger],
 ) -> dict[int, Placed]:
     """Return the clock of each input, by number, and put what a user should know into the ledgers.
 
-    relations: of inputs, by number, to the one that is named second. choices, names: of all inputs. shown: the ledger
-    of each begun one that a user sees.
+    names: of all inputs. shown: the ledger of each begun one that a user sees.
     """
+    relations, choices = met.relations, met.choices
     leaders = {each.log: each.trace for each in joins.joined}
     clocked = [
         Clocked(b.number, names[b.number], b.opened.run.origin_ns, choices[b.number] if choices else AUTO)
@@ -78,6 +91,10 @@ def clocks(
     here = {each.number for each in clocked}
     found = {number: each for number, each in relations[0].items() if number in here}
     placed = alignment.place(clocked, found if relations[1] in here else {}, relations[1])
+    if met.launches:
+        by_number = {each.number: each for each in clocked}
+        looks = {number: look for number, look in met.launches.items() if number in here}
+        placed = device_clocks.place(device_clocks.pairs(looks, by_number), by_number, placed)
     for log, trace in leaders.items():
         if trace in placed:
             placed[log] = alignment.follow(placed[trace], log, names[trace])

@@ -2,8 +2,9 @@
 
 Methods, the strongest first. `wall clock`: what the files say of Unix time (anchors of the recorder, Kineto's base, the
 start of an nsys session). `ranges`: ranges that two files of one process both have. `collectives`: nobody leaves one
-before the last has come. `offset`: what the user says. Two inputs that none of them joins have no common ground: they
-are side by side, each with a clock of its own, and every output says so.
+before the last has come. `launches`: no device work starts before its launch call, which is in another input.
+`offset`: what the user says. Two inputs that none of them joins have no common ground: they are side by side, each with
+a clock of its own, and every output says so.
 
 A wall clock counts as right until collectives contradict it: a rank would leave before another has come.
 """
@@ -25,8 +26,9 @@ from tracekit.trace import Ledger, Note
 from tracekit.units import format_span
 
 AUTO, NONE, WALL, RANGES, COLLECTIVES = "auto", "none", "wall-clock", "ranges", "collectives"
+LAUNCHES = "launches"
 OFFSET, REFERENCE, OWN = "offset", "reference", "own"
-METHODS = (WALL, RANGES, COLLECTIVES)
+METHODS = (WALL, RANGES, COLLECTIVES, LAUNCHES)
 MOST_APART_NS = 3_600_000_000_000
 """Inputs whose wall clocks are further apart than this are not of one run, whatever their collectives say."""
 CLOCK = "clock"
@@ -49,6 +51,10 @@ class Align:
             if key in self.inputs:
                 return self.inputs[key]
         return AUTO if first and isinstance(self.method, int) else self.method
+
+    def of_first(self, written: str, label: str) -> str | int:
+        """Return the choice for an input that is alone."""
+        return self.of((written, label), first=True)
 
     def uses(self, method: str) -> bool:
         """Return whether some input may be aligned by a method."""
@@ -79,8 +85,9 @@ class Placed:
     """One input on the clock of the run. group: inputs of one group share a clock.
 
     line: moves its times, None: they stay; then_ns: added after that. uncertainty_ns, in_drift: limits of the errors,
-    None where nothing in the files says. possible_ns: offsets that inequalities leave open. count: collectives that
-    show it. refused: the user named a method that relates it to no other input.
+    None where nothing in the files says. possible_ns: offsets that inequalities leave open, None for a side without a
+    limit. count: collectives, or launches, that show it. refused: the user named a method that relates it to no other
+    input.
     """
 
     number: int
@@ -91,7 +98,7 @@ class Placed:
     then_ns: int = 0
     uncertainty_ns: int | None = None
     in_drift: float = 0.0
-    possible_ns: tuple[int, int] | None = None
+    possible_ns: tuple[int | None, int | None] | None = None
     count: int = 0
     refused: bool = False
 
@@ -130,6 +137,10 @@ class Placed:
         if self.method == OFFSET:
             return f"times are {moved}, as --align says"
         sure = f", to {format_span(self.uncertainty_ns)}" if self.uncertainty_ns is not None else ""
+        if self.method == LAUNCHES:
+            possible = between_text(self.possible_ns or (None, None))
+            shown = f"the launches of {plural(self.count, 'row')} of device work"
+            return f"times are {moved} onto the clock of {self.against}, by {shown}: {possible}"
         return f"times are {moved} onto the clock of {self.against}, by {plural(self.count, 'collective')}{sure}"
 
     def note(self, ledger: Ledger) -> None:
@@ -137,6 +148,18 @@ class Placed:
         if text := self.text():
             code = "clock-refused" if self.refused else "clock-moved"
             ledger.notes[code] = Note(code, text, 1)
+
+
+def between_text(possible_ns: tuple[int | None, int | None]) -> str:
+    """Return the words for offsets that remain possible."""
+    low, high = possible_ns
+    if low is None and high is None:
+        return "any offset is possible"
+    if high is None:
+        return f"any offset from {low:+,} ns on is possible"
+    if low is None:
+        return f"any offset up to {high:+,} ns is possible"
+    return f"any offset from {low:+,} to {high:+,} ns is possible"
 
 
 def place(inputs: Sequence[Clocked], relations: Mapping[int, Relation], reference: int) -> dict[int, Placed]:

@@ -31,7 +31,8 @@ class Bounds:
     """The offsets and drifts that remain possible. low, high: ns by which the clock is ahead at the time `middle`.
 
     slowest, fastest: its drift, ns in each ns. steady: some offset without drift satisfies all of them; steady_low,
-    steady_high: then its interval. first, last: times of the inequalities, ns of the reference. count: their number.
+    steady_high: then its interval. inside: an offset that satisfies all with the drift (slowest + fastest) / 2;
+    0 where one side has no limit. first, last: times of the inequalities, ns of the reference. count: their number.
     """
 
     low: int
@@ -42,6 +43,7 @@ class Bounds:
     steady: bool
     steady_low: int
     steady_high: int
+    inside: int
     first: int
     last: int
     count: int
@@ -67,8 +69,13 @@ def solve(times: I64, low: I64, high: I64, slack: int = 0, steepest: float = 2e-
     if one_sided or last == first:
         if not steady:
             return None
+        # A clock may have gained so much between an inequality and the middle.
+        reach = np.ceil(np.abs(times - middle) * steepest).astype(np.int64)
+        lowest = int((low - reach)[low > -OPEN].max(initial=-OPEN))
+        highest = int((high + reach)[high < OPEN].min(initial=OPEN))
         return Bounds(
-            steady_low, steady_high, -steepest, steepest, middle, True, steady_low, steady_high, first, last, times.size
+            *(lowest, highest, -steepest, steepest, middle, True, steady_low, steady_high),
+            *(0 if one_sided else (steady_low + steady_high) // 2, first, last, times.size),
         )
     base = (steady_low + steady_high) // 2
     below = _hull(*_strictest(times - middle, low - base, low > -OPEN))
@@ -76,7 +83,7 @@ def solve(times: I64, low: I64, high: I64, slack: int = 0, steepest: float = 2e-
     found = _program(below, (above[0], -above[1]), steepest)
     if found is None:
         return None
-    least, most, slowest, fastest = found
+    least, most, slowest, fastest, inside = found
     return Bounds(
         base + math.floor(least),
         base + math.ceil(most),
@@ -86,6 +93,7 @@ def solve(times: I64, low: I64, high: I64, slack: int = 0, steepest: float = 2e-
         steady,
         steady_low,
         steady_high,
+        base + round(inside),
         first,
         last,
         int(times.size),
@@ -123,8 +131,11 @@ def _hull(x: F64, y: F64) -> tuple[F64, F64]:
 
 def _program(
     below: tuple[F64, F64], above: tuple[F64, F64], steepest: float
-) -> tuple[float, float, float, float] | None:
-    """Return least and greatest height at 0, and least and greatest slope, of lines between two hulls."""
+) -> tuple[float, float, float, float, float] | None:
+    """Return least and greatest height at 0, least and greatest slope, of lines between two hulls, and a height.
+
+    The height is that of a line between them, which has the mean of the two slopes.
+    """
     (bx, by), (ax, ay) = below, above
     length = ax[None, :] - bx[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -137,4 +148,9 @@ def _program(
     fits = least <= most + 1e-3  # a thousandth of an ns: what floats leave over
     if not fits.any():
         return None
-    return float(least[fits].min()), float(most[fits].max()), float(slopes[fits].min()), float(slopes[fits].max())
+    # Lines between the hulls are a convex set: the mean of the flattest and the steepest is one of them.
+    inside = (least[fits] + most[fits])[[0, -1]].sum() / 4
+    return (
+        *(float(least[fits].min()), float(most[fits].max())),
+        *(float(slopes[fits][0]), float(slopes[fits][-1]), float(inside)),
+    )

@@ -11,7 +11,7 @@ of all cases for offset and drift together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,20 @@ class Line:
         rate = self.drift / (1 + self.drift)
         gained: I64 = np.rint(rate * (moved - self.middle)).astype(np.int64)
         return moved - gained
+
+    def over(self, other: Line) -> Line:
+        """Return this clock's line against the reference of another line. self: it is against the clock of `other`."""
+        first, middle, last = other.corrected(np.array([self.first, self.middle, self.last])).tolist()
+        ahead = self.offset + int(other.ahead(np.array([middle]))[0])
+        drift = (1 + self.drift) * (1 + other.drift) - 1
+        return replace(self, offset=ahead, drift=drift, middle=middle, first=first, last=last)
+
+    def reversed(self) -> Line:
+        """Return the line of the reference against this clock."""
+        times = np.array([self.first, self.middle, self.last])
+        first, middle, last = (times + self.ahead(times)).tolist()
+        slower = -self.drift / (1 + self.drift)
+        return replace(self, offset=-self.offset, drift=slower, middle=middle, first=first, last=last)
 
 
 def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:

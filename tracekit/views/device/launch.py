@@ -35,7 +35,7 @@ from tracekit.index.launches import Launched
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell, Column, ReportTable, Section
 from tracekit.schema import API_CALLS, DEVICE_WORK
-from tracekit.units import Unit
+from tracekit.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ColumnSpec, View, ViewOptions
 
@@ -103,7 +103,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         tabulate.PERCENTILE_NOTE,
     ]
     if early := int(np.count_nonzero(times.early)):
-        notes.append(f"{grouping.plural('row', early)} of device work began before the launch call: queued for 0 ns")
+        before = int((times.begun - devices.starts[times.positions]).max())
+        rows = f"{grouping.plural('row', early)} of device work began before the launch call, by up to"
+        notes.append(
+            f"{rows} {format_span(before)}: host and device clocks differ by that much or more; queued for 0 ns"
+        )
     notes += [*rest, *totals.both_note(index, DEVICE_WORK, "device"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table, queues), notes=tuple(notes))
 
