@@ -4,7 +4,8 @@
 
 Each trial has 2 to 8 writers, of which up to half are killed with SIGKILL at a random moment. A writer prints a tag
 when its add was acknowledged. Then one more add settles the archive. Printed: tags acknowledged, lost (must be 0),
-trials in which `verify` had a problem (must be 0), and trials in which a kill left something that the last add removed.
+writers that ended with an error (must be 0), trials in which `verify` had a problem (must be 0), and trials in which a
+kill left something that the last add removed.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ for number in range(4):
 """
 
 
-def trial(root: Path, writers: int, kill_after_s: list[float]) -> tuple[set[str], set[str], int, int]:
-    """Return the tags acknowledged, the tags found, and what `verify` found before and after the last add."""
+def trial(root: Path, writers: int, kill_after_s: list[float]) -> tuple[set[str], set[str], int, int, int]:
+    """Return the tags acknowledged and those found, the failed writers, and what `verify` found before and after."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(root), str(LOG), str(number)],
@@ -53,11 +54,13 @@ def trial(root: Path, writers: int, kill_after_s: list[float]) -> tuple[set[str]
     printed = {line for process in started for line in process.communicate()[0].split()}
     for timer in timers:
         timer.cancel()
+    failed = sum(process.returncode > 0 for process in started)  # of a killed one it is negative
     before = archive.verify(root) if root.exists() else archive.Verification()
     archive.add(root, LOG, run="same", tags={"end": "1"})
     after = archive.verify(root)
     there = {tag for entry in archive.entries(root) for tag in entry.tags}
-    return printed, there, len(before.leftovers) + len(before.problems), len(after.problems) + len(after.leftovers)
+    found = [len(each.leftovers) + len(each.problems) for each in (before, after)]
+    return printed, there, failed, found[0], found[1]
 
 
 def main() -> None:
@@ -67,18 +70,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    acknowledged = lost = kills = left = bad = 0
+    acknowledged = lost = failures = kills = left = bad = 0
     for _ in range(options.trials):
         writers = chance.randint(2, 8)
         waits = [chance.uniform(0, 1.5) for _ in range(chance.randint(0, writers // 2))]
         with tempfile.TemporaryDirectory() as folder:
-            printed, there, before, after = trial(Path(folder) / "archive", writers, waits)
+            printed, there, failed, before, after = trial(Path(folder) / "archive", writers, waits)
         acknowledged += len(printed)
         lost += len(printed - there)
+        failures += failed
         kills += len(waits)
         left += before > 0
         bad += after > 0
     print(f"{options.trials} trials, {kills} kills: {acknowledged} tags acknowledged, {lost} lost")
+    print(f"{failures} writers ended with an error")
     print(f"a kill left something in {left} trials; after one more add, verify found something in {bad}")
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 from support import ROOT, sample
 
 from tracekit import archive
+from tracekit.archive._revisions import Label
+from tracekit.archive._settle import settle
+from tracekit.archive._store import open_store
+from tracekit.errors import InputError
 
 LOG = sample("recorder-log/rank0.jsonl")
 
@@ -157,3 +164,64 @@ def test_a_kill_at_any_moment_leaves_whole_files_alone(tmp_path: Path) -> None:
     go(process)
     assert done(process) == [0]
     assert len(archive.entries(tmp_path / "a")) == 20
+
+
+def test_a_workspace_that_another_process_takes_for_a_dead_one_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the folder and its lock another process can lock it, and remove it."""
+    acquire = FileLock.acquire
+    taken: list[Path] = []
+
+    def late(self: FileLock, *args: Any, **kwargs: Any) -> object:
+        lock = Path(self.lock_file)
+        if lock.parent.name.startswith(".adding-") and len(taken) < 2:
+            taken.append(lock.parent)
+            if len(taken) == 2:
+                raise Timeout(self.lock_file)  # the other one has it
+            shutil.rmtree(lock.parent)  # the other one had it
+            raise FileNotFoundError(self.lock_file)
+        return acquire(self, *args, **kwargs)
+
+    monkeypatch.setattr(FileLock, "acquire", late)
+    archive.add(tmp_path / "a", LOG)
+    assert len(taken) == 2
+    found = archive.verify(tmp_path / "a")
+    assert (found.files, found.problems, found.leftovers) == (1, (), ())
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, InputError])
+def test_a_revision_that_goes_while_it_is_read_is_settled_by_the_later_one(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, copy = tmp_path / "a", tmp_path / "b"
+    for each, tag in ((root, "one"), (copy, "other")):
+        archive.add(each, LOG, run="same", tags={tag: "1"})
+    shutil.copytree(copy, root, dirs_exist_ok=True)
+    [entry] = archive.entries(copy)
+    interrupted: list[Path] = []
+
+    def write(source: Path, label: Label, part: Path) -> str:
+        interrupted.append(source)
+        archive.add(root, LOG, run="same", tags={"late": "1"})  # another process: its file has the tags of both
+        raise error(f"{source}: no such file")
+
+    settled = settle(open_store(root), "same", entry.id, tmp_path / "part", write)
+    assert len(interrupted) == 1
+    assert settled is not None
+    assert set(settled.tags) == {"one", "other", "late"}
+
+
+def test_an_error_that_no_other_process_explains_is_an_error(tmp_path: Path) -> None:
+    root, copy = tmp_path / "a", tmp_path / "b"
+    for each, tag in ((root, "one"), (copy, "other")):
+        archive.add(each, LOG, run="same", tags={tag: "1"})
+    shutil.copytree(copy, root, dirs_exist_ok=True)
+    [entry] = archive.entries(copy)
+
+    def write(source: Path, label: Label, part: Path) -> str:
+        raise InputError(f"{source}: damaged")
+
+    with pytest.raises(InputError, match="damaged"):
+        settle(open_store(root), "same", entry.id, tmp_path / "part", write)
+    assert {tag for entry in archive.entries(root) for tag in entry.tags} == {"one", "other"}

@@ -51,8 +51,13 @@ def settle(
                 store.delete(entry.name)
             return newest
         label = merged(ordered)
-        with store.local(newest.name) as source:
-            table = write(source, label, part)
+        try:
+            with store.local(newest.name) as source:
+                table = write(source, label, part)
+        except (TracekitError, OSError):
+            if newest.name in {stored.name for stored in files_of(store, run, entry_id)}:
+                raise
+            continue  # another process has just put a later revision in its place
         with part.open("rb") as file:
             name = name_of(table, label.date, run, entry_id, file_sha256(file))
         store.put(part, name)

@@ -161,12 +161,17 @@ class _Local:
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
         if within is None:
             self._remove_dead_workspaces()
-        try:
-            folder = tempfile.TemporaryDirectory(prefix=WORKSPACE, dir=within or self._path, ignore_cleanup_errors=True)
-        except OSError as err:
-            raise _cannot_write(self.root, err) from err
-        with folder as name, _alive(Path(name)):
-            yield Path(name)
+        while True:
+            try:
+                folder = tempfile.TemporaryDirectory(
+                    prefix=WORKSPACE, dir=within or self._path, ignore_cleanup_errors=True
+                )
+            except OSError as err:
+                raise _cannot_write(self.root, err) from err
+            with folder as name, _alive(Path(name)) as ours:
+                if ours:
+                    yield Path(name)
+                    return
 
     def _remove_dead_workspaces(self) -> None:
         """Remove the workspaces of this machine whose process was killed: the system has released their lock."""
@@ -224,13 +229,21 @@ def _lock_name() -> str:
 
 
 @contextlib.contextmanager
-def _alive(workspace: Path) -> Iterator[None]:
-    """Lock a workspace while its process lives."""
+def _alive(workspace: Path) -> Iterator[bool]:
+    """Lock a workspace while its process lives. Yield whether it is ours.
+
+    Until it is locked it looks like that of a dead process, so another one may take it, and remove it.
+    """
     lock = FileLock(workspace / _lock_name())
-    with contextlib.suppress(*_NO_LOCK):  # a file system without locks: `prune` removes it when it is a day old
-        lock.acquire(timeout=0)
     try:
-        yield
+        lock.acquire(timeout=0)
+        ours = Path(lock.lock_file).is_file()
+    except Timeout:
+        ours = False
+    except (OSError, NotImplementedError):  # a file system without locks: `prune` removes it when it is a day old
+        ours = workspace.is_dir()
+    try:
+        yield ours
     finally:
         lock.release()
 
