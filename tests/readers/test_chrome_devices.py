@@ -233,6 +233,33 @@ def test_rocprof_with_api_calls_has_copies_fills_and_exact_times(tmp_path: Path)
     assert {r["pid"] for r in found if r["device"] is not None} == {None}
 
 
+def test_rocprof_since_rocm_5_has_processes_and_queues(tmp_path: Path) -> None:
+    """`pid` and `tid` of an event are rows of rocprof's page; args have the process, and the queue of a kernel."""
+    times = {"ts": "9", "dur": "2", "ph": "X"}
+    exact = {"BeginNs": "9000", "EndNs": "11500", "pid": "4242", "tid": "4243"}
+    mark = {"BeginNs": "12000", "EndNs": "12001", "pid": "4242", "tid": "4243", "Name": "here"}
+    kernel = {"KernelName": "scale(int) [clone .kd]", "gpu-id": "8", "queue-id": "3", **exact}
+    path = write(
+        tmp_path / "x",
+        [
+            {},
+            {"args": {"name": "GPU8"}, "ph": "M", "pid": 14, "name": "process_name", "sort_index": 17},
+            {"name": "scale(int) [clone .kd]", "pid": 14, "tid": 4243, **times, "args": kernel},
+            {"name": "CopyHostToDevice", "pid": "1", "tid": "2", **times, "args": {**exact, "dev-id": "1"}},
+            {"name": "hipMalloc", "pid": "2", "tid": "4243", **times, "args": {**exact, "DurationNs": "2500"}},
+            {"name": "here", "pid": "0", "tid": "4243", "ph": "X", "ts": "12", "dur": "0", "args": mark},
+        ],
+    )
+    ledger_adds_up(path, "chrome-trace")
+    keys = ("kind", "name", "raw_name", "pid", "tid", "device", "stream", "dur_ns")
+    assert [tuple(r[key] for key in keys) for r in in_order(tracekit.read(path))] == [
+        ("kernel", "scale(int)", "scale(int) [clone .kd]", 4242, None, 8, 3, 2500),
+        ("memcpy", "CopyHostToDevice", None, 4242, None, 1, 2, 2500),
+        ("runtime", "hipMalloc", None, 4242, 4243, None, None, 2500),
+        ("mark", "here", None, 4242, 4243, None, None, 1),
+    ]
+
+
 def test_rocm_profile_data_has_device_work(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x",

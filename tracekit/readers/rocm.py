@@ -15,7 +15,17 @@ _COPIES = frozenset(
     {"async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"}
 )
 _SYNCS = frozenset({"<barrier packet>", "Barrier", "Marker", "InternalMarker"})
+_DESCRIPTOR = re.compile(r"(?: \[clone )?\.kd\]?$", re.ASCII)
 _OTHERS = frozenset({"Unknown command type", "Task"})
+
+
+def kernel_name(text: str) -> str:
+    """Return the name of a kernel without the ending of its descriptor.
+
+    >>> kernel_name("scale(float*) [clone .kd]")
+    'scale(float*)'
+    """
+    return _DESCRIPTOR.sub("", text)
 
 
 def activity(name: str) -> tuple[Kind, str | None] | None:

@@ -20,6 +20,7 @@ from tracekit.schema import Kind
 
 _NS = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DEVICE = re.compile(r"[0-9]{1,6}", re.ASCII)
+_SMALL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _GPU_LANE = re.compile(
     r"(?:/job:[^ ]{1,200})?/(?:device:GPU|gpu):([0-9]{1,4})/(?:stream:)?([0-9]{1,9}|all|memcpy)"
     r"(?:<[^ ]{0,200}>)? Compute",
@@ -98,7 +99,20 @@ class Rocprof(Special):
         if (call := rocm.call_kind(name)) is not None:
             consts["kind"] = call
         taken = self._exact_times(build)
+        if (plain := rocm.kernel_name(name)) != name:
+            consts["name"], consts["raw_name"] = plain, name
+        if consts.get("dur_ns") == 1 and event.arg("Name") == name and event.arg("DurationNs") is None:
+            consts["kind"] = Kind.MARK  # rocprof gives a mark of roctx 1 ns
         command = rocm.activity(name)
+        if (place := _place_of_work(build)) is not None:
+            for column in ("pid", "tid"):
+                _remove(build, column)
+            consts["pid"], consts["device"], consts["stream"] = place
+            consts["kind"], consts["copy_kind"] = command or (Kind.KERNEL, None)
+            return taken
+        if (process := _process_of_call(build)) is not None:
+            _remove(build, "pid")
+            consts["pid"] = process
         device = event.arg("dev-id") or ""
         if command is not None and _DEVICE.fullmatch(device):
             consts["kind"], consts["copy_kind"] = command
@@ -130,6 +144,35 @@ class Rocprof(Special):
         consts["ts_ns"], consts["dur_ns"] = begin - self._base, exact
         taken = {"BeginNs", "EndNs"} if not self._base else set()
         return taken | {"DurationNs"} if event.arg("DurationNs") == str(exact) else taken
+
+
+def _place_of_work(build: Build) -> tuple[int, int, int | None] | None:
+    """Return process, device and stream of work of a device that names its process, None for other rows.
+
+    The pid of an event is a row of rocprof's page. args have the process in proc-id, since ROCm 5 in pid.
+    """
+    event, shown = build.event, build.event.members.get("pid")
+    process = event.arg("proc-id") or event.arg("pid") or ""
+    device = event.arg("dev-id") or event.arg("gpu-id") or ""
+    lane = event.members.get("tid")
+    if shown is None or shown.raw.strip(b'"') == process.encode() or event.arg("BeginNs") is None:
+        return None
+    if not (_SMALL.fullmatch(process) and _DEVICE.fullmatch(device)):
+        return None
+    stream = event.arg("queue-id") or "" if "KernelName" in event.args else ""
+    if not stream and lane is not None and "KernelName" not in event.args and event.arg("Name") != "async-copy":
+        stream = lane.raw.strip(b'"').decode("utf-8", "replace")
+    return int(process), int(device), int(stream) if _SMALL.fullmatch(stream) else None
+
+
+def _process_of_call(build: Build) -> int | None:
+    """Return the process of a call or range since ROCm 5, None for other rows: `pid` is a row of rocprof's page."""
+    event = build.event
+    process, shown = event.arg("pid") or "", event.members.get("pid")
+    if event.arg("BeginNs") is None or event.arg("dev-id") is not None or "KernelName" in event.args:
+        return None
+    same = shown is None or shown.raw.strip(b'"') == process.encode()
+    return None if same or not _SMALL.fullmatch(process) else int(process)
 
 
 class TensorFlow(Special):
