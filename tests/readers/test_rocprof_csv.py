@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import SAMPLES, corpus_next, sample, sure_readers
+from support import SAMPLES, corpus_next, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError, TracekitError
@@ -124,6 +124,80 @@ def test_counters_are_those_of_the_database() -> None:
 def _totals(name: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = tracekit.read(sample(f"rocprof-csv/{name}")).totals.to_pylist()
     return rows
+
+
+# rocprofv2, counters without times, samples of instructions
+
+
+def test_tables_of_rocprofv2_agree_with_the_database_of_the_same_run() -> None:
+    database = tracekit.read(sample("rocpd/4242_results.db")).events.to_pylist()
+    for name, kind, keys in (
+        ("results_4242.csv", "kernel", ("name", "ts_ns", "dur_ns", "correlation", "pid", "stream", "registers")),
+        ("hip_api_trace_4242.csv", "runtime", ("name", "ts_ns", "dur_ns", "correlation")),
+        ("hcc_ops_trace_4242.csv", "kernel", ("name", "ts_ns", "dur_ns", "correlation")),
+        ("hcc_ops_trace_4242.csv", "memcpy", ("ts_ns", "dur_ns", "correlation")),
+    ):
+        trace = tracekit.read(sample(f"rocprof-csv/{name}"))
+        whole(trace)
+        found = [
+            sorted(tuple(row[key] for key in keys) for row in rows if row["kind"] == kind)
+            for rows in (trace.events.to_pylist(), database)
+        ]
+        assert found[0] == found[1]
+    assert trace.run.sources[0].facts["tool"] == "rocprofv2"
+
+
+@pytest.mark.parametrize("name", ["results_4242.csv", "counters.csv"])
+def test_counters_with_a_column_each_are_those_of_the_database(name: str) -> None:
+    database = tracekit.read(sample("rocpd/4242_results.db")).totals.to_pylist()
+    keys = ("name", "calls", "value_min", "value_max", "value_avg")
+    found = [tuple(row[key] for key in keys) for row in _totals(name) if row["section"] == "metrics"]
+    assert sorted(found) == sorted(tuple(row[key] for key in keys) for row in database)
+
+
+def test_rows_of_further_dies_are_the_same_launch() -> None:
+    ledger = tracekit.read(sample("rocprof-csv/results_4242.csv")).ledgers[0]
+    ledger.check()
+    assert (ledger.kept, ledger.merged) == (6, 6)
+
+
+def test_launches_without_times_are_totals() -> None:
+    assert [row["calls"] for row in _totals("counters.csv") if row["section"] == "gpu"] == [3, 3]
+    assert "kernel" in run_command("summary", sample("rocprof-csv/counters.csv"), "--view", "kernel").output.lower()
+
+
+def test_roctx_of_rocprofv2_is_moments() -> None:
+    trace = tracekit.read(sample("rocprof-csv/roctx_trace_4242.csv"))
+    whole(trace)
+    assert [row["name"] for row in trace.events.to_pylist()] == ["step 0", None, "step 1", None, "step 2", None]
+    assert set(trace.events["kind"].to_pylist()) == {"mark"}
+
+
+def test_samples_of_instructions_are_totals_with_their_place() -> None:
+    rows = _totals("pc_sampling_host_trap.csv")
+    assert sum(float(str(row["value_avg"])) for row in rows) == 20
+    frames = [json.loads(str(row["args"]))["frames"] for row in rows]
+    assert ["/home/user/project/gemm.hip:12", "s_waitcnt vmcnt(0)"] in frames
+
+
+@pytest.mark.corpus
+def test_real_samples_of_instructions_are_counted() -> None:
+    trace = tracekit.read(corpus_next("rocprof/v3_doc_pc_sampling_host_trap.csv"))
+    whole(trace)
+    assert sum(trace.totals["value_avg"].to_pylist()) == 79
+
+
+def test_old_tables_end_each_line_in_a_comma(tmp_path: Path) -> None:
+    """The first rocprof wrote so, without the number of the GPU."""
+    path = tmp_path / "results.csv"
+    lines = ["Index,KernelName,DispatchNs,BeginNs,EndNs,CompleteNs,SQ_WAVES,", '0,"scale(int, int)",1,5,9,11,4096,']
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    trace = tracekit.read(path)
+    whole(trace)
+    assert [(row["name"], row["ts_ns"], row["dur_ns"], row["device"]) for row in trace.events.to_pylist()] == [
+        ("scale(int, int)", 5, 4, None)
+    ]
+    assert trace.totals["value_avg"].to_pylist() == [4096.0]
 
 
 # Damage

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import F64, I64
+from tracekit.columns.arrays import F64, I64, Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
 from tracekit.readers import rocm
 from tracekit.readers.amd._joins import Group, Kernel, Numbers, numbers_of
@@ -182,14 +182,25 @@ def sizes_of(group: Group, table: str) -> Numbers:
     ]
     if not parts:
         return numbers_of(())
-    rows = np.column_stack([np.concatenate([part[i] for part in parts]) for i in range(5)])
-    rows = rows[np.lexsort((rows[:, 2], rows[:, 1]))]
-    ids, address, _, size, freed = rows.T
-    signed = np.where(freed == 1, -size, size)
-    follows = (freed[1:] == 1) & (freed[:-1] == 0) & (address[1:] == address[:-1]) & (size[1:] == 0)
-    signed[1:] = np.where(follows, -size[:-1], signed[1:])
-    known = (freed == 0) | (signed != 0)
+    ids, address, starts, sizes, freed = (np.concatenate([part[i] for part in parts]) for i in range(5))
+    known, signed = signed_sizes(address, starts, sizes, freed)
     return Numbers(ids[known], signed[known])
+
+
+def signed_sizes(address: I64, starts: I64, sizes: I64, freed: I64) -> tuple[Mask, I64]:
+    """Return where the bytes of allocations are known, and the bytes: a free takes them from the one before it.
+
+    freed: 1 for a free, 0 for an allocation.
+    """
+    order = np.lexsort((starts, address))
+    place, size, free = address[order], sizes[order], freed[order]
+    signed = np.where(free == 1, -size, size)
+    follows = (free[1:] == 1) & (free[:-1] == 0) & (place[1:] == place[:-1]) & (size[1:] == 0)
+    signed[1:] = np.where(follows, -size[:-1], signed[1:])
+    known = (free == 0) | (signed != 0)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return known[back], signed[back]
 
 
 def _freed(block: Block) -> I64:
