@@ -22,7 +22,8 @@ MAY: dict[str, set[str]] = {
     "report": {"columns", "text.display", "errors", "units"},
     "trace": {"columns", "credentials", "text.display", "schema", "units", "errors"},
     "selection": {"columns", "trace", "schema", "units", "options", "errors"},
-    "index": {"columns", "trace", "schema", "report", "analysis", "units", "errors"},
+    "topology": {"options", "errors"},  # the parallel groups of ranks, as a user names them
+    "index": {"columns", "topology", "options", "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
         "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
     },
@@ -32,8 +33,8 @@ MAY: dict[str, set[str]] = {
     },
     "run": {"columns", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
-        "columns", "plugins", "text.names", "index", "trace", "schema", "report", "analysis", "units", "options",
-        "errors",
+        "columns", "plugins", "text.names", "index", "topology", "trace", "schema", "report", "analysis", "units",
+        "options", "errors",
     },
     "render": {
         "columns", "plugins", "text", "report", "units", "errors",
@@ -81,11 +82,11 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
         "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "units", "options", "errors", "_version", "credentials", "privacy",
+        "topology", "units", "options", "errors", "_version", "credentials", "privacy",
     },
     "api": {
-        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "trace",
-        "report", "privacy", "views.base", "writers.base", "render.base", "errors",
+        "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "topology",
+        "trace", "report", "privacy", "views.base", "writers.base", "render.base", "errors",
     },
     "__init__": {
         "api", "archive", "inputs", "privacy", "selection", "trace", "report", "views.base", "errors", "_version",

@@ -28,6 +28,7 @@ from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.run.alignment import Align
 from tracekit.selection import Selection
+from tracekit.topology import parse as parse_topology
 from tracekit.trace import Trace
 from tracekit.views.base import ViewOptions
 from tracekit.writers.base import WHOLE, Shape, Written
@@ -44,8 +45,8 @@ ARGUMENTS: Mapping[str, str] = {
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
 _OTHERS = (
-    "align archive base compat date dry-run force history idle jobs keep max-size min-effect name new older-than output"
-    " rank-from run run-pattern same-within since strict thread-sep to top unit view"
+    "align archive base by compat date dry-run each force history idle jobs keep max-size min-effect name new"
+    " older-than output rank-from run run-pattern same-within since strict thread-sep to top topology unit view"
 )
 _SAME_NAMES = frozenset(_OTHERS.split())
 """Other options of the command line. Those of other programs (`nsys export --type sqlite`) stay as they are."""
@@ -125,32 +126,81 @@ def _align(words: str | Sequence[str]) -> Align:
     return parse_align([words] if isinstance(words, str) else words)
 
 
-def _trace(source: TraceLike, columns: frozenset[str] | None = None) -> Trace:
-    return source if isinstance(source, Trace) else pipeline.read(source, InputOptions(columns=columns))
+def _trace(source: TraceLike) -> Trace:
+    return source if isinstance(source, Trace) else pipeline.read(source, InputOptions())
+
+
+def _grouped(options: ViewOptions | None, by: str, topology: str, *, each: bool) -> ViewOptions | None:
+    """Return the options with the groups of ranks that a caller names. Raises: UsageError."""
+    if not by:
+        if each or topology:
+            raise UsageError(f"{'each' if each else 'topology'} without by", hint='such as by="rank"')
+        return options
+    placed = parse_topology(topology) if topology else None
+    return replace(options or ViewOptions(), by=by, each=each, topology=placed)
 
 
 @spoken
-def view(source: TraceLike, name: str, options: ViewOptions | None = None) -> Section:
-    """Return one view of a trace, for example "kernel". Raises: TracekitError, UsageError for an unknown name."""
-    compat = options.compat if options else ""
-    return pipeline.view(_trace(source, pipeline.columns_of([name], compat)), name, options)
+def view(
+    source: TraceLike,
+    name: str,
+    options: ViewOptions | None = None,
+    *,
+    by: str = "",
+    each: bool = False,
+    topology: str = "",
+) -> Section:
+    """Return one view of a trace, for example "kernel". Raises: TracekitError, UsageError for an unknown name.
+
+    by: "rank", "host", "tp", "pp", "dp", "ep" or another dimension: each row then has the median, least and most over
+    its groups, and which ones. each: the table of each group instead. topology: the groups, as `--topology` takes them.
+    """
+    options = _grouped(options, by, topology, each=each)
+    if not isinstance(source, Trace):
+        how = pipeline.for_summary(InputOptions(), options.compat if options else "", [name], by=_by(options))
+        source = pipeline.read(source, how)
+    return pipeline.view(source, name, options)
+
+
+def _by(options: ViewOptions | None) -> str:
+    return options.by if options else ""
 
 
 @spoken
-def summary(source: TraceLike, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
+def summary(
+    source: TraceLike,
+    *,
+    views: Sequence[str] = (),
+    options: ViewOptions | None = None,
+    by: str = "",
+    each: bool = False,
+    topology: str = "",
+) -> Report:
     """Return the tables that `tracekit summary` prints: those of these views ("all": every table), or the usual ones.
 
-    Raises: TracekitError, UsageError for an unknown view.
+    by, each, topology: as in `view`. Raises: TracekitError, UsageError for an unknown view.
     """
+    options = _grouped(options, by, topology, each=each)
     if not isinstance(source, Trace):
-        source = pipeline.read(source, pipeline.for_summary(InputOptions(), options.compat if options else "", views))
+        how = pipeline.for_summary(InputOptions(), options.compat if options else "", views, by=_by(options))
+        source = pipeline.read(source, how)
     return pipeline.summary(source, views=views, options=options)
 
 
 @spoken
-def report(source: TraceLike, *, options: ViewOptions | None = None) -> Report:
-    """Return every view of a trace; `write_report` makes the page of it. Raises: TracekitError."""
-    return pipeline.report(_trace(source), options=options)
+def report(
+    source: TraceLike,
+    *,
+    options: ViewOptions | None = None,
+    by: str = "",
+    each: bool = False,
+    topology: str = "",
+) -> Report:
+    """Return every view of a trace; `write_report` makes the page of it. Raises: TracekitError.
+
+    by, each, topology: adds the tables by group, as in `view`.
+    """
+    return pipeline.report(_trace(source), options=_grouped(options, by, topology, each=each))
 
 
 @spoken
@@ -163,14 +213,18 @@ def write_report(
     page_events: int = 2_000_000,
     page_mb: float = 32,
     page_args_mb: float = 8,
+    by: str = "",
+    each: bool = False,
+    topology: str = "",
 ) -> None:
     """Write the report of all views into a file, complete or not at all: an HTML page, or text, json, csv, markdown.
 
     page_events, page_mb: the most events, and MB of them, on the page's timeline; the page shows where others are.
-    page_args_mb: the most MB of their arguments. Raises: TracekitError.
+    page_args_mb: the most MB of their arguments. by, each, topology: as in `report`. Raises: TracekitError.
     """
     how = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
-    pipeline.write_report(_trace(source), target, form=form, force=force, options=how)
+    shown = _grouped(None, by, topology, each=each)
+    pipeline.write_report(_trace(source), target, form=form, force=force, options=how, shown=shown)
 
 
 @spoken

@@ -26,7 +26,7 @@ from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
 from tracekit.report import Headline, Report, Section
 from tracekit.trace import JOINED_INTO, Trace
-from tracekit.views import SUMMARY, VIEWS
+from tracekit.views import SUMMARY, VIEWS, by_group
 from tracekit.views.base import View, ViewOptions, computed
 from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
@@ -37,7 +37,7 @@ def view(trace: Trace, name: str, options: ViewOptions | None = None) -> Section
     """Return what the view of that name has to say of a trace. Raises: UsageError for an unknown name."""
     options = options or ViewOptions()
     _check([name], options)
-    return _section(index_of(trace), name, options)
+    return _sections(index_of(trace), [name], options)[0]
 
 
 def convert_with_findings(
@@ -69,6 +69,12 @@ def convert_with_findings(
 
 def _check(names: Sequence[str], options: ViewOptions) -> None:
     check_options(options, [view_named(name, options.compat) for name in names], every_view)
+
+
+def _sections(index: TraceIndex, names: Sequence[str], options: ViewOptions) -> list[Section]:
+    if options.by:
+        return by_group.sections([view_named(name, options.compat) for name in names], index, options)
+    return [_section(index, name, options) for name in names]
 
 
 def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:
@@ -137,15 +143,16 @@ def args_of(views: Sequence[str], compat: str = "") -> frozenset[str] | None:
     return frozenset(found)
 
 
-def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = ()) -> InputOptions:
-    """Return how to read what a summary of these views shows: with the columns that they need.
+def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = (), *, by: str = "") -> InputOptions:
+    """Return how to read what a summary of these views shows: with the columns that they need, and those of `by`.
 
     Views that inputs of a profiler's own formats have add theirs once the formats are known.
     Raises: UsageError for an unknown name.
     """
     more = None if compat or (views and "all" not in views) else _own_columns
     names = views_of(compat, views)
-    return replace(options, columns=columns_of(names, compat), args_of=args_of(names, compat), more_columns=more)
+    columns = columns_of(names, compat) | (by_group.COLUMNS if by else frozenset())
+    return replace(options, columns=columns, args_of=args_of(names, compat), more_columns=more)
 
 
 def _own_columns(form: str) -> frozenset[str]:
@@ -163,8 +170,8 @@ def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | N
     options = options or ViewOptions()
     _check(names, options)
     index = index_of(trace)
-    sections = [_section(index, name, options) for name in names]
-    if views or compat:
+    sections = _sections(index, names, options)
+    if views or compat or options.by:
         return report_of(trace, sections)
     if not trace.events.num_rows or not any(section.tables for section in sections):
         there = set(trace.events.schema.names)
@@ -218,18 +225,31 @@ def for_report(options: InputOptions) -> InputOptions:
 
 
 def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
-    """Return the report of all views, timeline included, for the HTML page."""
+    """Return the report of all views, timeline included, for the HTML page; `options.by` adds the tables by group."""
     index = index_of(trace)
     options = options or ViewOptions()
     names = (*VIEWS, *own_views(trace))
     _check(names, options)
+    by = options if options.by else None
+    options = replace(options, by="", each=False, topology=None)
     made = {}
     # The critical path behind the findings: both need its graph, the largest of all joins, and nothing else does.
     for name in sorted(names, key=lambda name: names.index("findings" if name == "critical_path" else name)):
         made[name] = _section(index, name, options)
         arrow.release_memory()
     sections = [made[name] for name in names]
-    return report_of(trace, sections, _headline(trace, sections, options))
+    first = _headline(trace, sections, options)
+    if by:
+        for place, more in enumerate(by_group.sections([view_named(name) for name in names], index, by)):
+            if names[place] not in by_group.WHOLE:
+                sections[place] = with_tables_of(sections[place], more)
+    return report_of(trace, sections, first)
+
+
+def with_tables_of(section: Section, other: Section) -> Section:
+    """Return a section with the tables of another one after its own, and the notes that it lacks."""
+    notes = (*section.notes, *(note for note in other.notes if note not in section.notes))
+    return replace(section, tables=(*section.tables, *other.tables), notes=notes)
 
 
 TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
@@ -289,16 +309,24 @@ def first_screen(made: Report, options: RenderOptions | None = None) -> str:
 
 
 def write_report(
-    trace: Trace, target: PathLike, *, form: str = "html", force: bool = False, options: RenderOptions | None = None
+    trace: Trace,
+    target: PathLike,
+    *,
+    form: str = "html",
+    force: bool = False,
+    options: RenderOptions | None = None,
+    shown: ViewOptions | None = None,
 ) -> None:
     """Write the report of all views into a file, whole or not at all: an HTML page, or another form of `render`.
+
+    shown: the options of the views.
 
     Raises: OutputExistsError, OutputError, UsageError.
     """
     if Path(target).exists() and not force:
         raise OutputExistsError(str(target))
     refuse_inputs(target, [s.opened or s.path for s in trace.run.sources])
-    made = report(trace)
+    made = report(trace, options=shown)
     index_of(trace).clear()  # the page needs none of the joins
     text = render(made, form, options)
     with new_file(Path(target), force=force) as file:

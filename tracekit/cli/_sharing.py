@@ -11,6 +11,7 @@ from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
     from tracekit.privacy.anonymous import Anonymizer
+    from tracekit.topology import Topology
 
 SHARING = "Safe to share"
 SEVERAL = "Several inputs"
@@ -28,6 +29,29 @@ RankFrom = Annotated[
     typer.Option(
         metavar="REGEX",
         help="Take the rank of an input from its name: the first group, such as 'rank(\\d+)'.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+
+By = Annotated[
+    str,
+    typer.Option(
+        metavar="DIMENSION",
+        help="Compare rank, host, tp, pp, dp, ep or pp-rank: median, least and most of each row, and where.",
+        rich_help_panel=SEVERAL,
+    ),
+]
+Each = Annotated[
+    bool,
+    typer.Option("--each", help="With --by: show the table of each group instead.", rich_help_panel=SEVERAL),
+]
+TopologyText = Annotated[
+    str,
+    typer.Option(
+        "--topology",
+        metavar="SIZES|FILE",
+        help="The groups of ranks: tp=8,pp=4,dp=32 in Megatron-LM's order tp-cp-ep-dp-pp (or add order=tp-pp-dp), or a "
+        "CSV, JSON or TOML file with the columns rank, tp, pp, dp, ep, host.",
         rich_help_panel=SEVERAL,
     ),
 ]
@@ -63,3 +87,14 @@ def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
     if key:
         raise UsageError("--anonymize-key without --anonymize", hint="add --anonymize")
     return None
+
+
+def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
+    """Return the topology that the user names, None for none. Raises: UsageError for one, or --each, without --by."""
+    from tracekit.topology import parse
+
+    if each and not by:
+        raise UsageError("--each without --by", hint="say by what, such as --by rank")
+    if topology and not by:
+        raise UsageError("--topology without --by", hint="say by what, such as --by tp")
+    return parse(topology) if topology else None

@@ -20,6 +20,7 @@ from tracekit.cli._common import (
     tell_incomplete,
     tell_ledger,
 )
+from tracekit.cli._sharing import By, Each, TopologyText, by_options
 
 
 @expanded
@@ -28,6 +29,9 @@ def report(
     reading: Reading,
     output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Write this page.")] = "report.html",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    by: By = "",
+    each: Each = False,
+    topology: TopologyText = "",
     page_events: PageEvents = 2_000_000,
     page_mb: PageMb = 32,
     page_args_mb: PageArgsMb = 8,
@@ -39,13 +43,15 @@ def report(
     from tracekit import pipeline
     from tracekit.errors import OutputExistsError
     from tracekit.render.base import RenderOptions
+    from tracekit.views.base import ViewOptions
 
     if Path(output).exists() and not force:
         raise OutputExistsError(output)
+    shown = ViewOptions(by=by, each=each, topology=by_options(by, topology, each=each))
     with progress(f"reading {reading.inputs[0]}") as update:
         trace = pipeline.read(reading.inputs, pipeline.for_report(reading.input_options(update)))
     how = RenderOptions(page_events=page_events, page_mb=page_mb, page_args_mb=page_args_mb)
-    pipeline.write_report(trace, output, force=force, options=how)
+    pipeline.write_report(trace, output, force=force, options=how, shown=shown)
     tell_incomplete(trace.incomplete)
     say(f"wrote {output}: {Path(output).stat().st_size:,} bytes, opens in any browser, needs no network")
     tell_ledger(trace.ledgers)

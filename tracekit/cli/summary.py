@@ -20,6 +20,7 @@ from tracekit.cli._common import (
     say,
     show,
 )
+from tracekit.cli._sharing import By, Each, TopologyText, by_options
 
 TERMINAL_ROWS = 20
 """Rows of each table at a terminal."""
@@ -70,6 +71,9 @@ def summary(
     ] = None,
     thread_sep: Annotated[bool, typer.Option("--thread-sep", help="Show a block for each thread.")] = False,
     op_detail: Annotated[bool, typer.Option(help="Show below each operator what it called and launched.")] = True,
+    by: By = "",
+    each: Each = False,
+    topology: TopologyText = "",
     pager: Annotated[bool, typer.Option(help="Show long output on a terminal in the pager that PAGER names.")] = True,
     compat: Annotated[
         str,
@@ -93,6 +97,7 @@ def summary(
         raise UsageError(f"--unit {unit}: no such unit", hint="one of: s, ms, us, ns")
     if (page := page_report(reading.inputs)) is not None:
         given = {"--sort": sort, "--thread-sep": thread_sep, "--no-op-detail": not op_detail, "--compat": compat}
+        given |= {"--by": by, "--each": each, "--topology": topology}
         _refuse_of_page(reading, [name for name, value in given.items() if value])
         made = part_of(page, view or (), top or 0)
         text = pipeline.render(made, format_, RenderOptions(time_unit=unit, width=output_width()))
@@ -100,16 +105,17 @@ def summary(
         finish((), made.incomplete)
         return
     values = pipeline.view_options(reading.options())
+    placed = by_options(by, topology, each=each)
     with progress(f"reading {reading.inputs[0]}") as update:
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in values}
-        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or ())
+        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by=by)
         trace = pipeline.read(reading.inputs, how)
-    asked = bool(every or view or compat or sort or thread_sep) or top is not None or not op_detail
+    asked = bool(every or view or compat or sort or thread_sep or by) or top is not None or not op_detail
     one_screen = format_ == "text" and not asked
     if top is None:
         top = TERMINAL_ROWS if format_ == "text" and not one_screen and not compat and sys.stdout.isatty() else 0
-    options = ViewOptions(sort, top, thread_sep, op_detail, compat, values)
+    options = ViewOptions(sort, top, thread_sep, op_detail, compat, values, by, each, placed)
     made = pipeline.summary(trace, views=view or (), options=options)
     if one_screen:
         how_shown = RenderOptions(time_unit=unit, width=output_width(), color=in_color(), bars=draws_bars())

@@ -60,15 +60,15 @@ class Devices:
     def identity(self, chosen: list[Device]) -> list[Column]:
         """Return the columns that name the device of each row of a table; there is a row for each of `chosen`."""
         labels = source_labels(self.index)
-        columns = [Column("name", "Device", Unit.TEXT, [d.name for d in chosen], 0)]
+        columns = [Column("name", "Device", Unit.TEXT, [d.name for d in chosen], 0, "place")]
         if len({d.source for d in self.devices}) > 1:
             texts = [source_label(labels, d.source) for d in chosen]
-            columns.append(Column("source", "Source", Unit.TEXT, texts, 1))
+            columns.append(Column("source", "Source", Unit.TEXT, texts, 1, "place"))
         if len({d.rank for d in self.devices}) > 1:
-            columns.append(Column("rank", "Rank", Unit.ID, [d.rank for d in chosen], 1))
+            columns.append(Column("rank", "Rank", Unit.ID, [d.rank for d in chosen], 1, "place"))
         if len({d.pid for d in self.devices}) > 1:
-            columns.append(Column("pid", "Pid", Unit.ID, [d.pid for d in chosen], 1))
-        columns.append(Column("device", "Number", Unit.ID, [d.device for d in chosen], 8))
+            columns.append(Column("pid", "Pid", Unit.ID, [d.pid for d in chosen], 1, "place"))
+        columns.append(Column("device", "Number", Unit.ID, [d.device for d in chosen], 8, "place"))
         return columns
 
 

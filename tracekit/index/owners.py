@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tracekit.analysis.intervals import I64
 from tracekit.index import grouping
 from tracekit.index.clocks import by_input, sources_of_several_runs
-from tracekit.index.sources import clock_groups, several_clocks, source_label, source_labels
+from tracekit.index.sources import clock_groups, facts_by_source, several_clocks, source_label, source_labels
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell, Column
 from tracekit.schema import DEVICE_WORK, Kind
@@ -45,7 +45,7 @@ class Owners:
         if len(self) < 2:
             return []
         title = "Rank" if None not in self.ranks else "Input"
-        return [Column("owner", title, Unit.TEXT, [self.labels[o] for o in owners], priority)]
+        return [Column("owner", title, Unit.TEXT, [self.labels[o] for o in owners], priority, "place")]
 
     def prefix(self, owner: int) -> str:
         """Return the beginning of a sentence about an owner: "rank 3: "; "" where there is one alone."""
@@ -54,7 +54,10 @@ class Owners:
 
 @join
 def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
-    """Return the owners. join_ranks: inputs that share a clock and name the same rank are one owner."""
+    """Return the owners. join_ranks: inputs that share a clock and name the same rank are one owner.
+
+    Inputs that name different hosts are never the same rank: each run counts its ranks from 0.
+    """
     events = index.events
     every = np.arange(events.num_rows)
     inputs = by_input(index)
@@ -65,7 +68,7 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     process = grouping.Key(np.where(split, pid.codes, 0), pid.labels)
     own_clocks = several_clocks(index) or bool(sources_of_several_runs(index))
     if join_ranks and not own_clocks:
-        place = grouping.Key(np.where(rank.codes > 0, 0, place.codes), place.labels)
+        place = grouping.Key(np.where(rank.codes > 0, _joined(index, place, rank), place.codes), place.labels)
     groups = grouping.group_by(place, rank, process)
     keys = list(zip(*groups.labels, strict=True))
     order = sorted(range(groups.count), key=lambda g: [(cell is None, cell or 0) for cell in keys[g]])
@@ -83,6 +86,31 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
     clocks = [by_place[p] if own_clocks and isinstance(p, int) else 0 for p in places]
     codes = number[groups.codes] if groups.count > 1 else groups.codes
     return Owners(codes, _labels(index, sources, ranks, processes), ranks, clocks)
+
+
+def _joined(index: TraceIndex, place: grouping.Key, rank: grouping.Key) -> I64:
+    """Return one place for all rows of a rank; one for each host where inputs on several hosts name the same rank."""
+    inputs = by_input(index)
+    pairs = np.unique(place.codes * len(rank.labels) + rank.codes)
+    of_rank: dict[int, dict[str, list[int]]] = {}
+    for p, r in zip((pairs // len(rank.labels)).tolist(), (pairs % len(rank.labels)).tolist(), strict=True):
+        source = inputs.labels[0][p]
+        host = host_of(index, source) if isinstance(source, int) else ""
+        of_rank.setdefault(r, {}).setdefault(host, []).append(p)
+    first = np.zeros(len(rank.labels) * len(place.labels), np.int64)
+    for r, hosts in of_rank.items():
+        if len(hosts.keys() - {""}) > 1:
+            for places in hosts.values():
+                first[[r * len(place.labels) + p for p in places]] = places[0]
+    found: I64 = first[rank.codes * len(place.labels) + place.codes]
+    return found
+
+
+def host_of(index: TraceIndex, source: int) -> str:
+    """Return the host that an input is from, "" where it does not say so."""
+    facts = facts_by_source(index).get(source)
+    host = (facts.facts.get("host") or facts.facts.get("host_name")) if facts is not None else ""
+    return host if isinstance(host, str) else ""
 
 
 def _places(inputs: grouping.Groups) -> list[tuple[int, Cell, Cell]]:

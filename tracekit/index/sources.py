@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.trace import SourceFacts
+from tracekit.trace import NAME_TABLES, Key, Ledger, Run, SourceFacts, Trace
 
 CLOCK_NOTES = ("clocks-not-comparable", "clocks-by-wall-clock")
 """Codes of the notes on clocks of several inputs: they share none, or how well they agree is not known."""
@@ -25,6 +27,46 @@ def facts_by_source(index: TraceIndex) -> dict[int, SourceFacts]:
     if len(numbers) != len(facts) or len(set(numbers)) < len(numbers):
         numbers = list(range(len(facts)))
     return dict(zip(numbers, facts, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FactsOfInputs:
+    """The facts of a trace by input, to make the traces of some inputs.
+
+    run, ledgers: of the whole, for a trace whose inputs have no numbers of their own: `facts` is empty then.
+    names: of each input, the entries of each table of names.
+    """
+
+    run: Run
+    ledgers: tuple[Ledger, ...]
+    facts: Mapping[int, tuple[SourceFacts, Ledger]]
+    names: Mapping[int, Mapping[str, dict[Key, str]]]
+
+    def of(self, sources: Collection[int]) -> tuple[Run, tuple[Ledger, ...]]:
+        """Return the facts and ledgers of these inputs alone; an input keeps its number."""
+        if not self.facts:
+            return self.run, self.ledgers
+        chosen = [self.facts[source] for source in sorted(sources) if source in self.facts]
+        run = Run(self.run.origin_ns, [facts for facts, _ in chosen])
+        for source in sources:
+            for table, entries in self.names.get(source, {}).items():
+                getattr(run, table).update(entries)
+        return run, tuple(ledger for _, ledger in chosen)
+
+
+def by_source(trace: Trace) -> FactsOfInputs:
+    """Return the facts of a trace by input."""
+    facts, ledgers = trace.run.sources, trace.ledgers
+    if not ledgers:
+        ledgers = tuple(Ledger(source=i, path=each.path, format=each.format) for i, each in enumerate(facts))
+    if len(ledgers) != len(facts) or len({ledger.source for ledger in ledgers}) < len(ledgers):
+        return FactsOfInputs(trace.run, trace.ledgers, {}, {})
+    names: dict[int, dict[str, dict[Key, str]]] = {}
+    for table in NAME_TABLES:
+        for key, text in getattr(trace.run, table).items():
+            names.setdefault(key[1 if table == "ids" else 0], {}).setdefault(table, {})[key] = text
+    pairs = zip(facts, ledgers, strict=True)
+    return FactsOfInputs(trace.run, trace.ledgers, {ledger.source: (each, ledger) for each, ledger in pairs}, names)
 
 
 @join

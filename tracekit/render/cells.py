@@ -29,16 +29,19 @@ class Shown:
 
 _COMPARED = frozenset({"base", "new", "difference"})
 """Columns of times that a reader holds against each other."""
+_OVER_GROUPS = frozenset({"median", "min", "max"})
+"""Such columns of a table over ranks or groups."""
 
 
 def columns_to_scale(table: ReportTable) -> list[Sequence[Cell]]:
     """Return the values that choose each column's unit of time: its own, and those of columns compared with it."""
     together: list[Cell] = []
+    compared = _OVER_GROUPS if any(column.name == "max_at" for column in table.columns) else _COMPARED
     for column in table.columns:
-        if column.name in _COMPARED and column.unit is Unit.NS:
+        if column.name in compared and column.unit is Unit.NS:
             together.extend(column.values)
     return [
-        together if column.name in _COMPARED and column.unit is Unit.NS else column.values for column in table.columns
+        together if column.name in compared and column.unit is Unit.NS else column.values for column in table.columns
     ]
 
 

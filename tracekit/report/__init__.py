@@ -20,7 +20,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tracekit.report.headline import DeviceTime as DeviceTime
 from tracekit.report.headline import Evidence as Evidence
@@ -47,6 +47,11 @@ LINES_SHOWN = 20
 """Sections, facts or notes that an object shows of itself."""
 
 
+Role = Literal["", "name", "measure", "place", "remark", "event"]
+"""Parts that the cells of a column play in a row: its name, what was measured, the place that it is from (a rank, a
+device, a thread, an input), a remark, or the number of a single event."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of a table.
@@ -54,6 +59,8 @@ class Column:
     values: one cell for each row. Unit.NS, COUNT, BYTES: int; RATIO (0..1), BYTES_PER_S, NUMBER: float; TEXT, ID: str
     or int. None: not known, which is not zero.
     priority: where the width is short, columns of a higher number are hidden first (0: never), and a note says so.
+    role: the part that its cells play in a row, see `Role`; "" for what the unit suggests: texts and ids name the row,
+    numbers are measured.
     """
 
     name: str
@@ -61,6 +68,7 @@ class Column:
     unit: Unit
     values: Sequence[Cell]
     priority: int = 0
+    role: Role = ""
 
     def __repr__(self) -> str:
         return f"column {self.name} ({self.unit}), {plural(len(self.values), 'row')}"

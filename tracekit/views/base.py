@@ -10,8 +10,9 @@ from tracekit.analysis.intervals import I64
 from tracekit.index.trace_index import TraceIndex
 from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
-from tracekit.report import Cell, Column, Section, without_shares
+from tracekit.report import Cell, Column, Role, Section, without_shares
 from tracekit.schema import Kind
+from tracekit.topology import Topology
 from tracekit.units import Unit
 
 T = TypeVar("T")
@@ -22,17 +23,18 @@ class ColumnSpec:
     """A column that tables of a view can have. `--sort KEY`, help and the listings come from these declarations.
 
     unit: that of its cells. A view whose tables use one key for two units declares it twice. meaning: one sentence.
-    title: the usual header; a table may have a header of its own.
+    title: the usual header; a table may have a header of its own. role: see `report.Role`.
     """
 
     key: str
     title: str
     unit: Unit
     meaning: str
+    role: Role = ""
 
     def column(self, values: Sequence[Cell], priority: int = 0) -> Column:
         """Return a column of a table; priority: see `report.Column`."""
-        return Column(self.key, self.title, self.unit, values, priority)
+        return Column(self.key, self.title, self.unit, values, priority, self.role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class ViewOptions:
 
     sorted_by: a column's key ("-" before it: ascending), "" for the view's own order. top: rows kept of each table, 0
     for all. thread_sep: a block for each thread. op_detail: below each operator, what it called and launched.
-    compat: a profiler whose figures are shown in place of the exact ones, defects included; a name of `compat.COMPATS`.
+    by: a dimension (rank, host, tp ...) whose groups are compared, those of `topology` where it has them; each: their
+    tables one after the other. compat: a profiler whose figures are shown in place of the exact ones, defects included;
+    a name of `compat.COMPATS`.
     values: options of single views by key, those of `View.options`: `{"n_ops": 10}`.
     """
 
@@ -51,6 +55,9 @@ class ViewOptions:
     op_detail: bool = True
     compat: str = ""
     values: Mapping[str, object] = field(default_factory=dict)
+    by: str = ""
+    each: bool = False
+    topology: Topology | None = None
 
     def value(self, spec: OptionSpec[T]) -> T:
         """Return the value of a view's own option: the one given, else the default. Raises: UsageError."""

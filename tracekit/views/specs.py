@@ -31,27 +31,27 @@ BANDWIDTH = ColumnSpec(
     "bandwidth", "Bandwidth", Unit.BYTES_PER_S, "Bytes per second, over the events that have a size and a duration."
 )
 
-SOURCE = ColumnSpec("source", "Source", Unit.TEXT, "The input that the row comes from.")
-RANK = ColumnSpec("rank", "Rank", Unit.ID, "The rank.")
-RUN = ColumnSpec("run", "Run", Unit.ID, "The number of the run, where a file holds several.")
+SOURCE = ColumnSpec("source", "Source", Unit.TEXT, "The input that the row comes from.", "place")
+RANK = ColumnSpec("rank", "Rank", Unit.ID, "The rank.", "place")
+RUN = ColumnSpec("run", "Run", Unit.ID, "The number of the run, where a file holds several.", "place")
 SECTION = ColumnSpec("section", "Section", Unit.TEXT, "The table of the file that the row comes from.")
 RANGE = ColumnSpec("range", "Range", Unit.TEXT, "The NVTX range that the profiler limited the row to.")
-DEVICE_ID = ColumnSpec("device", "Device", Unit.ID, "The number of the device.")
+DEVICE_ID = ColumnSpec("device", "Device", Unit.ID, "The number of the device.", "place")
 
 PLACED = (RANGE, SECTION, RUN, DEVICE_ID, RANK, SOURCE)
 """Columns that keep apart rows of TOTALS which may not be added up; a table has those in which its rows differ."""
 
-THREAD = ColumnSpec("thread", "Thread", Unit.TEXT, "The name of the thread.")
-PID = ColumnSpec("pid", "Pid", Unit.ID, "The id of the process.")
-TID = ColumnSpec("tid", "Tid", Unit.ID, "The id of the thread.")
+THREAD = ColumnSpec("thread", "Thread", Unit.TEXT, "The name of the thread.", "place")
+PID = ColumnSpec("pid", "Pid", Unit.ID, "The id of the process.", "place")
+TID = ColumnSpec("tid", "Tid", Unit.ID, "The id of the thread.", "place")
 THREADS = (THREAD, PID, TID)
 """Columns of tables with a block for each thread."""
 
-OWNER = (ColumnSpec("owner", "Rank", Unit.TEXT, "The rank, process or input, where there are several."),)
+OWNER = (ColumnSpec("owner", "Rank", Unit.TEXT, "The rank, process or input, where there are several.", "place"),)
 """The column of tables with a block for each rank, process or input."""
 DEVICE = (
-    ColumnSpec("name", "Device", Unit.TEXT, "The name of the device."),
-    ColumnSpec("device", "Number", Unit.ID, "The number of the device."),
+    ColumnSpec("name", "Device", Unit.TEXT, "The name of the device.", "place"),
+    ColumnSpec("device", "Number", Unit.ID, "The number of the device.", "place"),
     PID,
     RANK,
     SOURCE,

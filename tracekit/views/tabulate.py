@@ -143,7 +143,7 @@ def finish(
         order = _stable(order, values, reverse=reverse)
     order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
     kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
-    shown = [Column(c.name, c.title, c.unit, [c.values[i] for i in kept], c.priority) for c in columns]
+    shown = [replace(c, values=[c.values[i] for i in kept]) for c in columns]
     return ReportTable(name, title, tuple(_with_distinguishing_columns(shown)), omitted=count - len(kept))
 
 

@@ -240,7 +240,7 @@ def _step_table(devices: Devices, work: Sequence[_Work], options: ViewOptions) -
         notes.append("a step on a device: from the first work launched in it to that of the next step")
     columns = [*devices.identity(chosen), _SHOWN["step"].column(numbers), *_part_columns(parts)]
     if len(set(processes)) > 1 and "pid" not in [c.name for c in columns]:
-        columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1))
+        columns.insert(1, Column("pid", "Pid", Unit.ID, processes, 1, "place"))
     places: list[tuple[Cell, ...]] = [(place,) for place in range(len(chosen))]
     title = f"{_TITLE} by step"
     return tabulate.finish("steps", title, columns, options, own_order="", blocks=places, top_each=False), notes

@@ -52,8 +52,8 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     of_place = (last - first).tolist()
     span = [None if s in made_up else of_place[p] for s, p in zip(sources, places, strict=True)]
     columns = [
-        Column("name", "Device", Unit.TEXT, _names(index, sources, devices), 0),
-        Column("device", "Number", Unit.ID, devices, 5),
+        Column("name", "Device", Unit.TEXT, _names(index, sources, devices), 0, "place"),
+        Column("device", "Number", Unit.ID, devices, 5, "place"),
         _SHOWN["utilization"].column(_shares(in_kernels, span)),
         _SHOWN["kernel_time"].column(_known(in_kernels, span), 2),
         _SHOWN["busy"].column(_shares(in_all, span), 1),
@@ -63,13 +63,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         _SHOWN["copies"].column(copies, 4),
     ]
     if len(set(pids)) > 1:
-        columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1))
+        columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1, "place"))
     if len(set(ranks)) > 1:
-        columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1))
+        columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1, "place"))
     labels = source_labels(index)
     if len(set(sources)) > 1:
         texts: list[Cell] = [source_label(labels, s) for s in sources if isinstance(s, int)]
-        columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1))
+        columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1, "place"))
     blocks = list(zip(sources, ranks, pids, strict=True))
     table = tabulate.finish("devices", _TITLE, columns, options, own_order="device", blocks=blocks, top_each=False)
     notes = [_NOTE, *picked.notes("row")]

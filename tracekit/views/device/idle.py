@@ -172,8 +172,8 @@ def _bars(found: Gaps) -> tuple[Bar, ...]:
 
 _SHOWS = (
     *specs.DEVICE,
-    ColumnSpec("context", "Context", Unit.ID, "The id of the context."),
-    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream."),
+    ColumnSpec("context", "Context", Unit.ID, "The id of the context.", "place"),
+    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
     ColumnSpec("cause", "Cause", Unit.TEXT, "The reason for the gap, as far as the trace shows it."),
     ColumnSpec("calls", "Gaps", Unit.COUNT, "The number of gaps."),
     ColumnSpec("total", "Total", Unit.NS, "The sum of the gaps."),
@@ -186,9 +186,9 @@ _SHOWS = (
         "user_range", "Range", Unit.TEXT, "The innermost range of the user, step or phase on the launching thread."
     ),
     ColumnSpec("next", "Next", Unit.TEXT, "The work that ended the gap."),
-    ColumnSpec("next_event", "Next event", Unit.ID, "The id of the event that ended the gap."),
-    ColumnSpec("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work."),
-    ColumnSpec("before_event", "Event before", Unit.ID, "The id of the last device event before the gap."),
+    ColumnSpec("next_event", "Next event", Unit.ID, "The id of the event that ended the gap.", "event"),
+    ColumnSpec("launch_event", "Launch event", Unit.ID, "The id of the call that launched that work.", "event"),
+    ColumnSpec("before_event", "Event before", Unit.ID, "The id of the last device event before the gap.", "event"),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

@@ -263,8 +263,8 @@ _SHOWS = (
     ),
     ColumnSpec("slow_calls", "Slow calls", Unit.COUNT, "The number of launch calls beyond the limit for slow calls."),
     ColumnSpec("late", "Long queue", Unit.COUNT, "The number of events whose queue time is beyond the limit."),
-    ColumnSpec("context", "Context", Unit.ID, "The id of the context."),
-    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream."),
+    ColumnSpec("context", "Context", Unit.ID, "The id of the context.", "place"),
+    ColumnSpec("stream", "Stream", Unit.ID, "The id of the stream.", "place"),
     ColumnSpec(
         "launches_per_s",
         "Launches/s",

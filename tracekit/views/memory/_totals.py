@@ -26,7 +26,7 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> S
     labels = source_labels(index)
     sources: list[Cell] = [source_label(labels, row["source"]) for row in rows]
     optional = [
-        Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1),
+        Column("place", "Place", Unit.TEXT, [_text(row["args"].get("place")) for row in rows], 1, "place"),
         Column("type", "Type", Unit.TEXT, [_text(row["args"].get("type")) for row in rows], 2),
         Column("allocations", "Allocations", Unit.COUNT, [row["calls"] for row in rows], 1),
         Column("frees", "Frees", Unit.COUNT, [_whole(row["args"].get("frees")) for row in rows], 2),
@@ -39,8 +39,8 @@ def section(index: TraceIndex, options: ViewOptions, view: str, title: str) -> S
     ]
     apart = [
         Column("section", "Section", Unit.TEXT, [row["section"] for row in rows], 3),
-        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
-        Column("source", "Source", Unit.TEXT, sources, 2),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0, "place"),
+        Column("source", "Source", Unit.TEXT, sources, 2, "place"),
     ]
     sizes: list[Cell] = [row["bytes"] for row in rows]
     columns = [

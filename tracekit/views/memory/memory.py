@@ -12,7 +12,7 @@ A place is a device or the host of an input or rank; Paddle names it itself. Fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -179,7 +179,7 @@ def _places(found: _Rows, options: ViewOptions) -> tuple[ReportTable, bool]:
         peaks.append(peak)
     place: list[Cell] = [found.labels[c // len(TYPES)] for c in shown]
     columns = [
-        Column("name", "Place", Unit.TEXT, place, 0),
+        Column("name", "Place", Unit.TEXT, place, 0, "place"),
         _SHOWN["type"].column([TYPES[c % len(TYPES)] for c in shown]),
         _SHOWN["peak"].column(peaks),
         *(
@@ -212,7 +212,7 @@ def _flow(codes: I64, count: int, sizes: I64) -> list[Column]:
 
 
 def _replace(column: Column, values: Sequence[Cell]) -> Column:
-    return Column(column.name, column.title, column.unit, values, column.priority)
+    return replace(column, values=values)
 
 
 def _holders(index: TraceIndex, found: _Rows, options: ViewOptions) -> ReportTable | None:
@@ -296,7 +296,7 @@ _SHOWS = (
     specs.RUN,
     specs.SOURCE,
     ColumnSpec("name", "Name", Unit.TEXT, "The place, the operator or range, or the counter."),
-    ColumnSpec("place", "Place", Unit.TEXT, "The device, or the host of an input or rank."),
+    ColumnSpec("place", "Place", Unit.TEXT, "The device, or the host of an input or rank.", "place"),
     ColumnSpec(
         "type",
         "Type",

@@ -92,8 +92,8 @@ def table(index: TraceIndex, rows: I64, found: list[Collective], options: ViewOp
     fastest = max((rate for rate in best if rate is not None), default=None)
     columns = [
         Column("name", "Collective", Unit.TEXT, list(operations), 0),
-        Column("ranks", "Ranks", Unit.COUNT, [n or None for n in ranks.tolist()], 1),
-        Column("message", "Message", Unit.BYTES, message.tolist(), 0),
+        Column("ranks", "Ranks", Unit.COUNT, [n or None for n in ranks.tolist()], 1, "name"),
+        Column("message", "Message", Unit.BYTES, message.tolist(), 0, "name"),
         Column("calls", "Calls", Unit.COUNT, times.calls.tolist(), 1),
         Column("p50", "P50", Unit.NS, middle.tolist(), 1),
         Column("algorithm_bandwidth", "Algorithm", Unit.BYTES_PER_S, _rates(message, middle), 2),

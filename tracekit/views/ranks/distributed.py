@@ -215,7 +215,7 @@ def _hosts_of(index: TraceIndex, ranges: I64, comm: I64, other: I64) -> list[tup
 
 def _with_host(owners: _owners.Owners, rows: list[tuple[int, list[Cell]]], options: ViewOptions) -> ReportTable:
     labels: list[Cell] = [owners.labels[o] for o, _ in rows]
-    columns = [Column("name", "Process", Unit.TEXT, labels, 0), *_part_columns([parts for _, parts in rows])]
+    columns = [Column("name", "Process", Unit.TEXT, labels, 0, "place"), *_part_columns([parts for _, parts in rows])]
     order: list[tuple[Cell, ...]] = [(owners.ranks[o], o) for o, _ in rows]
     return tabulate.finish(
         "with_host", "Communication with the host", columns, options, own_order="", blocks=order, top_each=False

@@ -127,7 +127,7 @@ def _by_rank(owners: _owners.Owners, met: Meetings, skews: Skews, options: ViewO
     late = grouped(skews.latest[skews.sure], count, skews.late[skews.sure])
     here = np.flatnonzero(waits.present).tolist()
     columns = [
-        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0),
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0, "place"),
         Column("collectives", "Collectives", Unit.COUNT, waits.calls[here].tolist(), 1),
         Column("wait", "Waited", Unit.NS, waits.total[here].tolist(), 0),
         Column("wait_p50", "Wait P50", Unit.NS, waits.percentile(50)[here].tolist(), 3),
@@ -152,7 +152,7 @@ def _by_name(met: Meetings, skews: Skews, options: ViewOptions) -> ReportTable:
     columns = [
         Column("name", "Collective", Unit.TEXT, [name for name, _, _ in met.names], 0),
         Column("group", "Group", Unit.TEXT, [group for _, group, _ in met.names], 2),
-        Column("ranks", "Ranks", Unit.COUNT, [n for *_, n in met.names], 3),
+        Column("ranks", "Ranks", Unit.COUNT, [n for *_, n in met.names], 3, "name"),
         Column("collectives", "Count", Unit.COUNT, skew.calls.tolist(), 1),
         Column("skew_p50", "Skew P50", Unit.NS, skew.percentile(50).tolist(), 1),
         Column("skew_p95", "Skew P95", Unit.NS, skew.percentile(95).tolist(), 3),
@@ -172,7 +172,7 @@ def _largest(
     begin = int(origins(index)[0]) if by_clock(index).count == 1 else int(skews.first.min())
     columns = [
         Column("name", "Collective", Unit.TEXT, [met.names[met.kind[m]][0] for m in shown], 0),
-        Column("number", "Number", Unit.ID, met.place[shown].tolist(), 1),
+        Column("number", "Number", Unit.ID, met.place[shown].tolist(), 1, "event"),
         Column("start", "Start", Unit.NS, (skews.first[shown] - begin).tolist(), 3),
         Column("skew", "Skew", Unit.NS, skews.skew[shown].tolist(), 0),
         Column("transfer", "Transfer", Unit.NS, skews.transfer[shown].tolist(), 1),
@@ -182,6 +182,7 @@ def _largest(
             Unit.TEXT,
             [owners.labels[skews.latest[m]] if skews.sure[m] else "(too close to tell)" for m in shown],
             0,
+            "remark",
         ),
         Column("late", "By", Unit.NS, skews.late[shown].tolist(), 1),
     ]
@@ -193,7 +194,7 @@ def _of_clocks(owners: _owners.Owners, met: Meetings, clocks: Clocks, options: V
     here = np.unique(met.owner).tolist()
     known = clocks.known
     columns = [
-        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0),
+        Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in here], 0, "place"),
         Column("offset", "Clock ahead by", Unit.NS, [int(clocks.offset[o]) if known[o] else None for o in here], 0),
         Column(
             "drift_ppm",
@@ -231,7 +232,7 @@ def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> Repor
         Column("min", "Min", Unit.NS, cells[3], 2),
         Column("max", "Max", Unit.NS, cells[4], 1),
         Column("imbalance", "Max / mean", Unit.NUMBER, cells[5], 0),
-        Column("most", "Most", Unit.TEXT, cells[6], 1),
+        Column("most", "Most", Unit.TEXT, cells[6], 1, "remark"),
     ]
     blocks: list[tuple[Cell, ...]] = [(i,) for i in range(len(rows))]
     return tabulate.finish("balance", "Load imbalance", columns, options, blocks=blocks, top_each=False)

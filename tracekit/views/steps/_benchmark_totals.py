@@ -84,8 +84,8 @@ def _rows(index: TraceIndex) -> list[_Row]:
 def _which(index: TraceIndex, rows: list[_Row]) -> list[Column]:
     labels = source_labels(index)
     columns = [
-        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
-        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0, "place"),
+        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2, "place"),
     ]
     return [c for c in columns if len(set(c.values)) > 1]
 
@@ -147,7 +147,7 @@ def _lines(index: TraceIndex, rows: list[_Row], options: ViewOptions) -> ReportT
 
     speeds = [line.costs.get("ips") for line in mine]
     columns = [
-        Column("line", "Line", Unit.ID, [line.number for line in mine], 0),
+        Column("line", "Line", Unit.ID, [line.number for line in mine], 0, "event"),
         *_which(index, [line.first for line in mine]),
         Column("reader_cost", "Reader cost", Unit.NS, cost("reader_cost"), 0),
         Column("batch_cost", "Batch cost", Unit.NS, cost("batch_cost"), 0),

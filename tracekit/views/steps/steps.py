@@ -306,7 +306,7 @@ _SHOWS = (
     ColumnSpec("time", "Time", Unit.NS, "The time of the step."),
     ColumnSpec("gap", "Gap before", Unit.NS, "The time since the end of the step before."),
     ColumnSpec("busy_time", "Device busy", Unit.NS, "The union of the device work of the same rank in the step."),
-    ColumnSpec("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers."),
+    ColumnSpec("said", "Stands out", Unit.TEXT, "A mark for warm-up steps and outliers.", "remark"),
 )
 _SHOWN = specs.by_key(_SHOWS)
 

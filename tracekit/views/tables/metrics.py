@@ -62,10 +62,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 def _places(rows: list[Row], labels: dict[int, str]) -> list[Column]:
     """Return the columns of where a row is from, which are shown where rows differ in them."""
     return [
-        Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5),
-        Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2),
-        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0),
-        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2),
+        Column("device", "Device", Unit.ID, [row["device"] for row in rows], 5, "place"),
+        Column("rank", "Rank", Unit.ID, [row["rank"] for row in rows], 2, "place"),
+        Column("run", "Run", Unit.ID, [row["run"] for row in rows], 0, "place"),
+        Column("source", "Source", Unit.TEXT, [source_label(labels, row["source"]) for row in rows], 2, "place"),
     ]
 
 

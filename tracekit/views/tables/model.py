@@ -18,7 +18,7 @@ launched in steps and phases. Each rank is a block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -245,7 +245,7 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
     columns += owners.column(owner_of, 0)
     for c in figures:
         rest = [block.rest if c.name == "total" else None for block in blocks]
-        columns.append(Column(c.name, c.title, c.unit, each(c.values, rest), c.priority))
+        columns.append(replace(c, values=each(c.values, rest)))
         if c.name == "total":
             covered = each([ns for block in blocks for ns in block.covered], [block.rest for block in blocks])
             ratio = shares(covered, times)
