@@ -94,7 +94,7 @@ MAY: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 
-ENGINES: dict[str, set[str]] = {"readers": {"sqlite", "trace_event", "printed"}, "writers": {"tracks"}}
+ENGINES: dict[str, set[str]] = {"readers": {"packets", "sqlite", "trace_event", "printed"}, "writers": {"tracks"}}
 """Folders that several producers, or several targets, share; every other folder belongs to one of them."""
 
 SHELVES: dict[str, set[str]] = {"views": set(), "compat": set(), **ENGINES}
@@ -221,7 +221,7 @@ PRIVATE_IN_TESTS = {
         "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",
     },
     "a limit is made small": {
-        "batch/test_claims.py", "readers/test_chrome_trace.py", "readers/test_recorder_log.py",
+        "batch/test_claims.py", "readers/test_perfetto.py", "readers/test_recorder_log.py",
         "writers/test_chrome_trace.py", "writers/test_firefox.py", "writers/test_jsonl.py", "writers/test_parquet.py",
         "writers/test_perfetto.py", "writers/test_speedscope.py", "writing.py",
     },

@@ -17,7 +17,7 @@ from trace_event_cases import Event, args_of, ledger_adds_up, ns, plain, rows, s
 
 import tracekit
 from tracekit.errors import SchemaError, TracekitError, UsageError
-from tracekit.readers.trace_event import _spill, pairs, stream
+from tracekit.readers.trace_event import pairs, spill, stream
 from tracekit.trace import Trace
 
 OTHERS = [
@@ -442,9 +442,9 @@ def test_pairs_are_the_same_on_disk_and_in_memory(
     path = write(tmp_path_factory.mktemp("pairs") / "x.json", [whole, *events])
     with pytest.MonkeyPatch.context() as patch:
         want = tracekit.read(path, format="chrome-trace")
-        patch.setattr(_spill, "CHUNK_ROWS", chunk)
-        patch.setattr(_spill, "PIECE_ROWS", 3)
-        patch.setattr(_spill, "FAN_IN", 2)
+        patch.setattr(spill, "CHUNK_ROWS", chunk)
+        patch.setattr(spill, "PIECE_ROWS", 3)
+        patch.setattr(spill, "FAN_IN", 2)
         patch.setattr(pairs, "LONG_ROWS", long)
         # One slab an event: rows come to the disk little by little.
         patch.setattr(stream, "SLAB_BYTES", 64)
@@ -462,8 +462,8 @@ def test_pairs_are_the_same_on_disk_and_in_memory(
 def test_more_open_ranges_than_wait_are_given_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = [b(f"r{n}", n) for n in range(100)] + [e(f"r{n}", 200 - n) for n in reversed(range(100))]
     path = write(tmp_path / "x", events)
-    monkeypatch.setattr(_spill, "CHUNK_ROWS", 20)
-    monkeypatch.setattr(_spill, "PIECE_ROWS", 10)
+    monkeypatch.setattr(spill, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(spill, "PIECE_ROWS", 10)
     monkeypatch.setattr(pairs, "LONG_ROWS", 30)
     monkeypatch.setattr(pairs, "MOST_OPEN", 60)
     trace = tracekit.read(path)

@@ -44,6 +44,7 @@ _MODULES = {
     "theano": "theano.reader",
     "torch-memory": "torch.memory",
     "torch-table": "torch.table",
+    "perfetto": "perfetto.reader",
     "xplane": "xplane.reader",
 }
 READERS = Registry("tracekit.readers", Reader, "READER", _MODULES)

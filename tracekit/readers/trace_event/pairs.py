@@ -23,7 +23,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column
 from tracekit.readers.builder import event_batch
-from tracekit.readers.trace_event import _spill as spill
+from tracekit.readers.trace_event import spill
 from tracekit.readers.trace_event.rows import Rows
 from tracekit.trace import Ledger, concat
 

@@ -1,4 +1,7 @@
-"""Rows in order of some integer columns, on disk where they are many: begins and ends wait so for their file's end."""
+"""Rows in order of some integer columns, on disk where they are many: begins and ends wait so for their file's end.
+
+Chrome traces and Perfetto's use it.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,9 @@ class Spill:
 class Sorter:
     """Takes rows, gives them by `keys`: int64 columns without nulls, which together no two rows share."""
 
-    def __init__(self, spill: Spill, keys: Sequence[str]) -> None:
+    def __init__(self, spill: Spill, keys: Sequence[str], chunk_rows: int | None = None) -> None:
         self._spill, self._keys = spill, tuple(keys)
+        self._chunk_rows = CHUNK_ROWS if chunk_rows is None else chunk_rows
         self._pending: list[pa.Table] = []
         self._rows = 0
         self._files: list[Path] = []
@@ -75,7 +79,7 @@ class Sorter:
         """Take rows."""
         self._pending.append(table)
         self._rows += table.num_rows
-        if self._rows >= CHUNK_ROWS:
+        if self._rows >= self._chunk_rows:
             self._files.append(self._spill.write([self._sorted(self._pending)]))
             self._pending, self._rows = [], 0
 
@@ -98,7 +102,8 @@ class Sorter:
 
     def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
         table = concat(tables, self._spill.schema).combine_chunks()
-        return arrow.take(table, np.lexsort(self._matrix(table)[::-1]))
+        order = order_of(self._matrix(table))
+        return table if order is None else arrow.take(table, order)
 
     def _merged(self, files: Sequence[Path]) -> Iterator[pa.Table]:
         """Rounds: of all pieces at hand, the rows up to the smallest last key can be given, sorted together."""
@@ -135,3 +140,31 @@ def _up_to(keys: Sequence[I64], bound: tuple[int, ...]) -> int:
         part = column[low:high]
         low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
     return high
+
+
+def order_of(keys: Sequence[I64]) -> I64 | None:
+    """Return the order of rows by some columns, None where they are in that order.
+
+    Rows of one lane are mostly in order of time: then the lanes alone are sorted, many times as fast.
+
+    >>> order_of([np.array([1, 0, 1]), np.array([5, 6, 7])])
+    array([1, 0, 2])
+    """
+    if _ascending(keys):
+        return None
+    first = keys[0]
+    if len(first) and int(first.min()) >= 0 and int(first.max()) < 1 << 16:
+        order = np.argsort(first.astype(np.uint16), kind="stable")
+        if _ascending([column[order] for column in keys]):
+            return order
+    return np.lexsort(keys[::-1])
+
+
+def _ascending(keys: Sequence[I64]) -> bool:
+    same = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
+    for column in keys:
+        before, after = column[:-1], column[1:]
+        if bool((same & (after < before)).any()):
+            return False
+        same &= after == before
+    return True

@@ -1,0 +1,224 @@
+"""Packet sequences and what their packets share: defaults, interned texts, the thread of older producers.
+
+A writer starts anew with a packet that clears the state; numbers of texts then mean other texts. From a packet that
+was lost on to the next such one, packets that need the state cannot be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tracekit.columns.arrays import I32, I64, Mask
+from tracekit.readers.packets import fields as numbers
+from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.message import Message, signed
+from tracekit.readers.packets.texts import NONE, Texts, distinct
+from tracekit.readers.packets.wire import scan
+
+_TEXTS = (numbers.CATEGORIES, numbers.NAMES, numbers.KEYS, numbers.STRINGS, numbers.CORRELATIONS, numbers.LOG_BODIES)
+_RAW = (numbers.SOURCE_LOCATIONS, numbers.CONTEXTS, numbers.SPECIFICATIONS, numbers.COUNTER_DESCRIPTORS)
+_CLEARED = 1
+NEEDS_STATE = 2
+
+
+@dataclass(slots=True, eq=False)
+class Interned:
+    """Texts and messages that a sequence has defined since its state was cleared, by field and number (iid)."""
+
+    texts: dict[tuple[int, int], int] = field(default_factory=dict)
+    raw: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """State of a sequence for some of its packets. valid: False where a packet was lost.
+
+    track: uuid, None for none. thread: pid and tid that the sequence states, of older producers.
+    """
+
+    sequence: int
+    interned: Interned
+    valid: bool = False
+    clock: int = 0
+    track: int | None = None
+    counters: tuple[int, ...] = ()
+    doubles: tuple[int, ...] = ()
+    thread: tuple[int, int] | None = None
+    process: int | None = None
+    reference_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stated:
+    """The states of the packets of a block. state: index of `states` of each packet. flags: their sequence_flags."""
+
+    state: I64
+    states: list[State]
+    flags: I64
+
+    def of(self, packets: I64, name: str, default: int) -> I64:
+        """Return a number of the state of some packets; `default` where it has none."""
+        values = [getattr(each, name) for each in self.states]
+        table = np.array([default if value is None else signed(value) for value in values], np.int64)
+        return table[self.state[packets]]
+
+    def unread(self, packets: I64) -> Mask:
+        """Return which packets need a state that was lost."""
+        valid = np.array([each.valid for each in self.states], np.bool_)
+        needed: Mask = self.flags[packets] & NEEDS_STATE != 0
+        return needed & ~valid[self.state[packets]]
+
+    def texts(self, packets: I64, kind: int, iids: I64) -> I32:
+        """Return the text that a number (iid) has for each of some packets, NONE where it has none."""
+        states, state = distinct(self.state[packets])
+        names, name = distinct(iids)
+        pairs, place = distinct(state * len(names) + name)
+        known = [self.states[at].interned.texts for at in states.tolist()]
+        iid = [each & (1 << 64) - 1 for each in names.tolist()]
+        found = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]
+        return np.array(found, np.int32)[place] if found else np.empty(0, np.int32)
+
+    def raw(self, packet: int, kind: int, iid: int) -> bytes | None:
+        """Return the message that a number has for a packet."""
+        state: State = self.states[int(self.state[packet])]
+        return state.interned.raw.get((kind, iid))
+
+
+class Sequences:
+    """The states of all sequences, block after block."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._now: dict[int, State] = {}
+        self.lost = 0
+        """Packets before which others were lost."""
+
+    def read(self, block: Block) -> Stated:
+        """Return the state of each packet."""
+        fields, count = block.fields, block.count
+        sequence, _ = fields.of(numbers.SEQUENCE, 0).last(count)
+        flags, _ = fields.of(numbers.FLAGS, 0).last(count)
+        ids, code = distinct(sequence)
+        states = [self._now.get(one) or State(one, Interned()) for one in ids.tolist()]
+        cleared = flags & _CLEARED != 0
+        old = fields.of(numbers.CLEARED, 0)
+        cleared[old.row[old.value != 0]] = True
+        lost = fields.of(numbers.LOST, 0)
+        changes = np.unique(
+            np.concatenate(
+                (
+                    np.flatnonzero(cleared),
+                    lost.row[lost.value != 0],
+                    *(fields.of(kind, 2).row for kind in (numbers.INTERNED, *_CHANGES)),
+                )
+            )
+        )
+        state = code.copy()
+        if len(changes):
+            state = self._changed(block, states, code, changes, cleared)
+        for each in states:
+            self._now[each.sequence] = each
+        return Stated(state, states, flags)
+
+    def _changed(self, block: Block, states: list[State], code: I64, changes: I64, cleared: Mask) -> I64:
+        """Append the states that begin within a block; return the state of each packet."""
+        now = list(range(len(states)))
+        mark = np.full(block.count, -1, np.int64)
+        messages = _Messages(block)
+        lost = block.fields.of(numbers.LOST, 0)
+        gaps = set(lost.row[lost.value != 0].tolist())
+        for row in changes.tolist():
+            own = now[code[row]]
+            state = states[own]
+            if cleared[row]:
+                new = replace(State(state.sequence, Interned(), True), thread=state.thread, process=state.process)
+                new = replace(new, reference_us=state.reference_us)
+            elif row in gaps:
+                self.lost += 1
+                new = replace(state, valid=False)
+            else:
+                new = state
+            new = messages.change(row, new)
+            messages.intern(row, new.interned, self._texts)
+            if new is not state:
+                now[code[row]] = mark[row] = len(states)
+                states.append(new)
+        order = np.argsort(code, kind="stable")
+        begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+        filled = mark[order]
+        filled[begins] = np.where(filled[begins] < 0, code[order][begins], filled[begins])
+        last = np.maximum.accumulate(np.where(filled >= 0, np.arange(len(filled)), 0))
+        state = np.empty(block.count, np.int64)
+        state[order] = filled[last]
+        return state
+
+
+_CHANGES = (numbers.DEFAULTS, numbers.THREAD, numbers.PROCESS)
+
+
+class _Messages:
+    """The messages of a block that change states, by packet."""
+
+    def __init__(self, block: Block) -> None:
+        self._data = block.data
+        fields = block.fields
+        self._entries: dict[int, list[tuple[int, int | None, bytes | None, tuple[int, int]]]] = {}
+        interned = fields.of(numbers.INTERNED, 2)
+        if len(interned):
+            self._take(block, interned.row, interned.at, interned.ends)
+        self._changes: dict[int, list[tuple[int, bytes]]] = {}
+        for kind in _CHANGES:
+            found = fields.of(kind, 2)
+            for row, at, end in zip(found.row.tolist(), found.at.tolist(), found.ends.tolist(), strict=True):
+                self._changes.setdefault(row, []).append((kind, block.data[at:end].tobytes()))
+
+    def _take(self, block: Block, rows: I64, starts: I64, ends: I64) -> None:
+        outer = scan(block.view, starts, ends)
+        wanted = np.flatnonzero((outer.wire == 2) & np.isin(outer.number, (*_TEXTS, *_RAW)))
+        begins, stops = outer.at[wanted], outer.at[wanted] + outer.value[wanted].view(np.int64)
+        inner = scan(block.view, begins, stops)
+        iids = inner.of(1, 0)
+        numbers_: list[int | None] = [None] * len(wanted)
+        for row, value in zip(iids.row.tolist(), iids.value.tolist(), strict=True):
+            numbers_[row] = value
+        names: list[bytes | None] = [None] * len(wanted)
+        found = inner.of(2, 2)
+        for row, at, end in zip(found.row.tolist(), found.at.tolist(), found.ends.tolist(), strict=True):
+            names[row] = block.data[at:end].tobytes()
+        kinds, owners = outer.number[wanted].tolist(), rows[outer.row[wanted]].tolist()
+        for kind, owner, number, name, start, stop in zip(
+            kinds, owners, numbers_, names, begins.tolist(), stops.tolist(), strict=True
+        ):
+            self._entries.setdefault(owner, []).append((kind, number, name, (start, stop)))
+
+    def intern(self, row: int, interned: Interned, texts: Texts) -> None:
+        """Add what a packet defines. The first definition of a number stays."""
+        for kind, number, name, (start, stop) in self._entries.get(row, ()):
+            if number is None:
+                continue
+            if kind in _RAW:
+                interned.raw.setdefault((kind, number), self._data[start:stop].tobytes())
+            else:
+                interned.texts.setdefault((kind, number), texts.code_of(name or b""))
+
+    def change(self, row: int, state: State) -> State:
+        """Return the state after the messages of a packet."""
+        for kind, data in self._changes.get(row, ()):
+            found = Message(data)
+            if kind == numbers.DEFAULTS:
+                event = Message(found.bytes(11))
+                state = replace(
+                    state,
+                    clock=found.number(58) & 0xFFFFFFFF,
+                    track=event.optional(11),
+                    counters=tuple(event.all(31)),
+                    doubles=tuple(event.all(45)),
+                )
+            elif kind == numbers.THREAD:
+                thread = found.number(1), found.number(2)
+                state = replace(state, thread=thread, process=thread[0], reference_us=found.optional(6))
+            else:
+                state = replace(state, process=found.number(1))
+        return state

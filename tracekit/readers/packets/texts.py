@@ -1,0 +1,84 @@
+"""Texts of a file, each stored once: names, categories, keys and values of arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I32, I64, Bytes
+from tracekit.columns.arrow import Column
+from tracekit.readers.packets.wire import Picked, Words
+from tracekit.readers.protobuf import plain
+from tracekit.trace import Ledger
+
+NONE = -1
+
+
+class Texts:
+    """Numbers for texts, from 0 in order of appearance. Bytes that are not UTF-8 become U+FFFD, with a note."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, int] = {}
+        self._of_bytes: dict[bytes, int] = {}
+        self.all: list[str] = []
+        self._json: list[str] = []
+
+    def code(self, text: str) -> int:
+        """Return the number of a text."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = len(self.all)
+            self.all.append(text)
+        return known
+
+    def code_of(self, data: bytes) -> int:
+        """Return the number of a text in UTF-8."""
+        known = self._of_bytes.get(data)
+        if known is None:
+            if len(self._of_bytes) > _MOST:
+                self._of_bytes.clear()
+            known = self._of_bytes[data] = self.code(plain(data, self._ledger))
+        return known
+
+    def codes(self, data: Bytes, picked: Picked) -> I32:
+        """Return the number of each text of some fields."""
+        if not len(picked):
+            return np.empty(0, np.int32)
+        encoded = arrow.encoded(slices(data, picked))
+        own = np.array([self.code_of(each) for each in arrow.binaries(encoded.dictionary)], np.int32)
+        codes: I32 = own[encoded.indices.to_numpy()]
+        return codes
+
+    def json(self, codes: I32 | I64) -> Column:
+        """Return texts as JSON. codes: shape (n,)."""
+        for text in self.all[len(self._json) :]:
+            self._json.append(orjson.dumps(text).decode())
+        used, place = distinct(codes.astype(np.int64))
+        return arrow.take(arrow.array([self._json[code] for code in used.tolist()], pa.string()), place)
+
+
+_MOST = 1 << 16
+
+
+def slices(data: Bytes, picked: Picked) -> Column:
+    """Return the bytes of some fields, which do not overlap, as a column."""
+    order = np.argsort(picked.at, kind="stable")
+    bounds = np.empty(2 * len(order) + 1, np.int64)
+    bounds[0] = 0
+    bounds[1::2], bounds[2::2] = picked.at[order], picked.ends[order]
+    # Between any two fields is a gap, which may be empty: wanted and unwanted pieces take turns.
+    every: Column = pa.Array.from_buffers(
+        pa.large_binary(), 2 * len(order), [None, arrow.buffer(bounds), arrow.buffer(data)]
+    )
+    place = np.empty(len(order), np.int64)
+    place[order] = 2 * np.arange(len(order)) + 1
+    return arrow.take(every, place).cast(pa.binary())
+
+
+def distinct(values: I64 | Words) -> tuple[I64, I64]:
+    """Return the distinct values and the place of each row's value among them."""
+    encoded = arrow.encoded(arrow.array(np.ascontiguousarray(values)))
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)

@@ -1,0 +1,192 @@
+"""The protobuf encoding by columns: many messages at once, field after field.
+
+A loop in Python over packets would cost more than Perfetto's own C++ for all of its work. So the first fields of all
+messages are decoded together, then their second fields, and so on. What is left of a loop is over the fields of the
+longest message.
+Source: the wire format of protobuf (protobuf.dev/programming-guides/encoding).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.columns.arrays import I64, Bytes, Mask
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+PAD = 24
+"""Bytes behind the data that a word may be read from."""
+_ROWS = 1 << 14
+"""Messages that are decoded together: their columns stay in the processor's cache."""
+_TOP = np.uint64(0x8080808080808080)
+_LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
+_STEPS = (
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fields:
+    """Fields of messages; those of one message are in its order.
+
+    row: the message of each field. number: of the field, wire: its wire type. value: of a number, its 64 bits; of bytes
+    their count. at: the first byte of bytes. bad: the messages that are damaged; the fields before the damage are here.
+    """
+
+    row: I64
+    number: npt.NDArray[np.int32]
+    wire: npt.NDArray[np.int8]
+    value: Words
+    at: I64
+    bad: I64
+
+    def of(self, number: int, wire: int) -> Picked:
+        """Return the fields of one number that have the wire type that they should have."""
+        found = np.flatnonzero((self.number == number) & (self.wire == wire))
+        return Picked(self.row[found], self.value[found], self.at[found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picked:
+    """Fields of one number: the message of each, its value or count of bytes, where its bytes begin."""
+
+    row: I64
+    value: Words
+    at: I64
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def ends(self) -> I64:
+        """Return where the bytes end."""
+        return self.at + self.value.view(np.int64)
+
+    def last(self, count: int, default: int = 0) -> tuple[I64, Mask]:
+        """Return for each of `count` messages the last value as int64, and whether there is one."""
+        values, has = np.full(count, default, np.int64), np.zeros(count, np.bool_)
+        values[self.row] = self.value.view(np.int64)
+        has[self.row] = True
+        return values, has
+
+
+def padded(data: bytes | memoryview) -> Bytes:
+    """Return the bytes as an array with room for a word behind them."""
+    out = np.zeros(len(data) + PAD, np.uint8)
+    out[: len(data)] = np.frombuffer(data, np.uint8)
+    return out
+
+
+def words_of(data: Bytes) -> Words:
+    """Return the eight bytes from each byte on, the first one lowest. data: as `padded` returns it."""
+    return np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
+
+
+def varints(view: Words, at: I64) -> tuple[Words, I64]:
+    """Return the numbers at some bytes and how long each is, 0 for one that does not end within ten bytes."""
+    word = view[at]
+    ends = ~word & _TOP
+    low = ends & (~ends + _ONE)
+    # The exponent of a power of two is the number of its bit.
+    size = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + 1
+    value = word & (low | (low - _ONE))
+    value &= _LOW
+    for keep, above, bits in _STEPS:
+        value = (value & keep) | ((value & above) >> bits)
+    if (long := np.flatnonzero(ends == _ZERO)).size:
+        rest = view[at[long] + 8]
+        first, second = rest & np.uint64(0xFF), (rest >> np.uint64(8)) & np.uint64(0xFF)
+        nine = first < np.uint64(128)
+        ten = ~nine & (second < np.uint64(128))
+        more = (first & np.uint64(0x7F)) << np.uint64(56)
+        more |= np.where(ten, (second & _ONE) << np.uint64(63), _ZERO)
+        value[long] |= more
+        size[long] = np.where(nine, 9, np.where(ten, 10, 0))
+    return value, size
+
+
+def scan(view: Words, starts: I64, ends: I64) -> Fields:
+    """Return the fields of messages. starts, ends: shape (n,), their bytes."""
+    parts = [_scan(view, starts[at : at + _ROWS], ends[at : at + _ROWS], at) for at in range(0, len(starts), _ROWS)]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _scan(view, starts, ends, 0)
+    return Fields(*(np.concatenate([getattr(part, name) for part in parts]) for name in Fields.__slots__))
+
+
+def _scan(view: Words, starts: I64, ends: I64, first: int) -> Fields:
+    row = np.flatnonzero(starts < ends)
+    at, end = starts[row].astype(np.int64), ends[row].astype(np.int64)
+    rows: list[I64] = [np.empty(0, np.int64)]
+    numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+    wires: list[npt.NDArray[np.int8]] = [np.empty(0, np.int8)]
+    values: list[Words] = [np.empty(0, np.uint64)]
+    places: list[I64] = [np.empty(0, np.int64)]
+    bad: list[I64] = [np.empty(0, np.int64)]
+    while len(row):
+        key = view[at]
+        one = key & np.uint64(0xFF)
+        two = key & np.uint64(0x80)
+        if two.any():
+            tag, size = one, np.ones(len(row), np.int64)
+            if (key[two != _ZERO] & np.uint64(0x8000)).any():
+                tag, size = varints(view, at)
+            else:
+                second = two >> np.uint64(7)
+                tag = (one & np.uint64(0x7F)) | (((key >> _ONE) & np.uint64(0x3F80)) * second)
+                size += second.view(np.int64)
+            at = at + size
+            damaged = (size == 0) | (tag >= np.uint64(1 << 32))
+        else:
+            tag, at = one, at + 1
+            damaged = np.zeros(len(row), np.bool_)
+        wire = (tag & np.uint64(7)).astype(np.int8)
+        at = np.minimum(at, end)
+        value, size = varints(view, at)
+        is_bytes = wire == 2
+        damaged |= (size == 0) & (wire <= 2) & (wire != 1)
+        begin = at + size
+        after = begin
+        if is_bytes.any():
+            # Counts beyond the data would overflow when added.
+            beyond = is_bytes & (value > np.uint64(1 << 40))
+            damaged |= beyond
+            after = np.where(is_bytes & ~beyond, begin + value.view(np.int64), begin)
+        fixed = (wire == 1) | (wire == 5)
+        if fixed.any():
+            raw = view[at]
+            value = np.where(wire == 1, raw, np.where(wire == 5, raw & np.uint64(0xFFFFFFFF), value))
+            after = np.where(wire == 1, at + 8, np.where(wire == 5, at + 4, after))
+        damaged |= (wire == 3) | (wire == 4) | (wire > 5) | (tag < np.uint64(8)) | (after > end)
+        if damaged.any():
+            bad.append(row[damaged] + first)
+            fine = ~damaged
+            row, end, tag, wire, value, begin, after = (
+                each[fine] for each in (row, end, tag, wire, value, begin, after)
+            )
+        rows.append(row + first)
+        numbers.append((tag >> np.uint64(3)).astype(np.int32))
+        wires.append(wire)
+        values.append(value)
+        places.append(begin)
+        going = after < end
+        if going.all():
+            at = after
+        else:
+            row, end, at = row[going], end[going], after[going]
+    return Fields(
+        np.concatenate(rows),
+        np.concatenate(numbers),
+        np.concatenate(wires),
+        np.concatenate(values),
+        np.concatenate(places),
+        np.concatenate(bad),
+    )

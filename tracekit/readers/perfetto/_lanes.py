@@ -1,0 +1,231 @@
+"""Rows of tracks as rows of our schema: lanes, names, kinds, and the points of arrows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Chunked, Column, DictColumn, pc
+from tracekit.readers.base import ReadOptions
+from tracekit.readers.builder import IdTable, Values, event_batch
+from tracekit.readers.names import Demangler
+from tracekit.readers.packets.texts import Texts, distinct
+from tracekit.readers.perfetto._kinds import DEVICE_CATEGORIES, slice_kind
+from tracekit.readers.perfetto._rows import BEGIN, COUNTER, FINISH, LAST, MARK, PLAIN, START, STEP, WHOLE
+from tracekit.readers.perfetto._tracks import Lane, Tracks
+from tracekit.schema import Kind
+from tracekit.trace import Ledger
+
+_KINDS = tuple(Kind)
+_PHASES = {START: "s", STEP: "t", FINISH: "f"}
+_AGENT = r'"agent":"[^"]*?(?P<agent>[0-9]{1,6})"'
+_CORRELATION = r'"corr_id":(?P<correlation>[0-9]{1,18})[,}]'
+
+
+class Lanes:
+    """Makes batches of our schema. All descriptors of the file are known by now."""
+
+    def __init__(self, tracks: Tracks, texts: Texts, options: ReadOptions, ledger: Ledger) -> None:
+        self._tracks, self._texts, self._options, self._ledger = tracks, texts, options, ledger
+        self._names = Demangler(ledger, enabled=options.demangle)
+        self._flows = IdTable(tracks.run, "correlation", options.source)
+        self._lanes: dict[int, Lane] = {}
+        self.empty = texts.code("")
+        """The number of the empty text."""
+
+    def close(self) -> None:
+        """End the demangler's child."""
+        self._names.close()
+
+    def _lane(self, track: int) -> Lane:
+        lane = self._lanes.get(track)
+        if lane is None:
+            lane = self._lanes[track] = self._tracks.lane(track)
+        return lane
+
+    def name_run(self, run: object) -> None:
+        """Give the run the names of what has rows."""
+        del run
+        self._tracks.name_run(list(self._lanes.values()))
+
+    def batch(self, rows: pa.Table, dur: I64, args: Column) -> pa.RecordBatch:
+        """Return rows. dur: shape (n,), -1 for none."""
+        count = rows.num_rows
+        what = arrow.ints(rows.column("what"))
+        track = arrow.ints(rows.column("track"))
+        name, category = (arrow.ints(rows.column(each)) for each in ("name", "category"))
+        tracks, place = distinct(track)
+        name = self._counter_names(name, what, track)
+        places = self._places([self._lane(each) for each in tracks.tolist()], place)
+        kind, copy, device_work = self._kinds(what, name, category)
+        if device_work.any():
+            places |= self._device(places, args, device_work, [self._lane(each) for each in tracks.tolist()], place)
+        columns: dict[str, Values] = {**places, "kind": kind, "copy_kind": copy}
+        columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
+        columns |= {"ts_ns": rows.column("ts").combine_chunks(), "event_id": rows.column("packet").combine_chunks()}
+        columns["dur_ns"] = arrow.array(dur, mask=dur < 0)
+        counters = what == COUNTER
+        if counters.any():
+            columns["tid"] = pc.if_else(arrow.array(counters), pa.scalar(None, pa.int64()), places["tid"])
+            columns["value"] = arrow.array(arrow.floats(rows.column("value")), mask=~counters)
+        columns["args"] = self._with_category(args, category)
+        self._ledger.events_out += count
+        return event_batch(count, {**columns, "source": self._options.source})
+
+    def _counter_names(self, name: I64, what: I64, track: I64) -> I64:
+        """Return the names of rows; a counter has that of its track."""
+        rows = np.flatnonzero((what == COUNTER) & (name < 0))
+        if not len(rows):
+            return name
+        tracks, place = distinct(track[rows])
+        codes = [self._texts.code(self._tracks.counter_name(each)) for each in tracks.tolist()]
+        out = name.copy()
+        out[rows] = np.array(codes, np.int64)[place]
+        return out
+
+    def _texts_of(self, codes: I64) -> DictColumn:
+        used, place = distinct(codes)
+        texts = [None if code < 0 else self._texts.all[code] for code in used.tolist()]
+        if None not in texts:
+            return pa.DictionaryArray.from_arrays(place.astype(np.int32), arrow.array(texts, pa.string()))
+        return arrow.encoded(arrow.take(arrow.array(texts, pa.string()), place))
+
+    @staticmethod
+    def _places(lanes: list[Lane], place: I64) -> dict[str, Column]:
+        out: dict[str, Column] = {}
+        for column in ("pid", "tid"):
+            values = [getattr(lane, column) for lane in lanes]
+            out[column] = arrow.take(arrow.array(values, pa.int64()), place)
+        return out
+
+    def _kinds(self, what: I64, name: I64, category: I64) -> tuple[DictColumn, Column, Mask]:
+        """Return kind and direction of each row, and whether it is work of a device by its category."""
+        groups, group = distinct(category)
+        texts = ["" if code < 0 else self._texts.all[code] for code in groups.tolist()]
+        copies = np.array([text.endswith("memory_copy") for text in texts], np.bool_)[group]
+        device = np.array([text in DEVICE_CATEGORIES for text in texts], np.bool_)[group]
+        slices = (what == BEGIN) | (what == WHOLE)
+        kinds = np.array([_KINDS.index(slice_kind(text, "")[0]) for text in texts], np.int32)[group]
+        kinds[what == MARK] = _KINDS.index(Kind.MARK)
+        kinds[what == COUNTER] = _KINDS.index(Kind.COUNTER)
+        copy: list[str | None] = [None] * len(what) if not copies.any() else self._directions(name, copies & slices)
+        column = pa.DictionaryArray.from_arrays(kinds, arrow.array([str(kind) for kind in _KINDS], pa.string()))
+        return column, arrow.array(copy, pa.string()), device & slices
+
+    def _directions(self, name: I64, copies: Mask) -> list[str | None]:
+        return [
+            slice_kind("memory_copy", self._texts.all[code])[1] if mine and code >= 0 else None
+            for code, mine in zip(name.tolist(), copies.tolist(), strict=True)
+        ]
+
+    def _device(
+        self, places: dict[str, Column], args: Column, work: Mask, lanes: list[Lane], place: I64
+    ) -> dict[str, Column]:
+        """Return device, stream and correlation of work of a device."""
+        nothing = pa.scalar(None, pa.string())
+        mine = pc.if_else(arrow.array(work), args, nothing)
+        agent = pc.struct_field(pc.extract_regex(mine, _AGENT), "agent").cast(pa.int32())
+        correlation = pc.struct_field(pc.extract_regex(mine, _CORRELATION), "correlation").cast(pa.int64())
+        streams = arrow.take(arrow.array([lane.stream for lane in lanes], pa.int64()), place)
+        no_id = pa.scalar(None, pa.int64())
+        return {
+            "device": agent,
+            "correlation": correlation,
+            "stream": pc.if_else(arrow.array(work), streams, no_id),
+            "tid": pc.if_else(arrow.array(work), no_id, places["tid"]),
+        }
+
+    def _with_category(self, args: Column, category: I64) -> Column:
+        """Return the args with the category as `cat`."""
+        if not np.any(category >= 0):
+            return args
+        used, place = distinct(category)
+        shown = [None if code < 0 else f'{{"cat":{json.dumps(self._texts.all[code])}' for code in used.tolist()]
+        first = arrow.take(arrow.array(shown, pa.string()), place)
+        rest = pc.replace_substring_regex(args, r"^\{", ",")
+        both = pc.binary_join_element_wise(first, pc.coalesce(rest, arrow.array(["}"] * len(args), pa.string())), "")
+        return pc.coalesce(both, args)
+
+    def arrows(self, tables: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Yield the points of arrows. tables: by id and time. The last point of an id ends the arrow."""
+        before: pa.Table | None = None
+        going = False
+        for table in tables:
+            for piece in table.to_batches(max_chunksize=1 << 16):
+                if before is not None:
+                    batch, going = self._points(before, going, piece)
+                    yield batch
+                before = pa.Table.from_batches([piece])
+        if before is not None:
+            yield self._points(before, going, None)[0]
+
+    def _points(self, table: pa.Table, going: bool, after: pa.RecordBatch | None) -> tuple[pa.RecordBatch, bool]:
+        """Return the rows of some points. going: whether an arrow with the id of the first row has begun."""
+        number = arrow.ints(table.column("number"))
+        meaning = arrow.floats(table.column("value")).astype(np.int64)
+        count = len(number)
+        following = number[0] if after is None else int(after.column("number")[0].as_py())
+        last = np.append(number[1:] != number[:-1], after is None or following != number[-1])
+        first = np.append(not going, number[1:] != number[:-1])
+        begins = first | np.append(False, (meaning[:-1] == LAST) | (meaning[:-1] == FINISH))
+        plain = (meaning == PLAIN) | (meaning == LAST)
+        phase = np.where(plain, np.where(begins, START, np.where(last | (meaning == LAST), FINISH, STEP)), meaning)
+        going = not bool(last[-1]) if after is not None else False
+        codes, place = distinct(phase)
+        shown = [json.dumps({"ph": _PHASES[code]}, separators=(",", ":")) for code in codes.tolist()]
+        args = arrow.take(arrow.array(shown, pa.string()), place)
+        track = arrow.ints(table.column("track"))
+        tracks, at = distinct(track)
+        columns: dict[str, Values] = {**self._places([self._lane(each) for each in tracks.tolist()], at)}
+        columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(arrow.ints(table.column("name"))))
+        ids, which = distinct(number)
+        own = np.array([self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()], np.int64)
+        columns |= {
+            "ts_ns": table.column("ts").combine_chunks(),
+            "event_id": table.column("packet").combine_chunks(),
+            "kind": str(Kind.FLOW),
+            "correlation": own[which],
+            "args": self._with_category(args, arrow.ints(table.column("category"))),
+            "source": self._options.source,
+        }
+        primary = arrow.bools(table.column("primary"))
+        self._ledger.kept += int(np.count_nonzero(primary))
+        self._ledger.events_out += count
+        return event_batch(count, columns), going
+
+
+def merged_args(own: Chunked, every: Chunked, end: I64) -> Column:
+    """Return the args of rows with those of their ends. end: the row of the end, -1 for none."""
+    begin, whole = in_one(own), in_one(every)
+    if whole.null_count == len(whole):
+        return begin
+    theirs = arrow.take(whole, np.maximum(end, 0))
+    both = np.flatnonzero(arrow.valid(theirs) & (end >= 0))
+    if not len(both):
+        return begin
+    out = arrow.optional_texts(begin)
+    for row, text in zip(both.tolist(), arrow.optional_texts(arrow.take(theirs, both)), strict=True):
+        out[row] = _two(out[row], text)
+    return arrow.array(out, pa.string())
+
+
+def in_one(column: Chunked) -> Column:
+    """Return a column of a table in one piece."""
+    whole: Column = pa.concat_arrays(column.chunks) if column.num_chunks else arrow.nulls(0, column.type)
+    return whole
+
+
+def _two(one: str | None, two: str | None) -> str | None:
+    if one is None or two is None or one == two:
+        return two if one is None else one
+    mine, more = json.loads(one), json.loads(two)
+    added = {key: value for key, value in more.items() if key not in mine}
+    other = {key: value for key, value in more.items() if key in mine and mine[key] != value}
+    if other:
+        added["end_args"] = other
+    return json.dumps({**mine, **added}, ensure_ascii=False, separators=(",", ":"))

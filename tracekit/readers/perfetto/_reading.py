@@ -1,0 +1,200 @@
+"""A Perfetto trace from its packets to our rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
+from tracekit.readers.base import Opened, ReadOptions
+from tracekit.readers.packets import fields as numbers
+from tracekit.readers.packets.framing import Block, Packets
+from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.sequences import Sequences
+from tracekit.readers.packets.texts import Texts
+from tracekit.readers.packets.times import BAD, Times
+from tracekit.readers.perfetto._lanes import Lanes
+from tracekit.readers.perfetto._rows import FLOW, SCHEMA
+from tracekit.readers.perfetto._slices import Slices
+from tracekit.readers.perfetto._track_events import TrackEvents
+from tracekit.readers.perfetto._tracks import Tracks
+from tracekit.readers.source import Source
+from tracekit.readers.trace_event.spill import Sorter, Spill
+from tracekit.trace import Ledger, Run, SourceFacts
+
+_CHUNK_ROWS = 1 << 19
+"""Rows that wait in memory for the end of the file; more are on disk."""
+_EPOCH_NS = 10**18
+"""Times without a clock from September 2001 on are Unix time."""
+_MOST_NAMED = 8
+
+
+def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
+    """Return the events. Raises: ParseError for a file that begins with no packet."""
+    run = Run(sources=[SourceFacts(source.name, "perfetto", facts={"tool": "Perfetto"})])
+    return Opened(run, _Reading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
+
+
+class _Reading:
+    """One reading of one file."""
+
+    def __init__(self, source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> None:
+        self.packets = Packets(source, ledger)
+        self.options, self.ledger, self.run = options, ledger, run
+        self.texts = Texts(ledger)
+        self.tracks = Tracks(run, options.source)
+        self.sequences = Sequences(self.texts)
+        self.times = Times()
+        self.events = TrackEvents(self.texts, self.tracks, ledger)
+        self._rows = self._first = 0
+        self._first_ns: int | None = None
+        self._with_clock = False
+        self._unread: dict[int, int] = {}
+        self._late: list[pa.Table] = []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; the run has its names afterwards."""
+        with closing(Spill(SCHEMA)) as spill:
+            slices = Sorter(spill, ("track", "ts", "seq"), _CHUNK_ROWS)
+            arrows = Sorter(spill, ("number", "ts", "seq"), _CHUNK_ROWS)
+            waiting = Sorter(spill, ("seq",), _CHUNK_ROWS)
+            for block in self.packets.blocks():
+                for table in self._tables(block):
+                    self._sort(self._numbered(table), slices, arrows, waiting)
+            for table in waiting.tables():
+                self._sort(self._converted(table), slices, arrows, None)
+            self._describe()
+            lanes = Lanes(self.tracks, self.texts, self.options, self.ledger)
+            try:
+                yield from Slices(lanes, self.ledger).batches(slices.tables())
+                yield from lanes.arrows(arrows.tables())
+            finally:
+                lanes.close()
+            lanes.name_run(self.run)
+
+    def _tables(self, block: Block) -> list[pa.Table]:
+        stated = self.sequences.read(block)
+        timed = self.times.read(block, stated)
+        self._take_facts(block)
+        fields = block.fields
+        events = fields.of(numbers.TRACK_EVENT, 2)
+        self._count_others(block, events.row)
+        if len(fields.bad):
+            bad = np.unique(fields.bad)
+            good = ~np.isin(events.row, bad)
+            events = type(events)(events.row[good], events.value[good], events.at[good])
+        return self.events.tables(block, stated, timed, events) if len(events) else []
+
+    def _take_facts(self, block: Block) -> None:
+        fields = block.fields
+        for kind, take in (
+            (numbers.DESCRIPTOR, self.tracks.describe),
+            (numbers.PROCESS_TREE, self.tracks.name_tree),
+            (numbers.PROCESS, lambda data: self.tracks.name_process(Message(data))),
+            (numbers.THREAD, lambda data: self.tracks.name_thread(Message(data))),
+        ):
+            found = fields.of(kind, 2)
+            for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):
+                take(block.data[at:end].tobytes())
+
+    def _count_others(self, block: Block, events: I64) -> None:
+        """Count the packets that are no track events, by type."""
+        fields, ledger = block.fields, self.ledger
+        counted = np.zeros(block.count, np.bool_)
+        bad = np.unique(fields.bad)
+        counted[bad] = True
+        if len(bad):
+            text = "dropped: packets that are no protobuf messages"
+            ledger.drop("damaged", len(bad), where=f"packet {block.number + int(bad[0])}", text=text)
+        counted[events] = True
+        own = ~np.isin(fields.number, list(numbers.BESIDE)) & ~counted[fields.row]
+        rows, first = np.unique(fields.row[own], return_index=True)
+        kinds = fields.number[own][first]
+        counted[rows] = True
+        for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
+            if kind in numbers.FACTS:
+                ledger.facts += count
+            else:
+                self._unread[kind] = self._unread.get(kind, 0) + count
+                ledger.ignore(f"{_type(kind)} packets", count)
+        ledger.facts += int(np.count_nonzero(~counted))
+
+    def _numbered(self, table: pa.Table) -> pa.Table:
+        first = self._rows
+        self._rows += table.num_rows
+        seq = arrow.array(np.arange(first, self._rows))
+        return table.set_column(SCHEMA.get_field_index("seq"), SCHEMA.field("seq"), seq)
+
+    def _sort(self, table: pa.Table, slices: Sorter, arrows: Sorter, waiting: Sorter | None) -> None:
+        """Give rows to the sorter that they belong to; drop those whose time is not known."""
+        clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
+        waits = clock >= 0
+        if waiting is not None and waits.any():
+            waiting.add(table.filter(arrow.array(waits)))
+            table, ts = table.filter(arrow.array(~waits)), ts[~waits]
+        elif waits.any():
+            text = "dropped: their clock is in no snapshot"
+            self._drop(table.filter(arrow.array(waits)), "clock-unknown", text)
+            table, ts = table.filter(arrow.array(~waits)), ts[~waits]
+        bad = ts == BAD
+        if bad.any():
+            self._drop(table.filter(arrow.array(bad)), "bad-time", "dropped: their time is out of range")
+            table, ts = table.filter(arrow.array(~bad)), ts[~bad]
+        if not len(ts):
+            return
+        least = int(ts.min())
+        self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
+        flows = arrow.ints(table.column("what")) == FLOW
+        if flows.any():
+            arrows.add(table.filter(arrow.array(flows)))
+            table = table.filter(arrow.array(~flows))
+        if table.num_rows:
+            slices.add(table)
+
+    def _drop(self, table: pa.Table, code: str, text: str) -> None:
+        primary = arrow.bools(table.column("primary"))
+        first = int(arrow.ints(table.column("packet"))[0])
+        if count := int(np.count_nonzero(primary)):
+            self.ledger.drop(code, count, where=f"packet {first}", text=text)
+
+    def _converted(self, table: pa.Table) -> pa.Table:
+        """Return rows with their time on the clock of the trace, as far as all snapshots of the file say it."""
+        clocks = self.times.clocks
+        code, ts = arrow.ints(table.column("clock")).copy(), arrow.ints(table.column("ts")).copy()
+        alone = not self.times.snapshots and len(self.times.waiting) == 1 and self._first_ns is None
+        for number, clock in enumerate(self.times.waiting):
+            mine = code == number
+            if clocks.knows(clock):
+                ts[mine] = clocks.convert(clock, ts[mine])
+            elif alone:
+                text = "no snapshot says what the clock of the events is: their times are as they are"
+                self.ledger.note("clock-not-stated", text)
+            else:
+                continue
+            code[mine] = -1
+        for name, values in (("clock", code), ("ts", ts)):
+            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), arrow.array(values))
+        return table
+
+    def _describe(self) -> None:
+        ledger, run = self.ledger, self.run
+        run.origin_ns = self.times.clocks.unix_offset()
+        if run.origin_ns is None and not self.times.snapshots and (self._first_ns or 0) >= _EPOCH_NS:
+            run.origin_ns = 0
+        if unread := {kind: count for kind, count in self._unread.items() if kind in numbers.EVENT_TYPES}:
+            shown = ", ".join(f"{_type(kind)} ({count:,})" for kind, count in sorted(unread.items())[:_MOST_NAMED])
+            ledger.note("packets-not-read", f"packets that tracekit does not read: {shown}", sum(unread.values()))
+        if self.sequences.lost:
+            ledger.note("data-loss", "packets were lost before these, the producer says", self.sequences.lost)
+        if self.events.unread:
+            shown = ", ".join(f"{number} ({count:,})" for number, count in sorted(self.events.unread.items()))
+            text = f"fields of track events that tracekit does not read, by number: {shown[:200]}"
+            ledger.note("fields-not-read", text, sum(self.events.unread.values()))
+
+
+def _type(number: int) -> str:
+    return numbers.TYPES.get(number, f"type {number}")

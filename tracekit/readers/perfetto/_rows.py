@@ -1,0 +1,64 @@
+"""Rows between the packets and our columns: by track, in order of time, begins and ends apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrow import Column
+
+BEGIN, END, WHOLE, MARK, COUNTER, FLOW = range(6)
+"""`what` of a row: begin and end of a slice, a slice with its duration, a moment, a value, a point of an arrow."""
+
+PLAIN, LAST, START, STEP, FINISH = 0, 1, 10, 11, 12
+"""`value` of a point of an arrow: a flow id, one that ends; s, t and f of the Trace Event format."""
+
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("track", pa.int64()),
+    pa.field("ts", pa.int64()),
+    pa.field("seq", pa.int64()),
+    pa.field("what", pa.int8()),
+    pa.field("primary", pa.bool_()),
+    pa.field("packet", pa.int64()),
+    pa.field("name", pa.int32()),
+    pa.field("category", pa.int32()),
+    pa.field("number", pa.int64()),
+    pa.field("value", pa.float64()),
+    pa.field("clock", pa.int64()),
+    pa.field("args", pa.string()),
+]
+SCHEMA = pa.schema(_COLUMNS)
+"""number: duration of a whole slice, id of an arrow. primary: the row is what its packet is counted as. clock: the
+clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
+"""
+_DEFAULTS: Mapping[str, object] = {
+    "what": MARK,
+    "primary": True,
+    "name": -1,
+    "category": -1,
+    "number": -1,
+    "value": 0.0,
+    "clock": -1,
+}
+
+
+def table(count: int, columns: Mapping[str, npt.NDArray[np.generic] | Column]) -> pa.Table:
+    """Return rows; `seq` is set later. A column that is not named has its default."""
+    arrays: list[Column] = []
+    for field in SCHEMA:
+        values = columns.get(field.name)
+        if values is None and field.name == "args":
+            arrays.append(arrow.nulls(count, pa.string()))
+        elif values is None:
+            kind = field.type.to_pandas_dtype()
+            arrays.append(arrow.array(np.full(count, _DEFAULTS.get(field.name, 0), kind), field.type))
+        elif isinstance(values, np.ndarray):
+            arrays.append(arrow.array(values.astype(field.type.to_pandas_dtype(), copy=False), field.type))
+        else:
+            arrays.append(values)
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,293 @@
+"""Track events as rows: their type, name, categories, track, values and arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I32, I64, Mask
+from tracekit.readers.packets import fields as numbers
+from tracekit.readers.packets.framing import Block
+from tracekit.readers.packets.message import Message
+from tracekit.readers.packets.sequences import Stated
+from tracekit.readers.packets.texts import NONE, Texts, distinct
+from tracekit.readers.packets.times import Timed
+from tracekit.readers.packets.wire import Fields, Picked, scan
+from tracekit.readers.perfetto._args import Members, read_annotations
+from tracekit.readers.perfetto._legacy import Columns, Legacy
+from tracekit.readers.perfetto._rows import BEGIN, COUNTER, END, FLOW, LAST, MARK, PLAIN, table
+from tracekit.readers.perfetto._tracks import Tracks
+from tracekit.trace import Ledger
+
+_TYPES = {1: BEGIN, 2: END, 3: MARK, 4: COUNTER, 5: MARK}
+_READ = frozenset({3, 4, 5, 6, 9, 10, 11, 12, 21, 22, 23, 30, 31, 33, 34, 36, 42, 44, 45, 46, 47, 48, 52, 53, 54})
+_FLOWS = ((47, 1, PLAIN), (36, 0, PLAIN), (48, 1, LAST), (42, 0, LAST))
+_LEGACY_TRACK = -2
+_OLD_TIMES = (1, 16)
+
+
+class TrackEvents:
+    """Reads the track events of a file, block after block."""
+
+    def __init__(self, texts: Texts, tracks: Tracks, ledger: Ledger) -> None:
+        self.texts, self.tracks, self.ledger = texts, tracks, ledger
+        self.legacy = Legacy(texts, tracks, ledger)
+        self.unread: dict[int, int] = {}
+        """Fields of track events that are not read, by number."""
+
+    def tables(self, block: Block, stated: Stated, timed: Timed, events: Picked) -> list[pa.Table]:
+        """Return the rows of events. events: the packets that are track events."""
+        unread = stated.unread(events.row)
+        if lost := int(np.count_nonzero(unread)):
+            text = "dropped: packets that need what was said in packets which are lost"
+            self.ledger.drop("state-lost", lost, where=self._where(block, events.row[unread][0]), text=text)
+            events = Picked(events.row[~unread], events.value[~unread], events.at[~unread])
+        fields = scan(block.view, events.at, events.ends)
+        packets, count = events.row, len(events)
+        kind, _ = fields.of(9, 0).last(count)
+        what = np.full(count, -1, np.int64)
+        for number, meaning in _TYPES.items():
+            what[kind == number] = meaning
+        columns: Columns = {
+            "track": self._track(fields, stated, packets),
+            "ts": timed.ns[packets],
+            "clock": timed.clock[packets],
+            "packet": block.number + packets,
+            "name": self._name(block, fields, stated, packets),
+            "category": self._category(block, fields, stated, packets),
+        }
+        members = Members(self.texts)
+        read_annotations(block, stated, self.texts, fields.of(4, 2), packets, members)
+        self._others(block, fields, stated, packets, members)
+        value, has_value = _values(fields, count)
+        beside = [
+            *self._counters(fields, stated, columns, packets),
+            *self._flows(fields, columns),
+        ]
+        legacy = fields.of(6, 2)
+        if len(legacy):
+            beside += self.legacy.read(block, stated, legacy, columns, what, members)
+        args = members.column(count)
+        if len(legacy):
+            beside += self.legacy.from_args(columns, what, args)
+        counters = what == COUNTER
+        own = (what >= 0) & ~(counters & ~has_value)
+        dropped = (what == -1) | (counters & ~has_value)
+        if bad := int(np.count_nonzero(dropped)):
+            text = "dropped: track events without a type, or counters without a value"
+            self.ledger.drop("bad-event", bad, where=self._where(block, packets[dropped][0]), text=text)
+        scaled = self._scaled(columns["track"], value, counters & own)
+        if len(legacy):
+            scaled = np.where(what == FLOW, self.legacy.phases(count), scaled)
+        rows = table(
+            count,
+            {
+                **columns,
+                "what": what,
+                "value": scaled,
+                "number": columns.get("number", np.full(count, -1)),
+                "args": args,
+            },
+        )
+        rows = rows if own.all() else rows.filter(arrow.array(own))
+        return [rows, *beside]
+
+    @staticmethod
+    def _where(block: Block, packet: int) -> str:
+        return f"packet {block.number + int(packet)}"
+
+    def _track(self, fields: Fields, stated: Stated, packets: I64) -> I64:
+        """Return the number of each event's track."""
+        count = len(packets)
+        uuid, given = fields.of(11, 0).last(count)
+        states, place = distinct(stated.state[packets])
+        default = np.full(len(states), _LEGACY_TRACK, np.int64)
+        for at, number in enumerate(states.tolist()):
+            state = stated.states[number]
+            if state.track is not None:
+                default[at] = self.tracks.of_uuid(state.track)
+            elif state.thread is not None:
+                default[at] = self.tracks.code(("thread", *state.thread, ""))
+            else:
+                default[at] = self.tracks.of_uuid(0)
+        out = default[place]
+        if given.any():
+            known, which = distinct(uuid[given])
+            codes = np.array([self.tracks.of_uuid(each) for each in known.tolist()], np.int64)
+            out[given] = codes[which]
+        return out
+
+    def _name(self, block: Block, fields: Fields, stated: Stated, packets: I64) -> I32:
+        out = np.full(len(packets), NONE, np.int32)
+        iids = fields.of(10, 0)
+        if len(iids):
+            out[iids.row] = stated.texts(packets[iids.row], numbers.NAMES, iids.value.view(np.int64))
+        named = fields.of(23, 2)
+        if len(named):
+            out[named.row] = self.texts.codes(block.data, named)
+        return out
+
+    def _category(self, block: Block, fields: Fields, stated: Stated, packets: I64) -> I32:
+        """Return the category of each event; several are joined by commas."""
+        out = np.full(len(packets), NONE, np.int32)
+        iids, named = fields.of(3, 0), fields.of(22, 2)
+        rows, codes = [iids.row, named.row], []
+        codes.append(stated.texts(packets[iids.row], numbers.CATEGORIES, iids.value.view(np.int64)))
+        codes.append(self.texts.codes(block.data, named))
+        row, code = np.concatenate(rows), np.concatenate(codes)
+        often = np.bincount(row, minlength=len(packets)) > 1 if len(row) > len(packets) // 2 else None
+        out[row] = code
+        if often is None:
+            often = np.bincount(row, minlength=len(packets)) > 1
+        if often.any():
+            several: dict[int, list[str]] = {}
+            mine = often[row]
+            for at, each in zip(row[mine].tolist(), code[mine].tolist(), strict=True):
+                if each != NONE:
+                    several.setdefault(at, []).append(self.texts.all[each])
+            for at, texts in several.items():
+                out[at] = self.texts.code(",".join(texts))
+        return out
+
+    def _counters(self, fields: Fields, stated: Stated, columns: Columns, packets: I64) -> list[pa.Table]:
+        """Return the values of further counters that events have beside them."""
+        out = []
+        for values, uuids, default, wire in ((12, 31, "counters", 0), (46, 45, "doubles", 1)):
+            found = fields.of(values, wire)
+            if not len(found):
+                continue
+            own = fields.of(uuids, 0)
+            named: dict[int, list[int]] = {}
+            for row, uuid in zip(own.row.tolist(), own.value.view(np.int64).tolist(), strict=True):
+                named.setdefault(row, []).append(uuid)
+            tracks, rows, seen = [], [], dict[int, int]()
+            order = np.argsort(found.row, kind="stable")
+            kept = []
+            for at in order.tolist():
+                row = int(found.row[at])
+                place = seen[row] = seen.get(row, -1) + 1
+                state = stated.states[stated.state[packets[row]]]
+                given = named.get(row) or getattr(state, default)
+                if place < len(given):
+                    tracks.append(self.tracks.of_uuid(given[place]))
+                    rows.append(row)
+                    kept.append(at)
+            if len(kept) < len(found):
+                text = "values of further counters have no track: they are left out"
+                self.ledger.note("counter-without-track", text, len(found) - len(kept))
+            raw = found.value[kept]
+            value = raw.view(np.float64) if wire else raw.view(np.int64).astype(np.float64)
+            track = np.array(tracks, np.int64)
+            mine = np.array(rows, np.int64)
+            what = np.full(len(mine), COUNTER)
+            scaled = self._scaled(track, value, np.ones(len(mine), np.bool_))
+            base = {name: columns[name][mine] for name in ("ts", "clock", "packet")}
+            extra = {"track": track, "what": what, "value": scaled, "primary": np.zeros(len(mine), np.bool_)}
+            out.append(table(len(mine), {**base, **extra}))
+        return out
+
+    def _scaled(self, track: I64 | I32, value: np.ndarray, where: Mask) -> np.ndarray:
+        """Return the values of counters in their unit; those that count in steps are summed."""
+        if not where.any():
+            return value
+        out = value.copy()
+        for each in np.unique(track[where]).tolist():
+            found = self.tracks.counter(each)
+            if found.scale == 1 and not found.steps:
+                continue
+            rows = np.flatnonzero(where & (track == each))
+            own = value[rows] * found.scale
+            if found.steps:
+                own = found.total + np.cumsum(own)
+                found.total = float(own[-1])
+            out[rows] = own
+        return out
+
+    def _flows(self, fields: Fields, columns: Columns) -> list[pa.Table]:
+        out = []
+        for number, wire, meaning in _FLOWS:
+            found = fields.of(number, wire)
+            if len(found):
+                base = {
+                    name: columns[name][found.row] for name in ("track", "ts", "clock", "packet", "name", "category")
+                }
+                count = len(found)
+                extra = {
+                    "what": np.full(count, FLOW),
+                    "number": found.value.view(np.int64),
+                    "value": np.full(count, meaning),
+                    "primary": np.zeros(count, np.bool_),
+                }
+                out.append(table(count, {**base, **extra}))
+        return out
+
+    def _others(self, block: Block, fields: Fields, stated: Stated, packets: I64, members: Members) -> None:
+        """Add correlation ids, source locations and log messages, and count what is not read."""
+        seen = np.unique(fields.number)
+        for number in seen.tolist():
+            if number not in _READ:
+                self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
+        found = set(seen.tolist())
+        if 52 in found:
+            ids = fields.of(52, 0)
+            members.add_same(ids.row, "correlation_id", arrow.array(ids.value).cast(pa.string()))
+        if 53 in found:
+            named = fields.of(53, 2)
+            members.add_same(named.row, "correlation_id", self.texts.json(self.texts.codes(block.data, named)))
+        if 54 in found:
+            iids = fields.of(54, 0)
+            codes = stated.texts(packets[iids.row], numbers.CORRELATIONS, iids.value.view(np.int64))
+            codes = np.where(codes == NONE, self.texts.code(""), codes)
+            members.add_same(iids.row, "correlation_id", self.texts.json(codes))
+        if 34 in found:
+            self._locations(stated, fields.of(34, 0), packets, "source_location", members)
+        if 33 in found:
+            inline = fields.of(33, 2)
+            shown = [_location(block.data[at:end].tobytes()) for at, end in zip(inline.at, inline.ends, strict=True)]
+            members.add_same(inline.row, "source_location", arrow.array(shown, pa.string()))
+        if 5 in found:
+            tasks = fields.of(5, 2)
+            inner = scan(block.view, tasks.at, tasks.ends).of(1, 0)
+            posted = Picked(tasks.row[inner.row], inner.value, inner.at)
+            self._locations(stated, posted, packets, "posted_from", members)
+        if 21 in found:
+            logged = fields.of(21, 2)
+            inner = scan(block.view, logged.at, logged.ends).of(2, 0)
+            rows = logged.row[inner.row]
+            codes = stated.texts(packets[rows], numbers.LOG_BODIES, inner.value.view(np.int64))
+            good = codes != NONE
+            members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
+
+    def _locations(self, stated: Stated, found: Picked, packets: I64, key: str, members: Members) -> None:
+        shown: list[str] = []
+        rows: list[int] = []
+        known: dict[tuple[int, int], str | None] = {}
+        states = stated.state[packets[found.row]].tolist()
+        for row, state, iid in zip(found.row.tolist(), states, found.value.tolist(), strict=True):
+            if (state, iid) not in known:
+                raw = stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid))
+                known[state, iid] = None if raw is None else _location(raw)
+            text = known[state, iid]
+            if text is not None:
+                rows.append(row)
+                shown.append(text)
+        members.add_same(np.array(rows, np.int64), key, arrow.array(shown, pa.string()))
+
+
+def _location(data: bytes) -> str:
+    found = Message(data)
+    parts = {"file": found.text(2), "function": found.text(3), "line": found.number(4)}
+    return orjson.dumps({key: value for key, value in parts.items() if value}).decode()
+
+
+def _values(fields: Fields, count: int) -> tuple[np.ndarray, Mask]:
+    """Return the value of each event that is a counter, and whether it has one."""
+    value, has = np.zeros(count, np.float64), np.zeros(count, np.bool_)
+    whole, real = fields.of(30, 0), fields.of(44, 1)
+    value[whole.row] = whole.value.view(np.int64)
+    value[real.row] = real.value.view(np.float64)
+    has[whole.row] = True
+    has[real.row] = True
+    return value, has
