@@ -229,6 +229,16 @@ def test_a_thread_that_lost_its_processor_between_two_marks_has_one_event(tmp_pa
     assert trace.ledgers[0].kept == 0
 
 
+def test_a_thread_that_lost_its_processor_for_longer_than_a_turn_has_one_event(tmp_path: Path) -> None:
+    """The log's mark comes so late that the next turn of the profile begins nearer to it."""
+    turns = [Range("turn", n * 3 * MS, n * 3 * MS + 2 * MS + n * 7 * US) for n in range(1, 30)]
+    late = [replace(r, start=r.end - 40 * US) if n == 20 else r for n, r in enumerate(turns)]
+    inputs = [write_log(tmp_path / "log.jsonl", late), write_kineto(tmp_path / "k.json", turns)]
+    trace = read(inputs)
+    assert processes(trace) == {(1, PID)}
+    assert (trace.ledgers[0].kept, int((trace.to_pandas()["name"] == "turn").sum())) == (0, 29)
+
+
 def test_ranges_of_one_name_at_other_places_are_not_one_event(tmp_path: Path) -> None:
     """A "block" around the "block" of the log, by milliseconds: one process, but two ranges."""
     outer = [replace(r, start=r.start - 900 * US, end=r.end + 500 * US) for r in program() if r.name == "block"]

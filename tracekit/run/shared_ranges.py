@@ -130,6 +130,15 @@ def share(first: Ranges, second: Ranges, offset_ns: int = 0) -> Shared:
     near &= timed | ((first.lengths[at] < 0) & (second.lengths[to] < 0))
     near &= _usually_near(keys[at], np.abs(starts) + np.abs(stops))
     at, to, starts, stops, timed = at[near], to[near], starts[near], stops[near], timed[near]
+    more, more_to = _between(keys, first.starts + offset_ns, left, at, others, second.starts, right, to)
+    late_starts = second.starts[more_to] - first.starts[more] - offset_ns
+    late_stops = ends[1][more_to] - ends[0][more] - offset_ns
+    within = (late_starts <= 0) & (late_stops >= 0) | (late_starts >= 0) & (late_stops <= 0)
+    within &= (first.lengths[more] >= 0) & (second.lengths[more_to] >= 0)
+    within &= np.maximum(np.abs(late_starts), np.abs(late_stops)) <= NESTED_APART_NS
+    at, to = np.concatenate((at, more[within])), np.concatenate((to, more_to[within]))
+    starts, stops = np.concatenate((starts, late_starts[within])), np.concatenate((stops, late_stops[within]))
+    timed = np.concatenate((timed, np.ones(int(within.sum()), np.bool_)))
     low, high = _bounds(keys[at][timed], starts[timed], stops[timed])
     common = min(left.size, right.size)
     return Shared(at, to, int(np.count_nonzero(timed)), common, *met, low + offset_ns, high + offset_ns)
@@ -167,6 +176,29 @@ def mutual(keys: I64, starts: I64, other_keys: I64, other_starts: I64) -> tuple[
     partner = of_theirs[mine]
     mutual = of_ours[partner] == mine
     return order[mine[mutual]], order[partner[mutual]] - n
+
+
+def _between(
+    keys: I64, starts: I64, left: I64, at: I64, other_keys: I64, other_starts: I64, right: I64, to: I64
+) -> tuple[I64, I64]:
+    """Return the items without a partner that are the only ones of their key between two pairs, in both files.
+
+    Where a thread lost its processor between two marks, the start of the next turn can be nearer than its partner's.
+    """
+    places = []
+    for key, start, rows, paired in ((keys, starts, left, at), (other_keys, other_starts, right, to)):
+        order = rows[np.lexsort((start[rows], key[rows]))]
+        done = np.isin(order, paired)
+        pairs_before = np.cumsum(done)
+        begins = np.concatenate(([True], key[order][1:] != key[order][:-1]))
+        pairs_before -= (pairs_before - done)[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+        free = ~done
+        gap = key[order][free] * (len(keys) + len(other_keys) + 1) + pairs_before[free]
+        gap, first, count = np.unique(gap, return_index=True, return_counts=True)
+        places.append((gap[count == 1], order[free][first[count == 1]]))
+    (gaps, mine), (other_gaps, theirs) = places
+    _, here, there = np.intersect1d(gaps, other_gaps, assume_unique=True, return_indices=True)
+    return mine[here], theirs[there]
 
 
 def _usually_near(keys: I64, apart: I64) -> Mask:
