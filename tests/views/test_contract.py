@@ -163,9 +163,11 @@ EVERYTHING = (
 """Samples that have, all together, the columns of every view."""
 SOMETIMES = {spec.key for spec in (*specs.PLACED, *specs.THREADS, *specs.OWNER, *specs.DEVICE, specs.MEDIAN)}
 """Columns that tables have only where their rows would look alike."""
+BY_TIME = {"device_by_time", "device_self_by_time"}
 ELSEWHERE = {
-    "steps": {"said"}, "model": {"device_total", "device_avg", "device_ratio"}, "distributed": {"group"},
-    "operator": {"flops"}, "other": {"bytes"}, "theano": {"function_ratio", "ops_ratio"},
+    "steps": {"said"}, "model": {"device_total", "device_avg", "device_ratio", "device_by_time"},
+    "distributed": {"group"}, "operator": {"flops", *BY_TIME}, "user_defined": BY_TIME, "other": {"bytes"},
+    "theano": {"function_ratio", "ops_ratio"},
 }  # fmt: skip
 """Columns that no sample has, but the tests of the view do."""
 

@@ -189,9 +189,9 @@ def _between(
     for key, start, rows, paired in ((keys, starts, left, at), (other_keys, other_starts, right, to)):
         order = rows[np.lexsort((start[rows], key[rows]))]
         done = np.isin(order, paired)
-        pairs_before = np.cumsum(done)
+        pairs_before: I64 = np.cumsum(done)
         begins = np.concatenate(([True], key[order][1:] != key[order][:-1]))
-        pairs_before -= (pairs_before - done)[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+        pairs_before = pairs_before - (pairs_before - done)[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
         free = ~done
         gap = key[order][free] * (len(keys) + len(other_keys) + 1) + pairs_before[free]
         gap, first, count = np.unique(gap, return_index=True, return_counts=True)

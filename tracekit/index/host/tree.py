@@ -100,8 +100,11 @@ class Host:
         by_depth = np.argsort(narrow(self.tree.depth), kind="stable")
         return np.split(by_depth, np.cumsum(np.bincount(self.tree.depth))[:-1])
 
-    def notes(self) -> list[str]:
-        """Return the notes on the tree and on the charges."""
+    def notes(self, no_call: int = 0, no_thread: int = 0) -> list[str]:
+        """Return the notes on the tree and on the charges.
+
+        no_call, no_thread: pieces without a launch call, and with one on no thread, that are named elsewhere.
+        """
         out = []
         if self.crossing:
             verb = "overlaps" if self.crossing == 1 else "overlap"
@@ -111,8 +114,8 @@ class Host:
             )
         if not self.work.size:
             return out
-        lost = int(np.count_nonzero(self.launch < 0))
-        outside = int(np.count_nonzero((self.owner < 0) & (self.launch >= 0)))
+        lost = int(np.count_nonzero(self.launch < 0)) - no_call
+        outside = int(np.count_nonzero((self.owner < 0) & (self.launch >= 0))) - no_thread
         if lost:
             whole = grouping.plural("piece", self.work.size)
             out.append(f"{lost:,} of {whole} of device work have no launch call here")

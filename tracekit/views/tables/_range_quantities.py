@@ -9,11 +9,15 @@ import numpy as np
 from tracekit.columns.arrays import I64, Mask
 from tracekit.index.clocks import by_clock
 from tracekit.index.host import tree as _host
+from tracekit.index.host.by_time import by_time
 from tracekit.index.trace_index import TraceIndex
 from tracekit.report import Cell
 from tracekit.schema import Kind
 from tracekit.views.base import Define, Quantity, ViewOptions
 from tracekit.views.quantities import named, ratio, where
+
+_BY_TIME = ("device_by_time", "device_self_by_time")
+_DEVICE = ("device_total", "device_self", "device_ratio", *_BY_TIME)
 
 
 def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, keys: Collection[str]) -> Define:
@@ -26,7 +30,7 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
         if row.get("level") or (row and row.get(column) is None):
             return None
         kinds = kinds_of(index)
-        if column not in ("self", "self_ratio", "device_total", "device_self", "device_ratio"):
+        if column not in ("self", "self_ratio", *_DEVICE):
             return named(kinds, what, keys)(index, options, row, column)
         every = index.kind_mask(kinds) & index.has("dur_ns")
         if not every.any():
@@ -41,7 +45,10 @@ def of_ranges(kinds_of: Callable[[TraceIndex], Collection[Kind]], what: str, key
             whole = _self(host, every, f"time of all {what}s less what ranges and calls within them took")
             return ratio(part, whole, f"{part.words} / {whole.words}")
         loose = bool(row) and row.get("calls") is None
-        part = _launched(index, host, (mine, every), (column == "device_total", not row or loose, not loose), what, who)
+        which = column in ("device_total", "device_by_time"), not row or loose, not loose
+        if column in _BY_TIME:
+            return _started(index, (mine, every), which, what, who)
+        part = _launched(index, host, (mine, every), which, what, who)
         if column != "device_ratio":
             return part
         whole = _work(index, host, np.arange(host.work.size), "sum of the durations of all device work")
@@ -88,6 +95,34 @@ def _launched(
     work that is in none; with that of the ranges.
     """
     nested, loose, ranges = which
+    how = "in them or in any range within" if nested else f"with none of the other {what}s between"
+    words = f"sum of the durations of the device work that {who} launched, {how}"
+    if not ranges:
+        words = f"sum of the durations of the device work that no {what} launched"
+    elif loose:
+        words += f"; and of that which no {what} launched"
+    return _work(index, host, _charged(host, masks, which, host.owner), words)
+
+
+def _started(
+    index: TraceIndex, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], what: str, who: str
+) -> Quantity:
+    """Return the device work that is charged to the ranges by time; arguments as in `_launched`."""
+    timed = by_time(index)
+    nested, loose, ranges = which
+    how = f"while {who} were open" if nested else f"while {who} were open, with none of the other {what}s between"
+    words = f"sum of the durations of the device work without a launch call that started {how}"
+    if not ranges:
+        words = f"sum of the durations of the device work without a launch call that started while no {what} was open"
+    elif loose:
+        words += f"; and while no {what} was open"
+    at = _charged(timed.host, masks, which, timed.owner)
+    return _work(index, timed.host, at[timed.known[at]], words)
+
+
+def _charged(host: _host.Host, masks: tuple[Mask, Mask], which: tuple[bool, bool, bool], owner: I64) -> I64:
+    """Return the pieces of device work of these ranges, once for each that holds it. owner: the place of each piece."""
+    nested, loose, ranges = which
     mine, every = (_places(host, mask) for mask in masks)
     times = np.zeros(host.rows.size + 1, np.int64)  # the last: work that is in no range
     near = np.append(host.nearest(every), -1)
@@ -97,16 +132,10 @@ def _launched(
             times[here] += times[host.tree.parent[here]]
     elif ranges:
         times[:-1] = np.append(mine, False)[near[:-1]]
-    count = times[host.owner]
+    count = times[owner]
     if loose:
-        count = count + (near[host.owner] < 0)
-    how = "in them or in any range within" if nested else f"with none of the other {what}s between"
-    words = f"sum of the durations of the device work that {who} launched, {how}"
-    if not ranges:
-        words = f"sum of the durations of the device work that no {what} launched"
-    elif loose:
-        words += f"; and of that which no {what} launched"
-    return _work(index, host, np.repeat(np.arange(host.work.size), count), words)
+        count = count + (near[owner] < 0)
+    return np.repeat(np.arange(host.work.size), count)
 
 
 def _work(index: TraceIndex, host: _host.Host, at: I64, words: str) -> Quantity:

@@ -15,6 +15,7 @@ import numpy as np
 from tracekit.analysis.intervals import I64
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import grouping
+from tracekit.index.host.by_time import ByTime, by_time
 from tracekit.index.host.tree import UNATTRIBUTED, Host, Mask
 from tracekit.index.trace_index import Picked, notes_on_rows
 from tracekit.report import Cell, Column, ReportTable
@@ -45,13 +46,28 @@ SHOWS = (
     ColumnSpec("device_min", "Device min", Unit.NS, "The smallest device total."),
     ColumnSpec("device_max", "Device max", Unit.NS, "The largest device total."),
     ColumnSpec("device_ratio", "Device ratio", Unit.RATIO, "The device self time, as a share of all device work."),
+    ColumnSpec(
+        "device_by_time",
+        "Device by time",
+        Unit.NS,
+        "An estimate, where no call shows the launch: the device work that started while the range was open.",
+    ),
+    ColumnSpec(
+        "device_self_by_time",
+        "Device self by time",
+        Unit.NS,
+        "The same, for work of which this was the innermost range of the table.",
+    ),
     *specs.PLACED,
 )
 NESTED_NOTE = (
     "a CPU ratio is of the sum of CPU totals, where what lies within another range counts again; a CPU self ratio "
     "counts each time once"
 )
-_FIRST = ("calls", "total", "self", "device_total", "device_self", "ratio", "self_ratio", "device_ratio")
+_FIRST = (
+    *("calls", "total", "self", "device_total", "device_by_time", "device_self", "device_self_by_time", "ratio"),
+    *("self_ratio", "device_ratio"),
+)
 """Columns in the order in which a reader wants them; the others follow."""
 SELF_NOTE = (
     "device total: work that was launched in it, wherever that ran; device self: not by another of this table inside"
@@ -64,7 +80,8 @@ class Charged:
 
     picked, groups: the rows, and the group of each. places: shape (m,), the place of each in the tree, -1 for a range
     that is on no thread. total, own: shape (n,) by place: device ns below each range, and charged to it as innermost of
-    the table. loose_ns, loose: device ns and pieces that are charged to none.
+    the table. loose_ns, loose: device ns and pieces that are charged to none. by_time: what is charged by time, apart
+    from this, where no call shows the launch.
     """
 
     host: Host
@@ -76,6 +93,7 @@ class Charged:
     own: I64
     loose_ns: int
     loose: int
+    by_time: ByTime
 
     @property
     def lost(self) -> int:
@@ -87,13 +105,17 @@ class Charged:
         groups, on_thread = self.groups, self.places >= 0
         at, codes = self.places[on_thread], groups.codes[on_thread]
         having, own_time = grouping.sums(codes, groups.count, self.host.tree.self_ns[at], "durations")
-        _, device_own = grouping.sums(codes, groups.count, self.own[at], "durations")
+        # Calls of the range's input could show what it launched; of other ranges that is not known.
+        shown = ~self.by_time.silent(self.host.rows[at])
+        heard, heard_at = codes[shown], at[shown]
+        _, device_own = grouping.sums(heard, groups.count, self.own[heard_at], "durations")
         has_work = bool(self.host.work.size)
         return RangeFigures(
             host=grouping.statistics(groups, self.picked.durations),
             known=[n > 0 for n in having],
             own=own_time,
-            device=grouping.statistics(replace(groups, codes=codes), self.total[at]) if has_work else None,
+            device=grouping.statistics(replace(groups, codes=heard), self.total[heard_at]) if has_work else None,
+            heard=self._having(heard),
             device_own=device_own,
             device_ns=int(self.host.work_ns.sum()),
             loose_ns=self.loose_ns,
@@ -102,8 +124,44 @@ class Charged:
             negative=self.picked.negative,
             nested=int(self.host.tree.self_ns[at].sum()) < int(self.picked.durations[on_thread].sum()),
             lost=self.lost,
-            host_notes=self.host.notes(),
+            host_notes=[*self.host.notes(*self.by_time.said), *self.by_time.notes()],
+            by_time=self._by_time(codes[~shown], at[~shown]),
         )
+
+    def _having(self, codes: I64) -> list[bool]:
+        return [count > 0 for count in np.bincount(codes, minlength=self.groups.count).tolist()]
+
+    def _by_time(self, codes: I64, at: I64) -> FiguresByTime | None:
+        found = self.by_time
+        if not found.known.any():
+            return None
+        near = np.append(self.host.nearest(self.wanted), -1)[found.owner]
+        own = np.zeros(self.host.rows.size, np.int64)
+        np.add.at(own, near[near >= 0], self.host.work_ns[near >= 0])
+        total = self.host.with_children(found.own_work())
+        totals, owns = (grouping.sums(codes, self.groups.count, each[at], "durations")[1] for each in (total, own))
+        loose = int(self.host.work_ns[found.known & (near < 0)].sum())
+        return FiguresByTime(self._having(codes), totals, owns, loose)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FiguresByTime:
+    """Device ns that are charged by time, by group. known: whether a range of the group is of an input without calls.
+
+    total, own: as in `RangeFigures`. loose_ns: of no range of the table.
+    """
+
+    known: list[bool]
+    total: list[int]
+    own: list[int]
+    loose_ns: int
+
+    def columns(self) -> list[Column]:
+        """Return the columns, a row a group."""
+        return [
+            Column("device_by_time", "Device by time", Unit.NS, _where(self.known, self.total), 0),
+            Column("device_self_by_time", "Device self by time", Unit.NS, _where(self.known, self.own), 2),
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +169,18 @@ class RangeFigures:
     """Figures of ranges in g groups, ns.
 
     host: of the durations. known: whether a range of the group is on a thread; own: self times of those. device: of the
-    work launched below each range, None where no device worked; device_own: work of which a range of the group is the
-    innermost; device_ns: all device work. loose_ns, loose: device ns and pieces that are of no range. untimed,
-    negative: rows without a duration, or with one below zero. nested: some ranges are within others. lost: ranges on no
-    thread. host_notes: what to know of the host.
+    work launched below each range, None where no device worked; heard: whether calls could show what a range of the
+    group launched; device_own: work of which a range of the group is the innermost; device_ns: all device work.
+    loose_ns, loose: device ns and pieces that are of no range. untimed, negative: rows without a duration, or with one
+    below zero. nested: some ranges are within others. lost: ranges on no thread. host_notes: what to know of the host.
+    by_time: estimates, None where there are none.
     """
 
     host: Grouped
     known: list[bool]
     own: list[int]
     device: Grouped | None
+    heard: list[bool]
     device_own: list[int]
     device_ns: int
     loose_ns: int
@@ -130,6 +190,7 @@ class RangeFigures:
     nested: bool
     lost: int
     host_notes: list[str]
+    by_time: FiguresByTime | None
 
     def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
         """Return the columns, a row a group; those of devices only where there is device work."""
@@ -142,7 +203,7 @@ class RangeFigures:
         return [*first, *found.values()]
 
     def _device_columns(self) -> list[Column]:
-        stats, known = self.device, self.known
+        stats, known, timed = self.device, self.heard, self.by_time
         if stats is None:
             return []
         shares: list[Cell] = [ns / self.device_ns if self.device_ns else None for ns in self.device_own]
@@ -153,6 +214,7 @@ class RangeFigures:
             Column("device_min", "Device min", Unit.NS, _where(known, stats.min.tolist()), 6),
             Column("device_max", "Device max", Unit.NS, _where(known, stats.max.tolist()), 6),
             Column("device_ratio", "Device ratio", Unit.RATIO, _where(known, shares), 3),
+            *(timed.columns() if timed else []),
         ]
 
     def notes(self, what: str) -> list[str]:
@@ -179,6 +241,8 @@ def with_loose(table: ReportTable, figures: RangeFigures) -> ReportTable:
         "device_self": figures.loose_ns,
         "device_ratio": figures.loose_ns / figures.device_ns if figures.device_ns else None,
     }
+    if figures.by_time is not None:
+        cells["device_by_time"] = cells["device_self_by_time"] = figures.by_time.loose_ns
     columns = [replace(c, values=[*c.values, cells.get(c.name)]) for c in table.columns]
     return replace(table, columns=tuple(columns))
 
@@ -205,6 +269,7 @@ def charge(host: Host, picked: Picked, groups: grouping.Groups) -> Charged:
         own,
         int(host.work_ns[loose].sum()),
         int(np.count_nonzero(loose)),
+        by_time(host.index),
     )
 
 

@@ -12,7 +12,8 @@ does) have rows of their own and no part in Others and in the whole.
 
 device_total: of a step, the device work that was launched while it ran, by any thread of its process; of a phase, what
 was launched in it, or while it ran by a thread that has no phases of its own (autograd's). device_ratio: of the work
-launched in steps and phases. Each rank is a block.
+launched in steps and phases. device_by_time: where no call of the input shows launches, the work that started while the
+step or phase ran, an estimate (`index.host.by_time`). Each rank is a block.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tracekit.analysis.intervals import I64, Ranges, difference, intersection, l
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index.host import tree as _host
+from tracekit.index.host.by_time import ByTime, by_time
 from tracekit.index.trace_index import Picked, TraceIndex
 from tracekit.report import Cell, Column, Section
 from tracekit.schema import Kind
@@ -59,7 +61,8 @@ WorkOf: TypeAlias = dict[int, tuple[int, int]]
 @dataclass(frozen=True, slots=True, eq=False)
 class _Counted:
     """Steps and outermost phases, m of them. kind: 0 for a step, else the number of the phase, plus _ASIDE for one that
-    is on no thread. owner: whose. place: in the tree, -1 for one on no thread. work: device ns."""
+    is on no thread. owner: whose. place: in the tree, -1 for one on no thread. work: device ns; by_time: the estimate
+    where calls show none."""
 
     rows: I64
     kind: I64
@@ -68,6 +71,7 @@ class _Counted:
     starts: I64
     ends: I64
     work: I64
+    by_time: I64
 
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
@@ -95,16 +99,19 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     owners = _owners.find(index)
     found = _outermost(index, host, owners, picked)
     in_steps = _with_work(index, host, owners, found)
+    timed = by_time(index)
+    started = _with_work_by_time(timed, owners, found)
     order = sorted(np.unique(found.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
-    blocks = [_Block(index, owners, found, in_steps, o) for o in order]
-    columns = _columns(host, owners, found, blocks)
+    blocks = [_Block(index, owners, found, in_steps, o, timed, started) for o in order]
+    columns = _columns(timed, owners, found, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
     table = tabulate.finish("model", _TITLE, columns, options, own_order="", blocks=places, top_each=False)
     if (found.kind > _ASIDE).any():
         notes.append("phases on no thread all count, have no part in Others, and what they launched is not known")
     for block in blocks:
         notes += block.notes
-    lost = int(np.count_nonzero(host.launch < 0))
+    notes += timed.notes()
+    lost = int(np.count_nonzero(host.launch < 0)) - timed.said[0]
     if lost:
         notes.append(f"{lost:,} of {grouping.plural('piece', host.work.size)} of device work have no launch call here")
     notes += [tabulate.PERCENTILE_NOTE, *both_note(index, _KINDS, "phase"), *tabulate.option_notes(options, table)]
@@ -127,9 +134,8 @@ def _outermost(index: TraceIndex, host: _host.Host, owners: _owners.Owners, pick
     rows = picked.rows[outer]
     starts, durations = picked.starts[outer], picked.durations[outer]
     nothing = np.zeros(rows.size, np.int64)
-    return _Counted(
-        rows, kind[outer], owners.codes[rows], place[outer], starts, _host.ends_of(starts, durations), nothing
-    )
+    ends = _host.ends_of(starts, durations)
+    return _Counted(rows, kind[outer], owners.codes[rows], place[outer], starts, ends, nothing, nothing.copy())
 
 
 def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, found: _Counted) -> WorkOf:
@@ -153,6 +159,26 @@ def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, foun
         around = innermost(found.owner[phase], found.starts[phase], found.ends[phase], owner[free], begun[free])
         to[free] = np.append(phase, -1)[around]
         np.add.at(found.work, to[to >= 0], ns[to >= 0])
+    return _in_steps(found, owner, begun, ns, found.work)
+
+
+def _with_work_by_time(timed: ByTime, owners: _owners.Owners, found: _Counted) -> WorkOf:
+    """Fill in the device work that is charged by time; return that of all steps, and with phases, of each owner."""
+    host, known = timed.host, np.flatnonzero(timed.known)
+    phase = np.flatnonzero((found.kind > 0) & (found.place >= 0))
+    if phase.size and known.size:
+        wanted = np.zeros(host.rows.size, np.bool_)
+        wanted[found.place[phase]] = True
+        number = np.full(host.rows.size + 1, -1, np.int64)
+        number[found.place[phase]] = phase
+        to = number[np.append(host.nearest(wanted), -1)[timed.owner[known]]]
+        np.add.at(found.by_time, to[to >= 0], host.work_ns[known][to >= 0])
+    owner = owners.codes[host.rows[timed.thread[known]]]
+    return _in_steps(found, owner, timed.times[known], host.work_ns[known], found.by_time)
+
+
+def _in_steps(found: _Counted, owner: I64, begun: I64, ns: I64, work: I64) -> WorkOf:
+    """Fill in the work of each step, by when it began; return that of all steps, and with phases, of each owner."""
     whole = {}
     for o in np.unique(found.owner).tolist():
         mine = owner == o
@@ -164,7 +190,7 @@ def _with_work(index: TraceIndex, host: _host.Host, owners: _owners.Owners, foun
         def inside(starts: I64, ends: I64, times: I64 = times, sums: I64 = sums) -> I64:
             return sums[np.searchsorted(times, ends)] - sums[np.searchsorted(times, starts)]
 
-        found.work[steps] = inside(found.starts[steps], found.ends[steps])
+        work[steps] = inside(found.starts[steps], found.ends[steps])
         every = np.flatnonzero((found.kind <= _ASIDE) & (found.owner == o))
         sets = (merge(found.starts[rows], found.ends[rows]) for rows in (steps, every))
         of_steps, of_all = (int(inside(*ranges).sum()) for ranges in sets)
@@ -182,6 +208,8 @@ class _Block:
         found: _Counted,
         in_steps: WorkOf,
         owner: int,
+        timed: ByTime,
+        started: WorkOf,
     ) -> None:
         mine = found.owner == owner
         self.owner = owner
@@ -209,6 +237,11 @@ class _Block:
         if not self.steps:
             self.work = int(found.work[phases].sum())
         self.work_rest = self.work - int(found.work[phases].sum())
+        # No call of its input could show what it launched.
+        self.silent = bool(timed.silent(found.rows[mine]).all())
+        self.step_started, in_all = started[owner]
+        in_phases_ns = int(found.by_time[phases].sum())
+        self.started_rest = (in_all if self.steps else in_phases_ns) - in_phases_ns
         ran = [ns for kind, ns in zip(self.kinds, self.covered, strict=True) if 0 < kind <= _ASIDE]
         if sum(ran) > length(in_phases):
             self.notes.append(f"{prefix}phases overlap each other (on several threads): their ratios do not add up")
@@ -220,7 +253,7 @@ def _span(index: TraceIndex, mine: _host.Mask) -> Ranges:
     return start.min(keepdims=True), ends.max(keepdims=True)
 
 
-def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: Sequence[_Block]) -> list[Column]:
+def _columns(timed: ByTime, owners: _owners.Owners, found: _Counted, blocks: Sequence[_Block]) -> list[Column]:
     groups = [(block, kind) for block in blocks for kind in block.kinds]
     code = {(block.owner, kind): i for i, (block, kind) in enumerate(groups)}
     codes = np.array([code[o, k] for o, k in zip(found.owner.tolist(), found.kind.tolist(), strict=True)], np.int64)
@@ -250,17 +283,29 @@ def _columns(host: _host.Host, owners: _owners.Owners, found: _Counted, blocks: 
             covered = each([ns for block in blocks for ns in block.covered], [block.rest for block in blocks])
             ratio = shares(covered, times)
             columns.append(Column("ratio", "Ratio", Unit.RATIO, ratio, 0))
-    if not host.work.size:
+    if not timed.host.work.size:
         return columns
     worked = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.work)
-    known = [k <= _ASIDE for _, k in groups]
+    known = [k <= _ASIDE and not block.silent for block, k in groups]
     totals = [block.step_work if k == 0 else ns for (block, k), ns in zip(groups, worked.total.tolist(), strict=True)]
-    total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], [b.work_rest for b in blocks])
+    rests = [None if b.silent else b.work_rest for b in blocks]
+    total = each([ns if k else None for ns, k in zip(totals, known, strict=True)], rests)
     mean = each([ns if k else None for ns, k in zip(worked.mean.tolist(), known, strict=True)], [None] * len(blocks))
     bases = [block.work for block in blocks for _ in (*block.kinds, None)]
+    started = grouping.statistics(grouping.Groups(codes, len(groups), ()), found.by_time).total.tolist()
+    started = [b.step_started if k == 0 else ns for (b, k), ns in zip(groups, started, strict=True)]
+    started = [ns if k <= _ASIDE and b.silent else None for (b, k), ns in zip(groups, started, strict=True)]
+    by_times = Column(
+        "device_by_time",
+        "Device by time",
+        Unit.NS,
+        each(started, [b.started_rest if b.silent else None for b in blocks]),
+        1,
+    )
     return [
         *columns,
         Column("device_total", "Device total", Unit.NS, total, 1),
+        *([by_times] if timed.known.any() else []),
         Column("device_avg", "Device avg", Unit.NS, mean, 4),
         Column("device_ratio", "Device ratio", Unit.RATIO, shares(total, bases), 2),
     ]
@@ -316,6 +361,12 @@ _SHOWS = (
         "Device ratio",
         Unit.RATIO,
         "The share of the device work launched in steps and phases.",
+    ),
+    ColumnSpec(
+        "device_by_time",
+        "Device by time",
+        Unit.NS,
+        "An estimate, where no call shows the launch: the device work that started while the phase ran.",
     ),
 )
 
