@@ -15,6 +15,7 @@ MAY: dict[str, set[str]] = {
     "credentials": set(), "units": set(), "_version": set(), "recorder": set(), "messages": set(), "plugins": set(),
     "columns": set(),  # array types, narrow calls of pyarrow, members of `args`
     "errors": {"credentials"},
+    "safety": {"errors"},  # limits on what reading costs, and temporary folders
     "options": {"errors"},
     "analysis": {"columns.arrays", "columns.arrow"},
     "text": {"errors", "units"},
@@ -26,12 +27,14 @@ MAY: dict[str, set[str]] = {
     "index": {"columns", "topology", "options", "trace", "schema", "report", "analysis", "units", "errors"},
     "readers": {
         "columns", "plugins", "trace", "schema", "units", "options", "errors", "messages", "recorder.log_format",
+        "safety",
     },
     "writers": {
         "columns", "plugins", "trace", "schema", "analysis", "units", "options", "errors", "messages",
+        "safety.scratch",
         "text.spreadsheet",  # a cell of a name, as a form of a report has it
     },
-    "run": {"columns", "text.display", "trace", "schema", "analysis", "units", "errors"},
+    "run": {"columns", "safety.scratch", "text.display", "trace", "schema", "analysis", "units", "errors"},
     "views": {
         "columns", "plugins", "text.names", "index", "topology", "trace", "schema", "report", "analysis", "units",
         "options", "errors",
@@ -56,10 +59,10 @@ MAY: dict[str, set[str]] = {
     },
     "profiler": {
         "columns", "recorder", "pipeline", "inputs", "trace", "messages", "report", "render.base", "views.base",
-        "units", "options", "errors",
+        "units", "options", "safety.scratch", "errors",
     },
     "explain": {"columns", "pipeline", "trace", "report", "views", "index", "analysis", "units", "options", "errors"},
-    "archive": {"columns", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
+    "archive": {"columns", "safety.scratch", "privacy", "pipeline", "inputs", "selection", "trace", "errors"},
     "doctor": {
         "columns", "analysis", "text.display", "readers", "writers.base", "run", "inputs", "conversion", "privacy",
         "credentials",
@@ -67,14 +70,14 @@ MAY: dict[str, set[str]] = {
     },
     "query": {
         "columns", "archive", "pipeline", "inputs", "schema", "trace", "report", "render", "writers.base", "units",
-        "privacy", "text.spreadsheet", "errors", "_version",
+        "privacy", "safety.scratch", "text.spreadsheet", "errors", "_version",
     },
     "batch": {
         "columns", "analysis", "archive", "pipeline", "inputs", "readers.source", "writers.base", "render", "report",
-        "privacy", "trace", "units", "credentials", "workers", "errors", "_version",
+        "privacy", "trace", "units", "credentials", "workers", "safety", "errors", "_version",
     },
     "workers": {"errors"},
-    "show": {"plugins", "inputs", "render.page", "errors", "_version"},
+    "show": {"plugins", "safety.scratch", "inputs", "render.page", "errors", "_version"},
     "compare": {
         "columns", "archive", "pipeline", "inputs", "index", "trace", "schema", "report", "analysis", "views.base",
         "views.steps.steps", "units", "errors", "_version",
@@ -82,11 +85,11 @@ MAY: dict[str, set[str]] = {
     "cli": {
         "compare", "archive", "batch", "query", "show", "doctor", "conversion", "pipeline", "explain", "inputs",
         "selection", "readers", "writers", "plugins", "schema", "views", "compat", "render", "report", "trace",
-        "topology", "units", "options", "errors", "_version", "credentials", "privacy",
+        "topology", "units", "options", "errors", "_version", "credentials", "privacy", "safety",
     },
     "api": {
         "columns", "archive", "compare", "query", "explain", "pipeline", "inputs", "run", "selection", "topology",
-        "trace", "report", "privacy", "views.base", "writers.base", "render.base", "errors",
+        "trace", "report", "privacy", "views.base", "writers.base", "render.base", "safety", "errors",
     },
     "__init__": {
         "api", "archive", "inputs", "privacy", "selection", "trace", "report", "views.base", "errors", "_version",

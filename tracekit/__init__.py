@@ -21,7 +21,8 @@ from tracekit._version import __version__
 
 if TYPE_CHECKING:
     from tracekit import archive, errors
-    from tracekit.api import compare, convert, explain, inspect, query, read, report, summary, view, write, write_report
+    from tracekit.api import compare, convert, explain, inspect, limits, query, read, report, summary, view, write
+    from tracekit.api import write_report as write_report
     from tracekit.inputs import InputOptions
     from tracekit.privacy.anonymous import Anonymizer
     from tracekit.report import Report
@@ -43,6 +44,7 @@ __all__ = [
     "errors",
     "explain",
     "inspect",
+    "limits",
     "query",
     "read",
     "report",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -27,6 +28,7 @@ from tracekit.privacy.anonymous import Anonymizer
 from tracekit.render.base import RenderOptions
 from tracekit.report import Report, Section
 from tracekit.run.alignment import Align
+from tracekit.safety.limits import Limits, applied, size_of
 from tracekit.selection import Selection
 from tracekit.topology import parse as parse_topology
 from tracekit.trace import Trace
@@ -42,6 +44,7 @@ ARGUMENTS: Mapping[str, str] = {
     "from": "format", "kind": "kinds", "rank": "ranks", "device": "devices", "stream": "streams", "step": "steps",
     "time": "times_ns", "min-dur": "min_dur_ns", "for": "viewer", "format": "form", "sort": "sorted_by",
     "option": "options", "fail-on": "rules", "tag": "tags",
+    "max-read-bytes": "read_bytes", "max-read-events": "read_events", "max-time": "seconds",
 }  # fmt: skip
 """Options of the command line whose argument has another name."""
 _OTHERS = (
@@ -50,6 +53,24 @@ _OTHERS = (
 )
 _SAME_NAMES = frozenset(_OTHERS.split())
 """Other options of the command line. Those of other programs (`nsys export --type sqlite`) stay as they are."""
+
+
+@contextmanager
+def limits(*, read_bytes: int | str = 0, read_events: int = 0, seconds: float = 0) -> Iterator[None]:
+    """Limit the cost of all that is read within the block; 0 for no limit. What was read up to a limit is kept.
+
+    read_bytes: of each input, unpacked, as a number or as "2GiB". read_events: of each input. seconds: of the block;
+    reading ends after four fifths of them, and nothing else does. The trace then says that it is incomplete.
+    Raises: UsageError for a limit that is none.
+    """
+    try:
+        most = size_of(read_bytes) if isinstance(read_bytes, str) else read_bytes
+    except ValueError as err:
+        raise UsageError(f"read_bytes={read_bytes!r}: not a size", hint='such as "2GiB"') from err
+    if most < 0 or read_events < 0 or not seconds >= 0:
+        raise UsageError("limits: a limit is below zero", hint="0 is no limit")
+    with applied(Limits(most, read_events, seconds)):
+        yield
 
 
 def in_python(text: str) -> str:

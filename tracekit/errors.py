@@ -93,6 +93,34 @@ class OutputError(TracekitError):
     """The output cannot be written: disk full, no permission, no such folder. An older file is not changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The reason why the rest of an input is not read.
+
+    code: of the note. text: follows the name of the input. hint: what to do.
+    """
+
+    code: str
+    text: str
+    hint: str
+
+    def rest(self) -> str:
+        """Return the sentence of a note: what was read before it is kept."""
+        return f"{self.text}: the rest was not read"
+
+
+class LimitError(TracekitError):
+    """An input costs more than a limit allows, and cannot be read in part. stop: the limit."""
+
+    def __init__(self, name: str, stop: Stop) -> None:
+        super().__init__(f"{name} {stop.text}: it was not read, since only the whole of it can be", hint=stop.hint)
+        self.stop = stop
+
+
+class ScratchError(OutputError):
+    """The temporary folder is full or cannot be written. Neither an input nor the output is the reason."""
+
+
 class MissingExtraError(TracekitError):
     """A feature needs a package that is not installed."""
 

@@ -60,19 +60,7 @@ class Selection:
         mask = self._mask(batch, totals)
         if mask.all():
             return batch
-        kept = batch.filter(arrow.array(mask))
-        if totals:
-            filtered = batch.num_rows - kept.num_rows
-            ledger.totals_out -= filtered
-        else:
-            # One record may have made several rows: it counts as filtered when none of them is left.
-            records = arrow.ints(batch.column("event_id"))
-            filtered = len(np.setdiff1d(records[~mask], records[mask]))
-            ledger.events_out -= batch.num_rows - kept.num_rows
-        filtered = min(filtered, ledger.kept)
-        ledger.kept -= filtered
-        ledger.filtered += filtered
-        return kept
+        return _left(batch, mask, ledger)
 
     def _mask(self, batch: pa.RecordBatch, totals: bool) -> Mask:
         mask = np.ones(batch.num_rows, np.bool_)
@@ -94,6 +82,32 @@ class Selection:
         if self.min_dur_ns:
             mask &= _range_mask(batch.column("dur_ns"), (self.min_dur_ns, None))
         return mask
+
+
+def first_rows(batch: pa.RecordBatch, count: int, ledger: Ledger) -> pa.RecordBatch:
+    """Return the first rows of a batch; the records of the others are ignored: a limit ends before them."""
+    before = ledger.filtered
+    left = _left(batch, np.arange(batch.num_rows) < count, ledger)
+    ledger.ignore("beyond a limit", ledger.filtered - before)
+    ledger.filtered = before
+    return left
+
+
+def _left(batch: pa.RecordBatch, mask: Mask, ledger: Ledger) -> pa.RecordBatch:
+    """Return the rows of a mask, and move the records of the others from kept to filtered."""
+    kept = batch.filter(arrow.array(mask))
+    if schema.is_totals(batch):
+        filtered = batch.num_rows - kept.num_rows
+        ledger.totals_out -= filtered
+    else:
+        # One record may have made several rows: it counts as filtered when none of them is left.
+        records = arrow.ints(batch.column("event_id"))
+        filtered = len(np.setdiff1d(records[~mask], records[mask]))
+        ledger.events_out -= batch.num_rows - kept.num_rows
+    filtered = min(filtered, ledger.kept)
+    ledger.kept -= filtered
+    ledger.filtered += filtered
+    return kept
 
 
 def _text_mask(column: Column, test: Callable[[Column], Column]) -> Mask:

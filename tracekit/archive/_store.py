@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from filelock import FileLock, Timeout
 
 from tracekit.errors import InputError, MissingExtraError, OutputError, TracekitError
+from tracekit.safety.scratch import scratch_file, scratch_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -321,8 +322,8 @@ class _Remote:
 
     @contextlib.contextmanager
     def workspace(self, within: Path | None = None) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="tracekit-", dir=within) as folder:
-            yield Path(folder)
+        with scratch_folder(within=within) as folder:
+            yield folder
 
     def put(self, local: Path, name: str) -> None:
         with self._translated_errors(writing=True):
@@ -341,9 +342,13 @@ class _Remote:
 
     @contextlib.contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-            path = Path(folder) / Path(name).name
-            with self._translated_errors(), self._fs.open(f"{self._path}/{name}", "rb") as file, path.open("wb") as out:
+        with scratch_folder() as folder:
+            path = folder / Path(name).name
+            with (
+                self._translated_errors(),
+                self._fs.open(f"{self._path}/{name}", "rb") as file,
+                scratch_file(path) as out,
+            ):
                 shutil.copyfileobj(file, out, COPY_BYTES)
             yield path
 

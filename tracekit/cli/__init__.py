@@ -14,6 +14,7 @@ import typer
 
 from tracekit._version import __version__
 from tracekit.cli._common import EXIT_USAGE, guarded, prepare_process, print_error
+from tracekit.cli.process.limited import limited, watch_if_asked
 from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.errors import UsageError
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     app: typer.Typer
 
+_READ_NOTHING = ("formats", "demo", "open", "batch")
+"""Commands that take no limits, or their own."""
 _COMMANDS = (
     "convert",
     "summary",
@@ -94,7 +97,8 @@ def commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command)
         else:
-            made.command(epilog=getattr(command, "example", None))(guarded(command))
+            held = command if name in _READ_NOTHING else limited(command)
+            made.command(name, epilog=getattr(command, "example", None))(guarded(held))
     return made
 
 
@@ -109,6 +113,7 @@ def main() -> None:
     prepare_process()
     # What is imported lives to the end: looking for garbage in it every 700 objects takes a twentieth of the start.
     gc.set_threshold(50_000)
+    watch_if_asked(sys.argv[1:], print_error)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)
     commands((word,) if word in _COMMANDS and not completing else _COMMANDS)(prog_name="tracekit")

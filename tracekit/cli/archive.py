@@ -24,6 +24,7 @@ from tracekit.cli._common import (
     tell_incomplete,
     tell_ledger,
 )
+from tracekit.cli.process.limited import limited
 from tracekit.cli.process.plain_words import PlainGroup
 from tracekit.cli.process.terminal import show as show_text
 from tracekit.errors import UsageError
@@ -346,4 +347,5 @@ for _name, _command in (
     ("prune", prune),
     ("export", export),
 ):
-    archive.command(name=_name, epilog=getattr(_command, "example", None))(guarded(_command))
+    _held = limited(_command) if _name in ("add", "export") else _command
+    archive.command(name=_name, epilog=getattr(_command, "example", None))(guarded(_held))

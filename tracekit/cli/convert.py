@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +22,7 @@ from tracekit.cli._common import (
 )
 from tracekit.errors import TracekitError, UsageError
 from tracekit.options import no_such
+from tracekit.safety.scratch import scratch_folder, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,9 +191,10 @@ def _to_stdout(reading: Reading, lost: list[str], wanted: _Wanted) -> Sequence[F
 
     if conversion.writer_for("", wanted.to).folder:
         raise UsageError(f"-o -: {wanted.to} is a folder, and stdout takes one file", hint="name a folder with -o")
-    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-        target = Path(folder) / "stdout"
-        done = _convert(reading, reading.inputs, str(target), wanted, force=True)
+    with scratch_folder() as folder:
+        target = folder / "stdout"
+        with writing(folder):
+            done = _convert(reading, reading.inputs, str(target), wanted, force=True)
         with target.open("rb") as file:
             show_bytes(file)
         _tell_incomplete(done, lost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from tracekit.cli._common import example, finish, output_width, progress, say, show, show_bytes, tell_incomplete
 from tracekit.errors import OutputExistsError, UsageError
+from tracekit.safety.scratch import scratch_file, scratch_folder
 
 if TYPE_CHECKING:
     pass
@@ -75,7 +75,8 @@ def query(
                 with new_file(Path(output), force=force) as file:
                     file.write(text.encode("utf-8", "replace"))
         elif output == "-":
-            with tempfile.TemporaryFile() as whole:  # a failure in the middle must not leave half an answer in a pipe
+            # A failure in the middle must not leave half an answer in a pipe.
+            with scratch_folder() as folder, scratch_file(folder / "answer") as whole:
                 write(answer.reader, form, whole, answer.ledgers)
                 whole.seek(0)
                 show_bytes(whole)

@@ -17,7 +17,7 @@ from tracekit.doctor._rows import RowChecks
 from tracekit.doctor.defects import OF_JSON_TEXT
 from tracekit.doctor.findings import Diagnosis, Finding
 from tracekit.doctor.ledgers import FullLedger
-from tracekit.errors import OutOfOrderError, TracekitError
+from tracekit.errors import LimitError, OutOfOrderError, TracekitError
 from tracekit.inputs.paths import reader_for, refuse_unknown_options, stored_name
 from tracekit.readers.base import Opened, Reader, ReadOptions
 from tracekit.readers.source import Source, open_source
@@ -56,6 +56,7 @@ class Reading:
     ledger: FullLedger
     opened: Opened
     sort: bool
+    count: int = 0
 
     def rows(self) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows in order of start. Raises: OutOfOrderError where the format's promise of order is false."""
@@ -63,7 +64,19 @@ class Reading:
         for batch in streams.in_order(batches) if self.sort or not self.opened.ordered else streams.checked(batches):
             if self.options.progress is not None:
                 self.options.progress(self.source.share_read())
+            self._refuse_more(batch.num_rows)
             yield batch
+        if self.source.stopped is not None:
+            raise LimitError(self.name, self.source.stopped)
+
+    def _refuse_more(self, rows: int) -> None:
+        """Count rows. Raises: LimitError beyond a limit: half an input has defects that the whole does not have."""
+        self.count += rows
+        limits = self.source.limits
+        if limits.read_events and self.count > limits.read_events:
+            raise LimitError(self.name, limits.at_most_events())
+        if (late := limits.late()) is not None:
+            raise LimitError(self.name, late)
 
 
 @contextmanager
@@ -80,6 +93,7 @@ def begin(source: Source, name: str, options: DoctorOptions, *, sort: bool) -> R
     own = {spec.key for spec in reader.options}
     given = {key: value for key, value in options.options.items() if key in own}
     values = declared.parse(given, reader.options, owner=reader.name)
+    source.stopped = None
     ledger = FullLedger(path=stored_name(name), format=reader.name)
     how = ReadOptions(demangle=options.demangle, values=values)
     opened = reader.read(source, how, ledger)

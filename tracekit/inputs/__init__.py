@@ -42,6 +42,7 @@ from tracekit.run import device_rows, one_process
 from tracekit.run import streams as runs
 from tracekit.run.alignment import LAUNCHES, RANGES, Placed
 from tracekit.run.one_process import Joins
+from tracekit.selection import first_rows
 from tracekit.trace import ARCHIVED_LEDGERS, Ledger, Note, Run, is_cut
 from tracekit.writers.base import Stream
 
@@ -257,7 +258,7 @@ class Inputs:
         own = {spec.key for spec in reader.options} if len(self._items) > 1 else how.options
         given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
-        shown = self._shown(item.name)
+        shown, source.stopped = self._shown(item.name), None
         ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
         for name in item.missing:
             text = "the session of the Visual Profiler names databases that are not beside it: they are not read"
@@ -322,6 +323,7 @@ class Inputs:
     ) -> Iterator[pa.RecordBatch]:
         """Pass on what the user wants, without credentials; at the end the ledger must add up."""
         ledger = opened.ledgers[0]
+        most, seen = source.limits.read_events, 0
         lowest: int | None = None
         highest = 0
         wanted = self._options.selection.steps is not None
@@ -333,6 +335,12 @@ class Inputs:
                 if self._options.progress is not None:
                     done = sum(s.share_read() for s in self._sources.values())
                     self._options.progress(min(done / len(self._items), 1.0))
+                if (late := source.limits.late()) is not None:
+                    source.stop(late)
+                if most and seen + batch.num_rows > most:
+                    source.stop(source.limits.at_most_events())
+                    batch = first_rows(batch, most - seen, ledger)
+                seen += batch.num_rows
                 if self._options.selection.times_ns and not schema.is_totals(batch):
                     low, high = arrow.bounds(batch.column("ts_ns")) or (0, 0)
                     lowest = low if lowest is None else min(lowest, low)
@@ -346,6 +354,10 @@ class Inputs:
                 if kept.num_rows:
                     yield guard.rows(kept)
             guard.facts(last=True)
+            if (stop := source.stopped) is not None:
+                for each in (ledger, *opened.original[:1]):
+                    each.note(stop.code, f"the input {stop.rest()}")
+                    each.reserve(stop.rest())
         except TracekitError as err:
             self._fail(item, err)
             return

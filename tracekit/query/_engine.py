@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tracekit.errors import MissingExtraError, TracekitError, UsageError
+from tracekit.safety.scratch import scratch_error, scratch_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,7 +83,7 @@ def checked_sql(sql: str) -> None:
     if not sql.strip():
         raise UsageError("the query is empty", hint=EXAMPLE)
     # Locked as well: to parse IMPORT DATABASE, DuckDB 1 opens a file.
-    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder, closing(_connected(folder)) as base:
+    with scratch_folder("tracekit-query-") as folder, closing(_connected(str(folder))) as base:
         _lock(base)
         try:
             statements = base.extract_statements(sql)
@@ -130,8 +131,8 @@ def _lock(base: Connection) -> None:
 def answered(events: Readable, totals: Readable, sql: str) -> Iterator[pa.RecordBatchReader]:
     """Return a context with the rows of a SELECT as a stream."""
     duckdb = _duckdb()
-    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
-        base = locked(events, totals, folder)
+    with scratch_folder("tracekit-query-") as folder:
+        base = locked(events, totals, str(folder))
         try:
             relation = base.sql(sql)
             if relation is None:
@@ -179,6 +180,7 @@ def _batches(read: Callable[[], pa.RecordBatch | None], duckdb: ModuleType) -> I
         yield batch
 
 
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _SCAN_FAILED = re.compile(r"reading the stream registered as|get_next failed|CRC checksum")
 """Messages of DuckDB 2 and 1 when Arrow cannot read a file."""
 
@@ -189,6 +191,8 @@ def _translated(err: Exception, duckdb: ModuleType) -> TracekitError:
     text = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", first).strip() or type(err).__name__
     candidates = re.search(r"^(?:Candidate|Did you mean).*", rest, re.MULTILINE)
     hint = candidates[0] if candidates else ""
+    if _FULL.search(str(err)):
+        return scratch_error(None, OSError(errno.ENOSPC, "no space"))
     if _SCAN_FAILED.search(str(err)):
         return TracekitError(f"an archived file is damaged ({text})", hint="`tracekit archive verify` names it")
     if isinstance(err, duckdb.PermissionException):

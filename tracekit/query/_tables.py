@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tracekit.archive import Entry
 from tracekit.columns.arrow import array
 from tracekit.errors import AllInputsError, Failure, InputError, ParseError
 from tracekit.inputs import InputOptions, PathLike
+from tracekit.safety.scratch import scratch_folder, writing
 from tracekit.trace import Ledger
 
 ArrowField: TypeAlias = "pa.Field[pa.DataType]"
@@ -52,23 +52,25 @@ def tables(
     bad: list[Failure] = []
     entries, others = _archived_and_others(words, options.format, bad)
     ledgers: list[Ledger] = []
-    with tempfile.TemporaryDirectory(prefix="tracekit-query-") as folder:
+    with scratch_folder("tracekit-query-") as folder:
         fragments: list[tuple[FileSystem, ds.Fragment]] = []
         summed: list[pa.Table] = []
         for number, entry in enumerate(entries):
             # An older schema, or rows rewritten by another program, need the reader and not a plain scan.
             path = entry.path
             if not entry.as_written or entry.schema != schema.VERSION:
-                path = str(Path(folder) / f"{number}.parquet")
-                pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
+                path = str(folder / f"{number}.parquet")
+                with writing(folder):
+                    pipeline.convert(entry.path, path, InputOptions(format="parquet", strict=options.strict))
             if entry.table == "events":
                 fragments.append(_fragment(path, entry))
             if totals and entry.totals:
                 summed.append(_with_origin(_totals(path), entry))
             ledgers += entry.ledgers
         if others:
-            path = str(Path(folder) / "others.parquet")
-            done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
+            path = str(folder / "others.parquet")
+            with writing(folder):
+                done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
             bad += done.failures
             ledgers += done.ledgers
             if done.written.events or not done.written.totals:

@@ -9,50 +9,46 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
-import shutil
 import stat
 import sys
-import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
-from tracekit.errors import InputError, MissingExtraError, ParseError, TracekitError
+from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
 from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
 from tracekit.readers._remote import cannot_open
-from tracekit.readers._zstd import ZstdStream
+from tracekit.readers._streams import (
+    BLOCK_BYTES,
+    DAMAGE,
+    Bounded,
+    Stream,
+    SupportsRead,
+    copy,
+    is_packed,
+    read_part,
+    salvaged,
+    unpacked,
+)
 from tracekit.readers.head import Head
+from tracekit.safety.limits import in_force
+from tracekit.safety.scratch import scratch_directory
 from tracekit.trace import Ledger
 
+if TYPE_CHECKING:
+    import tempfile
+
 HEAD_BYTES = 64 << 10
-BLOCK_BYTES = 2 << 20
 TAIL_BYTES = 256 << 10
 MAX_LINE_BYTES = 16 << 20
 WHOLE_FILE_BYTES = 256 << 20
 """Formats that cannot be read in pieces (protobuf messages) are read whole up to this size."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-
-
-class SupportsRead(Protocol):
-    """Anything that bytes can be read from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return up to `size` bytes, all that is left for a negative one; nothing at the end."""
-
-
-class Stream(SupportsRead, Protocol):
-    """Decompressed bytes of an input."""
-
-    def close(self) -> None:
-        """Close the file too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,10 @@ class LineBlock:
 
 
 class Source:
-    """One input. `name` is what the user wrote; `path` a local file (of stdin and URLs a temporary copy)."""
+    """One input. `name` is what the user wrote; `path` a local file (of stdin and URLs a temporary copy).
+
+    limits: those in force when it was opened. stopped: the limit at which its reading ended, None before the end.
+    """
 
     def __init__(self, name: str, path: Path, *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
         self.name = name
@@ -76,6 +75,8 @@ class Source:
         self._temporary = temporary
         self._head: Head | None = None
         self._file: BinaryIO | None = None
+        self.limits = in_force()
+        self.stopped: Stop | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +115,12 @@ class Source:
     def head(self) -> Head:
         """Return the head for sniffers. Raises: InputError when the input cannot be opened or decompressed at all."""
         if self._head is None:
-            with closing(self.binary()) as stream:
-                data, err = _read_part(stream, HEAD_BYTES + 1)
+            with closing(unpacked(self._open())) as stream:
+                data, err = self._part(stream, HEAD_BYTES + 1)
             if err is not None:
-                for rest in self._salvaged(len(data)):
-                    data += rest[: HEAD_BYTES + 1 - len(data)]
+                with self._open() as file:
+                    for rest in salvaged(file, len(data)):
+                        data += rest[: HEAD_BYTES + 1 - len(data)]
                 if not data:
                     raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again")
             encoding = encoding_of(data)
@@ -131,29 +133,34 @@ class Source:
         return self._head
 
     def binary(self) -> Stream:
-        """Return the decompressed bytes as a stream. Raises: InputError."""
+        """Return the decompressed bytes as a stream. Raises: InputError. Its `read` raises LimitError at a limit."""
         file = self._file = self._open()
-        magic = file.read(4)
-        file.seek(0)
-        if magic[:2] == GZIP_MAGIC:
-            from isal import igzip
-
-            stream = igzip.GzipFile(fileobj=file, mode="rb")
-            stream.myfileobj = file  # closing the stream then closes the file, as for a name
-            opened: Stream = stream
-            return opened
-        return ZstdStream(file) if magic == ZSTD_MAGIC else file
+        packed, size = is_packed(file.peek(4)), self.size_bytes()
+        most = self.limits.most_bytes(size, packed=packed)
+        stream = unpacked(file)
+        if not self.limits.seconds and (most is None or (not packed and size <= most)):
+            return stream
+        return Bounded(stream, self.limits, most, self.limits.at_most_bytes(size, most or 0), self.name)
 
     def chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-        """Yield the decompressed bytes in pieces of at most `size`; a damaged end is noted and ends the input."""
+        """Yield the decompressed bytes in pieces of at most `size`.
+
+        A damaged end is noted and ends the input. A limit ends it too: `stopped` then says which.
+        """
         with closing(self.binary()) as stream:
             count = 0
-            while True:
-                chunk, err = _read_part(stream, size)
+            while self.stopped is None:
+                chunk, err = self._part(stream, size)
+                if isinstance(err, LimitError):
+                    self.stopped = err.stop
+                    if chunk:
+                        yield chunk
+                    return
                 if err is not None:
-                    for rest in itertools.chain([chunk] * bool(chunk), self._salvaged(count + len(chunk))):
-                        count += len(rest)
-                        yield rest
+                    with self._open() as file:
+                        for rest in itertools.chain([chunk] * bool(chunk), salvaged(file, count + len(chunk))):
+                            count += len(rest)
+                            yield rest
                     ledger.note(
                         "compressed-file-damaged",
                         f"the compressed data is damaged or cut ({err}); what came before was read",
@@ -166,14 +173,15 @@ class Source:
                 yield chunk
 
     def tail(self, size: int) -> bytes:
-        """Return the last bytes of the decompressed data, at most `size`; b"" where damage hides the end."""
+        """Return the last bytes of the decompressed data, at most `size`; b"" where damage or a limit hides the end."""
+        with self._open() as file:
+            if not is_packed(file.peek(4)):
+                file.seek(max(0, file.seek(0, io.SEEK_END) - size))
+                return file.read(size)
         with closing(self.binary()) as stream:
-            if isinstance(stream, io.BufferedReader):
-                stream.seek(max(0, stream.seek(0, io.SEEK_END) - size))
-                return stream.read(size)
             tail = b""
             while True:
-                chunk, err = _read_part(stream, BLOCK_BYTES)
+                chunk, err = self._part(stream, BLOCK_BYTES)
                 if err is not None:
                     return b""
                 if not chunk:
@@ -187,26 +195,6 @@ class Source:
             return None
         end = self.tail(TAIL_BYTES)
         return Head(head.name, end[end.find(b"\n") + 1 :], False, True)
-
-    def _salvaged(self, skip: int) -> Iterator[bytes]:
-        """Yield what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
-        with self._open() as file:
-            if file.read(2) != GZIP_MAGIC:
-                return
-            file.seek(0)
-            unpack = zlib.decompressobj(wbits=31)
-            while data := file.read(1 << 13):
-                while data:
-                    try:
-                        out = unpack.decompress(data)
-                    except zlib.error:
-                        return
-                    if out[skip:]:
-                        yield out[skip:]
-                    skip = max(0, skip - len(out))
-                    data = unpack.unused_data
-                    if unpack.eof:
-                        unpack = zlib.decompressobj(wbits=31)
 
     def text_chunks(self, ledger: Ledger, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Yield the text in pieces of about `size` bytes as UTF-8, cut anywhere; bytes that are no UTF-8 stay."""
@@ -250,12 +238,16 @@ class Source:
             yield LineBlock(cleaned(rest, offset, ledger), offset, line, torn=True)
 
     def read_whole(self, limit: int = WHOLE_FILE_BYTES) -> bytes:
-        """Return all decompressed bytes. Raises: ParseError beyond the limit, InputError for damaged compression."""
+        """Return all decompressed bytes.
+
+        Raises: ParseError beyond `limit`, LimitError beyond one of the user's, InputError for damaged compression.
+        """
         with closing(self.binary()) as stream:
-            try:
-                data = _read_up_to(stream, limit + 1)
-            except _DAMAGE as err:
-                raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+            data, err = self._part(stream, limit + 1)
+        if isinstance(err, LimitError):
+            raise err
+        if err is not None and not data:
+            raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
         if len(data) > limit:
             raise ParseError(self.name, "", f"larger than {limit >> 20} MiB, which is the most for this format")
         return data
@@ -263,23 +255,39 @@ class Source:
     def plain_path(self) -> Path:
         """Return a local file with the decompressed bytes, for libraries that want a path (SQLite)."""
         with self._open() as file:
-            magic = file.read(4)
-        if magic[:2] != GZIP_MAGIC and magic != ZSTD_MAGIC:
-            return self.path
-        folder = tempfile.TemporaryDirectory(prefix="tracekit-")
+            if not is_packed(file.peek(4)):
+                return self.path
+        folder = scratch_directory()
         plain = Path(folder.name) / "plain"
-        with closing(self.binary()) as stream, plain.open("wb") as out:
-            try:
-                shutil.copyfileobj(stream, out, BLOCK_BYTES)
-            except _DAMAGE as err:
-                folder.cleanup()
-                raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+        try:
+            with closing(self.binary()) as stream:
+                copy(stream, plain, self.name, replace(self.limits, read_bytes=0))  # the stream counts
+        except (ScratchError, InputError, LimitError):
+            folder.cleanup()
+            raise
+        except DAMAGE as err:
+            folder.cleanup()
+            raise InputError(f"{self.name}: the compressed data is damaged ({err})", hint="copy it again") from err
+        except BaseException:
+            folder.cleanup()
+            raise
         if self._temporary is not None:
             self._temporary.cleanup()
         self.path, self._temporary = plain, folder
         return plain
 
-    def _open(self) -> BinaryIO:
+    def _part(self, stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
+        """Return up to `size` bytes, and the damage or the limit behind them. Raises: InputError."""
+        try:
+            return read_part(stream, size)
+        except OSError as err:
+            raise _cannot_open(self.name, err) from err
+
+    def stop(self, stop: Stop) -> None:
+        """End the reading: the next block is the last."""
+        self.stopped = self.stopped or stop
+
+    def _open(self) -> io.BufferedReader:
         try:
             return self.path.open("rb")
         except OSError as err:
@@ -296,19 +304,6 @@ class Source:
         except (sqlite3.Error, UnicodeDecodeError, InputError):  # SQLite quotes damaged bytes in its own messages
             return frozenset()
         return frozenset(str(r[0]) for r in rows)
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    import zstandard
-    from isal import igzip_lib
-
-    isal_error: object = igzip_lib.IsalError  # its stubs call the class an instance
-    found = (EOFError, zlib.error, OSError, zstandard.ZstdError)
-    return (*found, isal_error) if isinstance(isal_error, type) and issubclass(isal_error, Exception) else found
-
-
-_DAMAGE = _damage()
-"""Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError."""
 
 
 def open_source(name: str) -> Source:
@@ -347,10 +342,13 @@ def open_source(name: str) -> Source:
 
 
 def _spooled(name: str, stream: SupportsRead) -> Source:
-    folder = tempfile.TemporaryDirectory(prefix="tracekit-")
+    folder = scratch_directory()
     path = Path(folder.name) / "input"
-    with path.open("wb") as out:
-        shutil.copyfileobj(stream, out, BLOCK_BYTES)
+    try:
+        copy(stream, path, name, in_force())
+    except BaseException:
+        folder.cleanup()
+        raise
     return Source(name, path, temporary=folder)
 
 
@@ -364,25 +362,3 @@ def _cannot_open(name: str, err: OSError) -> InputError:
     if isinstance(err, IsADirectoryError):
         return InputError(f"{name}: is a folder", hint="name the files in it")
     return InputError(f"{name}: cannot be read ({err.strerror or err})")
-
-
-def _read_part(stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
-    """Return up to `size` bytes, and what ended the reading early: bytes before the damage are whole."""
-    out = io.BytesIO()
-    read = getattr(stream, "read1", stream.read)  # read() would lose what it had when the damage comes
-    while (missing := size - out.tell()) > 0:
-        try:
-            chunk = read(missing)
-        except _DAMAGE as err:
-            return out.getvalue(), err
-        if not chunk:
-            break
-        out.write(chunk)
-    return out.getvalue(), None
-
-
-def _read_up_to(stream: SupportsRead, count: int) -> bytes:
-    data, err = _read_part(stream, count)
-    if err is not None and not data:
-        raise err
-    return data

@@ -6,7 +6,6 @@ Memory stays bounded: a merge holds one batch of each source, a sort one chunk; 
 from __future__ import annotations
 
 import heapq
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
@@ -20,6 +19,7 @@ from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
 from tracekit.columns.arrow import pc
 from tracekit.errors import OutOfOrderError
+from tracekit.safety.scratch import StoredRows, scratch_folder
 from tracekit.trace import Run, SourceFacts, concat
 
 SORT_ROWS = 1 << 18
@@ -76,7 +76,7 @@ def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows += batch.num_rows
             if rows >= SORT_ROWS:
                 if folder is None:
-                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracekit-sort-")))
+                    folder = stack.enter_context(scratch_folder("tracekit-sort-"))
                 files.append(_store(_sorted(pending), folder / f"{len(files)}.arrow"))
                 pending, rows = [], 0
         if folder is None:
@@ -103,7 +103,7 @@ def _store(table: pa.Table, path: Path) -> Path:
 
 def _store_batches(batches: Iterator[pa.RecordBatch], path: Path) -> None:
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=False)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema.EVENTS, options=options) as writer:
+    with StoredRows(path, schema.EVENTS, options) as writer:
         for batch in batches:
             writer.write_batch(batch)
 

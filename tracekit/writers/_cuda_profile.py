@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64, Mask
 from tracekit.columns.arrow import Column, DictColumn, pc
-from tracekit.errors import OutputError
+from tracekit.safety.scratch import StoredRows, scratch_folder
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Run
 from tracekit.writers._members import members
@@ -82,19 +81,16 @@ class _Contents:
 def write(comma: bool, stream: Stream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
     contents = _Contents()
-    with new_file(target, force=options.force) as out, tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-        spool = Path(folder) / "rows.arrow"
-        try:
-            with pa.OSFile(str(spool), "wb") as sink, pa.ipc.new_stream(sink, EVENTS) as rows:
-                for batch in stream.batches:
-                    kept = _device_work(batch, stream.run, written)
-                    if kept.num_rows:
-                        _collect_columns(contents, kept)
-                        _count_names(contents, kept)
-                        for at in range(0, kept.num_rows, _ROWS):
-                            rows.write_batch(kept.slice(at, _ROWS))
-        except OSError as err:
-            raise OutputError(f"{folder}: {err.strerror or err}", hint="TMPDIR names another folder") from err
+    with new_file(target, force=options.force) as out, scratch_folder() as folder:
+        spool = folder / "rows.arrow"
+        with StoredRows(spool, EVENTS) as rows:
+            for batch in stream.batches:
+                kept = _device_work(batch, stream.run, written)
+                if kept.num_rows:
+                    _collect_columns(contents, kept)
+                    _count_names(contents, kept)
+                    for at in range(0, kept.num_rows, _ROWS):
+                        rows.write_batch(kept.slice(at, _ROWS))
         clock = _clock(stream.run)
         columns = _columns(contents, clock)
         for context in contents.contexts or {(0, None, None): None}:

@@ -7,12 +7,11 @@ Source: paddle/fluid/pybind/pybind.cc (HostPythonNode and its kind), Paddle 3.3.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tracekit.profiler.paddle._types import TracerEventType, TracerMemEventType
+from tracekit.safety.scratch import scratch_folder, writing
 
 if TYPE_CHECKING:
     from tracekit.messages import Message
@@ -101,9 +100,10 @@ def trees_of(trace: Trace) -> Trees:
     from tracekit import pipeline
     from tracekit.messages import messages
 
-    with tempfile.TemporaryDirectory(prefix="tracekit-profiler-") as folder:
-        path = Path(folder) / "trees.pb"
-        pipeline.write(trace, path, to="paddle-pb")
+    with scratch_folder("tracekit-profiler-") as folder:
+        path = folder / "trees.pb"
+        with writing(folder):
+            pipeline.write(trace, path, to="paddle-pb")
         whole = messages("nodetree")["NodeTreesProto"].FromString(path.read_bytes())
     extra = {_text(pair.key): _text(pair.value) for pair in whole.extra_info}
     return Trees({int(tree.thread_id): _tree(tree) for tree in whole.thread_trees}, extra, _text(whole.version))

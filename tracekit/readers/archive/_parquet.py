@@ -59,6 +59,7 @@ class _Archive:
     version: int
     totals: bytes
     rewritten: bool
+    source: Source
     bare: bool = False
     """The metadata was lost."""
 
@@ -78,7 +79,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
             source.name, "footer", "the facts of this archive are there, but not tracekit.schema", hint=HINT
         )
     if not texts:
-        return _read_bare(source.name, file, options, ledger)
+        return _read_bare(source, file, options, ledger)
     version = _version(source.name, texts["tracekit.schema"])
     rewritten = _checked(source.name, path, file, texts)
     stands_for = "tracekit.archive" in texts and not rewritten
@@ -97,13 +98,14 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     for each in original:
         each.source += options.source
         each.strict = ledger.strict
-    archive = _Archive(source.name, file, table, version, totals, rewritten)
+    archive = _Archive(source.name, file, table, version, totals, rewritten, source)
     rows = _batches(archive, options, ledger)
     return Opened(renumbered(run, options.source), rows, True, (ledger,), original=original)
 
 
-def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> Opened:
+def _read_bare(source: Source, file: pq.ParquetFile, options: ReadOptions, ledger: Ledger) -> Opened:
     """Read what another program wrote without our metadata. Raises: ParseError where the columns are not ours."""
+    name = source.name
     have = set(file.schema_arrow.names)
     table = next((table for table, names in OWN_COLUMNS.items() if have.issuperset(names)), "")
     if not table:
@@ -121,7 +123,7 @@ def _read_bare(name: str, file: pq.ParquetFile, options: ReadOptions, ledger: Le
     if not 0 <= last <= MOST_SOURCES:
         raise ParseError(name, "column source", f"{last} is not the number of a source", hint=HINT)
     run = Run(sources=[SourceFacts(name, "parquet") for _ in range(last + 1)])
-    archive = _Archive(name, file, table, schema.VERSION, b"", rewritten=True, bare=True)
+    archive = _Archive(name, file, table, schema.VERSION, b"", True, source, bare=True)
     return Opened(run, _batches(archive, options, ledger), True, (ledger,))
 
 
@@ -196,20 +198,26 @@ def _batches(archive: _Archive, options: ReadOptions, ledger: Ledger) -> Iterato
         for batch in found:
             yield _counted(batch, ledger)
     _tell_columns(archive, ledger)
-    rows = 0
+    rows = held = 0
+    source = archive.source
+    size = source.size_bytes()
+    most = source.limits.most_bytes(size, packed=True) or 0
     # pyarrow 19 raises where a file has no rows at all.
     batches = archive.file.iter_batches(batch_size=BATCH_ROWS) if archive.file.num_row_groups else iter(())
-    while True:
+    while source.stopped is None:
         try:
             raw = next(batches, None)
             if raw is None:
                 break
+            held += raw.nbytes
             made = _conformed(archive, archive.table, raw, options, rows)
         except _BAD as err:
             raise ParseError(archive.name, f"after row {rows}", _short(err), hint=HINT) from err
         rows += made.num_rows
         yield _counted(made, ledger)
-    if rows != archive.file.metadata.num_rows:
+        if held > most and rows < archive.file.metadata.num_rows:
+            source.stop(source.limits.at_most_bytes(size, most))
+    if source.stopped is None and rows != archive.file.metadata.num_rows:
         raise ParseError(archive.name, f"after row {rows}", "the rows end before their number is reached", hint=HINT)
 
 

@@ -90,6 +90,7 @@ class Database:
 
     def __init__(self, source: Source, ledger: Ledger) -> None:
         self.name = source.name
+        self._source = source
         self._ledger = ledger
         path = source.plain_path()
         self._uri = _uri(path, source, ledger)
@@ -165,6 +166,8 @@ class Database:
             for block in self._fast(query, table, have, kinds, size):
                 done += block.count
                 yield block
+                if self._source.stopped is not None:
+                    return
             return
         except _AdbcFailure:
             pass
@@ -208,7 +211,7 @@ class Database:
         first, odd = skip + 1, 0
         try:
             with closing(self._db.execute(f"select {cells} from {quoted(table)} limit -1 offset {skip}")) as cursor:
-                while rows := cursor.fetchmany(size):
+                while self._source.stopped is None and (rows := cursor.fetchmany(size)):
                     arrays: dict[str, Column] = {}
                     for name, kind, values in zip(names, kinds, zip(*rows, strict=True), strict=True):
                         arrays[name], of_other_type = _column_of_cells(values, kind)

@@ -5,18 +5,21 @@ Chrome traces and Perfetto's use it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
 from tracekit.columns.arrays import I64
+from tracekit.safety.scratch import StoredRows, scratch_directory
 from tracekit.trace import concat
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 CHUNK_ROWS = 1 << 16
 """Rows sorted at once in memory; what is more goes to temporary files."""
@@ -30,7 +33,7 @@ class Spill:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -48,10 +51,10 @@ class Spill:
     def write(self, tables: Iterable[pa.Table]) -> Path:
         """Return a new file with these rows."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="tracekit-pairs-")
+            self._folder = scratch_directory("tracekit-pairs-")
         self._count += 1
         path = Path(self._folder.name) / f"{self._count}.arrow"
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, self.schema) as writer:
+        with StoredRows(path, self.schema) as writer:
             for table in tables:
                 for batch in table.combine_chunks().to_batches(max_chunksize=PIECE_ROWS):
                     writer.write_batch(batch)

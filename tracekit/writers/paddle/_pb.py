@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,8 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.columns import arrow
 from tracekit.columns.arrow import Column, pc
-from tracekit.errors import OutputError
 from tracekit.messages import STAND_IN, Message, delimited, messages, varint
+from tracekit.safety.scratch import StoredRows, scratch_file, scratch_folder
 from tracekit.schema import DEVICE_WORK, Kind
 from tracekit.trace import Run
 from tracekit.writers.base import Stream, WriteOptions, Written, new_file
@@ -93,13 +92,13 @@ class _State:
 
 def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
     written = Written(target)
-    with new_file(target, force=options.force) as out, tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-        rows = Path(folder) / "rows.arrow"
-        devices = DeviceRows(Path(folder) / "devices.arrow")
+    with new_file(target, force=options.force) as out, scratch_folder() as folder:
+        rows = folder / "rows.arrow"
+        devices = DeviceRows(folder / "devices.arrow")
         try:
-            with (Path(folder) / "pieces").open("w+b") as spool:
+            with scratch_file(folder / "pieces") as spool:
                 state = _State(written, 0, stream.run, spool, devices)
-                with pa.OSFile(str(rows), "wb") as sink, pa.ipc.new_stream(sink, _PLAIN) as store:
+                with StoredRows(rows, _PLAIN) as store:
                     for batch in stream.batches:
                         if kept := _host_part(batch, state):
                             store.write_batch(kept)
@@ -109,10 +108,6 @@ def write(stream: Stream, target: Path, options: WriteOptions) -> Written:
                     _host_rows(chunk, state)
                 _orphans(state)
                 _assemble(out, state)
-        except OSError as err:
-            if err.filename is None or not str(err.filename).startswith(folder):
-                raise
-            raise OutputError(f"{folder}: {err.strerror or err}", hint="TMPDIR names another folder") from err
         finally:
             devices.close()
     _add_notes(state)

@@ -1,0 +1,172 @@
+"""Streams of bytes under a source: unpacking, what damage leaves, limits, and copies into a temporary folder."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from tracekit.errors import InputError, LimitError, Stop
+from tracekit.readers._zstd import ZstdStream
+from tracekit.safety.limits import Limits
+from tracekit.safety.scratch import writing
+
+BLOCK_BYTES = 2 << 20
+_LOOK_BYTES = 1 << 20
+"""Bytes between two looks at the clock."""
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class SupportsRead(Protocol):
+    """Anything that bytes can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, all that is left for a negative one; nothing at the end."""
+
+
+class Stream(SupportsRead, Protocol):
+    """Decompressed bytes of an input."""
+
+    def close(self) -> None:
+        """Close the file too."""
+
+
+class Bounded(io.RawIOBase):
+    """A stream that raises LimitError where an input has more bytes than `most`, or takes too long to read.
+
+    stop: the reason for too many bytes. All bytes before the limit are given first.
+    """
+
+    def __init__(self, stream: Stream, limits: Limits, most: int | None, stop: Stop, name: str) -> None:
+        self._stream, self._limits, self._left, self._stop, self._name = stream, limits, most, stop, name
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes, all that is left for a negative one; nothing at the end. Raises: LimitError."""
+        if (late := self._limits.late()) is not None:
+            raise LimitError(self._name, late)
+        if self._left is None:
+            return self._stream.read(min(size, _LOOK_BYTES))
+        if self._left == 0:
+            if self._stream.read(1):
+                raise LimitError(self._name, self._stop)
+            return b""
+        if size < 0:
+            data, err = read_part(self, self._left + 1)
+            if err is not None:
+                raise err
+            return data
+        data = getattr(self._stream, "read1", self._stream.read)(min(size, self._left))
+        self._left -= len(data)
+        return bytes(data)
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._stream.close()
+        super().close()
+
+
+def is_packed(magic: bytes) -> bool:
+    """Return whether an input that begins so is compressed."""
+    return magic[:2] == GZIP_MAGIC or magic[:4] == ZSTD_MAGIC
+
+
+def unpacked(file: BinaryIO) -> Stream:
+    """Return the decompressed bytes of a file. Closing the stream closes the file."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic[:2] == GZIP_MAGIC:
+        from isal import igzip
+
+        stream = igzip.GzipFile(fileobj=file, mode="rb")
+        stream.myfileobj = file  # closing the stream then closes the file, as for a name
+        opened: Stream = stream
+        return opened
+    return ZstdStream(file) if magic == ZSTD_MAGIC else file
+
+
+def salvaged(file: BinaryIO, skip: int) -> Iterator[bytes]:
+    """Yield what zlib makes of a damaged gzip file behind the first `skip` bytes: fast readers give up early."""
+    if file.read(2) != GZIP_MAGIC:
+        return
+    file.seek(0)
+    unpack = zlib.decompressobj(wbits=31)
+    while data := file.read(1 << 13):
+        while data:
+            try:
+                out = unpack.decompress(data)
+            except zlib.error:
+                return
+            if out[skip:]:
+                yield out[skip:]
+            skip = max(0, skip - len(out))
+            data = unpack.unused_data
+            if unpack.eof:
+                unpack = zlib.decompressobj(wbits=31)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    import zstandard
+    from isal import igzip_lib
+
+    isal_error: object = igzip_lib.IsalError  # its stubs call the class an instance
+    found = (EOFError, zlib.error, OSError, zstandard.ZstdError)
+    return (*found, isal_error) if isinstance(isal_error, type) and issubclass(isal_error, Exception) else found
+
+
+DAMAGE = _damage()
+"""Errors of the decompressors for damaged or cut data; gzip's BadGzipFile is an OSError."""
+
+
+_DAMAGE_OR_LIMIT: tuple[type[Exception], ...] = (*DAMAGE, LimitError)
+
+
+def read_part(stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
+    """Return up to `size` bytes, and what ended the reading early: bytes before the damage are whole."""
+    out = io.BytesIO()
+    read = getattr(stream, "read1", stream.read)  # read() would lose what it had when the damage comes
+    while (missing := size - out.tell()) > 0:
+        try:
+            chunk = read(missing)
+        except _DAMAGE_OR_LIMIT as err:
+            if isinstance(err, OSError) and err.errno:
+                raise  # a device that fails is no damaged file
+            return out.getvalue(), err
+        if not chunk:
+            break
+        out.write(chunk)
+    return out.getvalue(), None
+
+
+def copy(stream: SupportsRead, path: Path, name: str, limits: Limits) -> None:
+    """Write what a stream has into a file of a temporary folder. name: of the input.
+
+    Raises: ScratchError where the folder is full; LimitError beyond the time; InputError where reading fails.
+    """
+    with writing(path.parent):
+        out = path.open("wb")
+    try:
+        left = limits.read_bytes + 1 if limits.read_bytes else None
+        while left is None or left > 0:
+            if (late := limits.late()) is not None:
+                raise LimitError(name, late)
+            try:
+                chunk = stream.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES))
+            except OSError as err:
+                if not err.errno:
+                    raise
+                raise InputError(f"{name}: cannot be read ({err.strerror or err})") from err
+            if not chunk:
+                break
+            left = None if left is None else left - len(chunk)
+            with writing(path.parent):
+                out.write(chunk)
+    finally:
+        with writing(path.parent):
+            out.close()

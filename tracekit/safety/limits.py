@@ -1,0 +1,123 @@
+"""Limits on what the reading of an input may cost: bytes, events, time. Files of strangers can be small and cost a lot.
+
+They hold for all that is read within `applied`, whatever reads it: the byte source that every reader reads through
+counts and looks at the clock. What was read up to a limit is kept, and each output says that it is not the whole.
+Memory, and time between two blocks, are watched from outside the process (`guard`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from tracekit.errors import Stop
+
+UNPACKED_BYTES = 512 << 20
+EXPANSION = 250
+"""A compressed input unpacks to at most so many bytes, or to so many times its size if that is more, unless a limit is
+given. Traces shrink to a tenth, regular ones to a fortieth; a bomb of gzip to a thousandth, one of zstd further."""
+READING_SHARE = 0.8
+"""Part of the time after which reading ends, so that the answer on what was read is ready in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of each input; 0 for none. began: the reading of `time.monotonic` at the start of the command.
+
+    read_bytes: unpacked. Without it a compressed input may have UNPACKED_BYTES, or EXPANSION times its size.
+    read_events: rows. seconds: of the whole command.
+    """
+
+    read_bytes: int = 0
+    read_events: int = 0
+    seconds: float = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def most_bytes(self, size: int, *, packed: bool) -> int | None:
+        """Return the most bytes that an input of that size gives, None for any number."""
+        if self.read_bytes:
+            return self.read_bytes
+        return max(UNPACKED_BYTES, EXPANSION * size) if packed else None
+
+    def at_most_bytes(self, size: int, most: int) -> Stop:
+        """Return the reason for an input of that size that gives more bytes than it may."""
+        if self.read_bytes:
+            text = f"has more than {size_text(most)} (--max-read-bytes)"
+            return Stop("limit-of-bytes", text, _MORE_BYTES)
+        text = f"unpacks from {size_text(size)} to more than {size_text(most)} (--max-read-bytes allows more)"
+        return Stop("limit-of-bytes", text, _MORE_BYTES)
+
+    def at_most_events(self) -> Stop:
+        """Return the reason for an input with more rows than it may have."""
+        text = f"has more than {self.read_events:,} events (--max-read-events)"
+        return Stop("limit-of-events", text, "a larger --max-read-events reads more")
+
+    def late(self) -> Stop | None:
+        """Return the reason to stop reading once most of the time is over."""
+        if not self.seconds or time.monotonic() - self.began < self.seconds * READING_SHARE:
+            return None
+        text = f"was read for {READING_SHARE:.0%} of {self.seconds:g} s (--max-time)"
+        return Stop("limit-of-time", text, "a larger --max-time reads more")
+
+
+_MORE_BYTES = "--max-read-bytes SIZE allows more, such as 8GiB, if you know where the file comes from"
+_IN_FORCE: ContextVar[Limits | None] = ContextVar("tracekit.safety.limits", default=None)
+
+
+def in_force() -> Limits:
+    """Return the limits of what is read now."""
+    return _IN_FORCE.get() or Limits()
+
+
+@contextmanager
+def applied(limits: Limits) -> Iterator[None]:
+    """Apply limits to all that is read within the block.
+
+    >>> with applied(Limits(read_events=1000)):
+    ...     in_force().read_events
+    1000
+    """
+    token = _IN_FORCE.set(limits)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}{end}": 1000**power for power, letter in enumerate("kmgt", 1) for end in ("", "b")}
+_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a size: MB counts in thousands, MiB in 1024. Raises: ValueError.
+
+    >>> size_of("1.5 GiB")
+    1610612736
+    """
+    word = text.strip().lower()
+    number = word.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    factor = _UNITS.get(word[len(number) :].strip())
+    if factor is None or not number.replace(".", "", 1).isdigit() or not number.isascii():
+        raise ValueError(f"{text!r} is not a size")
+    size = int(float(number) * factor)
+    if not 0 < size < 1 << 62:
+        raise ValueError(f"{text!r} is not a size")
+    return size
+
+
+def size_text(size: int) -> str:
+    """Return a size for people.
+
+    >>> size_text(28_000), size_text(1 << 30)
+    ('27.3 KiB', '1 GiB')
+    """
+    value, unit = float(size), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.1f}".removesuffix(".0") + f" {unit}"
