@@ -59,6 +59,9 @@ def tfevents() -> bytes:
 
 
 HEADS: dict[str, list[bytes]] = {
+    "roctracer-text": [b'ROCTracer (pid=880592): input from "input.xml"\n    HIP-trace()\n hipFree\n'],
+    "rocprofv3-agents": [b'"Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count"\n0,0,"CPU",96\n'],
+    "rocprof-sys-sums": [b'{\n "timemory": {\n  "wall_clock": {\n   "properties": {}, "type": "wall_clock"'],
     "ncu-rep": [b"NVR\0\x04\0\0\0\x08\x01\x12\x02\x08\xff", b"NVP\0\x04\0\0\0\x08\x01\x12\x02\x08\xff"],
     "nvvp-session": [XML + b'<session version="2"><executable path="a.out"/></session>'],
     "hdf5": [b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0"],

@@ -8,7 +8,7 @@ google/pprof's legacy_profile.go, TAU's TauCollate.cpp, HPCToolkit's fmt/ (hpcru
 here), memray's records.h, austin's mojo.h, TensorBoard's record_writer and event.proto, trace-cmd.dat(5), valgrind's
 manual (callgrind, massif), the Java Flight Recorder ("FLR\\0"), V8's heap snapshot and CPU profile, Tracy's
 TracyFileHeader.hpp, RenderDoc's serialiser ("RDOC"), ntwmi.h (SYSTEM_TRACE_HEADER of an ETL file), the Fuchsia trace
-format, CTF 1.8, Paraver's trace format.
+format, CTF 1.8, Paraver's trace format, roctracer's tool and generateCSV.cpp of rocprofiler-sdk.
 """
 
 from __future__ import annotations
@@ -92,6 +92,25 @@ FOREIGN: tuple[Foreign, ...] = (
         "an Arrow file",
         "if Nsight Systems exported it, export the report as SQLite: nsys export --type sqlite -o {stem}.sqlite REPORT",
         rb"\AARROW1\0\0",
+    ),
+    # AMD
+    Foreign(
+        "roctracer-text",
+        "what roctracer's tool printed between the output of the program: no file of results",
+        "profile again: rocprofv3 --sys-trace --output-format rocpd -d OUT -- PROGRAM",
+        rb"\AROC-?[tT]racer \(pid=\d+\)",
+    ),
+    Foreign(
+        "rocprofv3-agents",
+        "rocprofv3's list of the machine's agents: no events",
+        "give the *_trace.csv files beside it",
+        rb'\A"?Node_Id"?,"?Logical_Node_Id"?,',
+    ),
+    Foreign(
+        "rocprof-sys-sums",
+        "sums of rocprof-sys, Omnitrace or timemory in JSON",
+        "give the text beside it (wall_clock.txt), or the database that ROCPROFSYS_USE_ROCPD=ON makes it write",
+        rb'\A\s*\{\s*"(?:timemory|omnitrace|rocprofiler-systems)"\s*:\s*\{',
     ),
     # TensorFlow, JAX, PyTorch
     Foreign(
