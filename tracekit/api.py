@@ -153,9 +153,9 @@ def _trace(source: TraceLike) -> Trace:
 
 def _grouped(options: ViewOptions | None, by: str, topology: str, *, each: bool) -> ViewOptions | None:
     """Return the options with the groups of ranks that a caller names. Raises: UsageError."""
-    if not by:
-        if each or topology:
-            raise UsageError(f"{'each' if each else 'topology'} without by", hint='such as by="rank"')
+    if each and not by:
+        raise UsageError("each without by", hint='such as by="rank"')
+    if not by and not topology:
         return options
     placed = parse_topology(topology) if topology else None
     return replace(options or ViewOptions(), by=by, each=each, topology=placed)
@@ -178,13 +178,13 @@ def view(
     """
     options = _grouped(options, by, topology, each=each)
     if not isinstance(source, Trace):
-        how = pipeline.for_summary(InputOptions(), options.compat if options else "", [name], by=_by(options))
+        how = pipeline.for_summary(InputOptions(), options.compat if options else "", [name], by_ranks=_by(options))
         source = pipeline.read(source, how)
     return pipeline.view(source, name, options)
 
 
-def _by(options: ViewOptions | None) -> str:
-    return options.by if options else ""
+def _by(options: ViewOptions | None) -> bool:
+    return options is not None and bool(options.by or options.topology)
 
 
 @spoken
@@ -203,7 +203,7 @@ def summary(
     """
     options = _grouped(options, by, topology, each=each)
     if not isinstance(source, Trace):
-        how = pipeline.for_summary(InputOptions(), options.compat if options else "", views, by=_by(options))
+        how = pipeline.for_summary(InputOptions(), options.compat if options else "", views, by_ranks=_by(options))
         source = pipeline.read(source, how)
     return pipeline.summary(source, views=views, options=options)
 

@@ -18,6 +18,7 @@ from tracekit.conversion import read as read
 from tracekit.conversion import write as write
 from tracekit.conversion import writer_for as writer_for
 from tracekit.errors import OutputExistsError, UsageError
+from tracekit.index.rank_groups import dimensions
 from tracekit.index.trace_index import TraceIndex, index_of
 from tracekit.inputs import USUAL, InputOptions, PathLike, expand, refuse_inputs
 from tracekit.options import no_such, unknown_option
@@ -72,6 +73,8 @@ def _check(names: Sequence[str], options: ViewOptions) -> None:
 
 
 def _sections(index: TraceIndex, names: Sequence[str], options: ViewOptions) -> list[Section]:
+    if options.topology:
+        dimensions(index, options.topology)  # it is refused whether or not a view looks at it
     if options.by:
         return by_group.sections([view_named(name, options.compat) for name in names], index, options)
     return [_section(index, name, options) for name in names]
@@ -143,15 +146,17 @@ def args_of(views: Sequence[str], compat: str = "") -> frozenset[str] | None:
     return frozenset(found)
 
 
-def for_summary(options: InputOptions, compat: str = "", views: Sequence[str] = (), *, by: str = "") -> InputOptions:
-    """Return how to read what a summary of these views shows: with the columns that they need, and those of `by`.
+def for_summary(
+    options: InputOptions, compat: str = "", views: Sequence[str] = (), *, by_ranks: bool = False
+) -> InputOptions:
+    """Return how to read what a summary of these views shows: with the columns that they, and ranks, need.
 
     Views that inputs of a profiler's own formats have add theirs once the formats are known.
     Raises: UsageError for an unknown name.
     """
     more = None if compat or (views and "all" not in views) else _own_columns
     names = views_of(compat, views)
-    columns = columns_of(names, compat) | (by_group.COLUMNS if by else frozenset())
+    columns = columns_of(names, compat) | (by_group.COLUMNS if by_ranks else frozenset())
     return replace(options, columns=columns, args_of=args_of(names, compat), more_columns=more)
 
 
@@ -231,7 +236,9 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     names = (*VIEWS, *own_views(trace))
     _check(names, options)
     by = options if options.by else None
-    options = replace(options, by="", each=False, topology=None)
+    options = replace(options, by="", each=False)
+    if options.topology:
+        dimensions(index, options.topology)
     made = {}
     # The critical path behind the findings: both need its graph, the largest of all joins, and nothing else does.
     for name in sorted(names, key=lambda name: names.index("findings" if name == "critical_path" else name)):

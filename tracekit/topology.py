@@ -30,6 +30,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -77,11 +78,16 @@ class Topology:
         A dimension of parallelism comes twice: `tp` has the groups, `tp-rank` the place of a rank in its group.
         Raises: UsageError where sizes and the number of ranks contradict each other.
         """
-        return _of_formula(self, world) if self.sizes else _of_rows(self.rows)
+        return _dimensions(self, world)
 
     def ranks(self, world: int | None) -> int:
         """Return the number of ranks that it is about. Raises: UsageError as `dimensions` does."""
         return _whole(self, world) if self.sizes else len(self.rows)
+
+
+@lru_cache(maxsize=8)
+def _dimensions(given: Topology, world: int | None) -> dict[str, Labels]:
+    return _of_formula(given, world) if given.sizes else _of_rows(given.rows)
 
 
 def parse(text: str) -> Topology:
@@ -141,7 +147,7 @@ def of_process_groups(found: Iterable[tuple[str, Sequence[int]]]) -> tuple[dict[
 
 def contradiction(given: Labels, found: Labels) -> tuple[list[int], list[int]] | None:
     """Return a group of a dimension in two accounts, where these differ for a rank that both know; else None."""
-    ours, theirs = _members(given), _members(found)
+    ours, theirs = members(given), members(found)
     for label, ranks in theirs.items():
         first = next((rank for rank in ranks if rank in given), None)
         if first is not None and ours[given[first]] != ranks:
@@ -149,12 +155,12 @@ def contradiction(given: Labels, found: Labels) -> tuple[list[int], list[int]] |
     return None
 
 
-def _members(labels: Labels) -> dict[str, list[int]]:
+def members(labels: Labels) -> dict[str, list[int]]:
     """Return the ranks of each group, ascending."""
-    members: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for rank, label in sorted(labels.items()):
-        members.setdefault(label, []).append(rank)
-    return members
+        found.setdefault(label, []).append(rank)
+    return found
 
 
 def listed(ranks: Sequence[int], most: int = 6) -> str:

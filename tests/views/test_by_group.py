@@ -254,8 +254,8 @@ def test_the_arguments_of_python_are_the_options(run: dict[str, list[Path]], tmp
     made = tracekit.summary(run["gloo"], views=["operator"], by="rank")
     assert made.sections[0].tables[0].name == "operators_by_rank_time"
     assert tracekit.view(run["gloo"], "operator", by="rank") == made.sections[0]
-    with pytest.raises(UsageError, match=r"^topology without by$"):
-        tracekit.summary(run["gloo"], topology="dp=2")
+    with pytest.raises(UsageError, match=r"^each without by$"):
+        tracekit.summary(run["gloo"], each=True)
     page = tracekit.report(run["gloo"], by="dp", topology="dp=2")
     names = [table.name for table in page.section("operator").tables]
     assert names == ["operators", "operators_by_dp_group_time"]

@@ -15,7 +15,10 @@ from views.tables import dicts, on_trace, trace
 
 from tracekit.api import read
 from tracekit.index.collectives import plain
+from tracekit.pipeline import view
 from tracekit.report import Section
+from tracekit.topology import parse
+from tracekit.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -218,3 +221,96 @@ def test_the_messages_of_a_run_on_gpus_are_those_of_its_args() -> None:
         counts[key] = counts.get(key, 0) + 1
     assert {(r["name"], r["message"]): r["calls"] for r in found} == counts
     assert {r["ranks"] for r in found} == {2}
+
+
+def in_group(ranks: list[int], rank: int, items: int, times: tuple[int, int], **more: Any) -> dict[str, Any]:
+    """One rank's part of an all_reduce of floats: when it came, and how long it stayed."""
+    args = {"Collective name": "allreduce", "In msg nelems": items, "dtype": "Float", "Group size": len(ranks), **more}
+    row = work(NCCL, None, times[0], times[0] + times[1], args=json.dumps(args))
+    return {**row, "rank": rank, "source": rank}
+
+
+def four_ranks(**more: Any) -> tuple[list[dict[str, Any]], Run]:
+    """Two tp groups (0, 1), (2, 3) with fast links and two dp groups (0, 2), (1, 3) with slow ones; no group is named.
+
+    tp: 4 MB in 20 us, for (0, 1) a second time in 40 us. dp: 4 MB in 400 us and in 500 us.
+    """
+    mega = 1_000_000  # floats
+    plan = [
+        ([0, 1], 1, 0, 20_000), ([2, 3], 1, 0, 20_000), ([0, 1], 2, 50_000, 40_000),
+        ([0, 2], 1, 100_000, 400_000), ([1, 3], 1, 100_000, 500_000),
+    ]  # fmt: skip
+    rows = [
+        # The first rank comes 5 us before the second and waits: only the time of the second is that of the transfer.
+        in_group(ranks, rank, mega, (at + 5_000 * place, took + 5_000 * (1 - place)), Seq=seq,
+                 **{"Process Group Name": f"{ranks}", "Process Group Ranks": str(ranks)}, **more)
+        for ranks, seq, at, took in plan for place, rank in enumerate(ranks)
+    ]  # fmt: skip
+    facts = [{"distributedInfo": {"rank": rank, "world_size": 4}} for rank in range(4)]
+    return rows, Run(origin_ns=0, sources=[SourceFacts(f"{r}.json", "kineto", facts=f) for r, f in enumerate(facts)])
+
+
+def test_bandwidth_is_apart_for_each_parallelism_that_a_topology_names() -> None:
+    """By hand: 4 MB in 20 us are 200 GB/s; two ranks move 2 (2 - 1) / 2 = 1 times that over the bus."""
+    rows, run = four_ranks()
+    found = tables(DISTRIBUTED(trace(*rows, run=run), ViewOptions(topology=parse("tp=2,dp=2"))))["bandwidth"]
+    assert [(r["dimension"], r["ranks"], r["message"], r["calls"], r["p50"]) for r in found] == [
+        ("dp", 2, 4_000_000, 2, 400_000), ("tp", 2, 4_000_000, 3, 20_000),
+    ]  # fmt: skip
+    assert [(r["bus_bandwidth"], r["best_bandwidth"], r["of_best"]) for r in found] == [
+        (1e10, 1e10, 1.0), (2e11, 2e11, 1.0),
+    ]  # fmt: skip
+    [together] = tables(DISTRIBUTED(trace(*rows, run=run), ViewOptions()))["bandwidth"]
+    assert (together["calls"], together["p50"], "dimension" in together) == (5, 40_000, False)
+    assert together["of_best"] == pytest.approx(1e11 / 2e11)
+
+
+def test_each_group_of_a_topology_has_its_own_skew_and_bandwidth() -> None:
+    rows, run = four_ranks()
+    options = ViewOptions(by="tp", each=True, topology=parse("tp=2,dp=2"))
+    whole = trace(*rows, run=run)
+    found = {t.name: dicts(t) for t in view(whole, "distributed", options).tables}["bandwidth"]
+    tp = {r["by"]: (r["calls"], r["p50"], r["bus_bandwidth"]) for r in found if r["dimension"] == "tp"}
+    assert tp == {"tp group 0": (2, 20_000, 2e11), "tp group 1": (1, 20_000, 2e11)}
+    skews = {t.name: dicts(t) for t in view(whole, "ranks", options).tables}["collectives"]
+    assert {(r["by"], r["collectives"], r["skew"], r["transfer"]) for r in skews} == {
+        ("tp group 0", 2, 10_000, 60_000), ("tp group 1", 1, 5_000, 20_000),
+    }  # fmt: skip
+
+
+def test_ranks_that_kineto_shortened_come_from_the_process_groups_of_the_file() -> None:
+    """Both tp groups have the name "tp": without their ranks they would be one collective of four."""
+    rows, run = four_ranks()
+    for row in rows:
+        args = json.loads(row["args"])
+        ranks = json.loads(args["Process Group Ranks"])
+        name = "tp" if ranks[1] - ranks[0] == 1 else "dp"
+        row["args"] = json.dumps({**args, "Process Group Name": name, "Process Group Ranks": f"[{ranks[0]}, ...]"})
+        info = run.sources[row["rank"]].facts["distributedInfo"]
+        info.setdefault("pg_config", []).append({"pg_name": name, "pg_desc": f"mesh_{name}", "ranks": ranks})
+    section = DISTRIBUTED(trace(*rows, run=run), ViewOptions())
+    found = tables(section)["bandwidth"]
+    assert [(r["dimension"], r["ranks"], r["calls"], r["p50"]) for r in found] == [
+        ("dp", 2, 2, 400_000), ("tp", 2, 3, 20_000),
+    ]  # fmt: skip
+    assert not any("lower bound" in note for note in section.notes)
+
+
+@pytest.mark.parametrize(
+    ("operation", "items", "ranks", "algorithm", "bus"),
+    [
+        # nccl-tests, doc/PERFORMANCE.md, by hand: S / t, and times the factor; t = 1 ms, n = 4, floats of 4 bytes.
+        ("allreduce", 250_000, 4, 1e9, 1.5e9),  # S = 1 MB; 2 x 3 / 4
+        ("allgather", 250_000, 4, 4e9, 3e9),  # S = 4 x 1 MB, what all ranks put in; 3 / 4
+        ("reduce_scatter", 1_000_000, 4, 4e9, 3e9),  # S = 4 MB, what a rank puts in; 3 / 4
+        ("alltoall", 1_000_000, 4, 4e9, 3e9),  # 3 / 4
+        ("broadcast", 250_000, 4, 1e9, 1e9),
+        ("reduce", 250_000, 4, 1e9, 1e9),
+        ("allreduce", 250_000, 2, 1e9, 1e9),  # 2 x 1 / 2
+        ("allreduce", 250_000, 8, 1e9, 1.75e9),  # 2 x 7 / 8
+    ],
+)
+def test_bandwidths_by_hand(operation: str, items: int, ranks: int, algorithm: float, bus: float) -> None:
+    rows = [collective(operation, items, ranks, 0, 1_000_000)]
+    [row] = tables(DISTRIBUTED(trace(*rows), ViewOptions()))["bandwidth"]
+    assert (row["algorithm_bandwidth"], row["bus_bandwidth"]) == (algorithm, bus)

@@ -90,11 +90,9 @@ def anonymizer(key: str, *, wanted: bool, names: bool) -> Anonymizer | None:
 
 
 def by_options(by: str, topology: str, *, each: bool) -> Topology | None:
-    """Return the topology that the user names, None for none. Raises: UsageError for one, or --each, without --by."""
+    """Return the topology that the user names, None for none. Raises: UsageError for --each without --by."""
     from tracekit.topology import parse
 
     if each and not by:
         raise UsageError("--each without --by", hint="say by what, such as --by rank")
-    if topology and not by:
-        raise UsageError("--topology without --by", hint="say by what, such as --by tp")
     return parse(topology) if topology else None

@@ -109,7 +109,7 @@ def summary(
     with progress(f"reading {reading.inputs[0]}") as update:
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in values}
-        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by=by)
+        how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
         trace = pipeline.read(reading.inputs, how)
     asked = bool(every or view or compat or sort or thread_sep or by) or top is not None or not op_detail
     one_screen = format_ == "text" and not asked

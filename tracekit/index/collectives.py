@@ -14,11 +14,12 @@ import numpy as np
 import orjson
 
 from tracekit.analysis.intervals import I64
-from tracekit.index import grouping
+from tracekit.index import grouping, rank_groups
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.report import Cell
 from tracekit.schema import Kind
+from tracekit.topology import Topology
 
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}
@@ -69,8 +70,9 @@ _ITEM_BYTES = {
 class Collective:
     """The operation of a row, its group of processes, and the bytes that one rank put in.
 
-    ranks: the ranks of the group, where the list is complete. number: of the collective in its group, -1 for none.
-    members: the number of ranks in the group, where the trace says it.
+    ranks: the ranks of the group, where a list is complete: "[0,1]". number: of the collective in its group, -1 for
+    none. members: the number of ranks in the group, where the trace says it. dimension: the parallelism that the group
+    is for ("tp"), "all ranks", or None where nothing says it.
     """
 
     name: str | None
@@ -79,6 +81,7 @@ class Collective:
     ranks: str | None
     number: int
     members: int | None = None
+    dimension: str | None = None
 
 
 @join
@@ -98,15 +101,21 @@ def kernels(index: TraceIndex) -> tuple[I64, I64]:
     return rows[mask], rows[~mask]
 
 
-def described(index: TraceIndex, rows: I64) -> list[Collective]:
-    """Return the collective of each of these rows, read from its args, else from its name."""
+def described(index: TraceIndex, rows: I64, topology: Topology | None = None) -> list[Collective]:
+    """Return the collective of each of these rows, read from its args, else from its name.
+
+    The ranks of a group come from its args, else from the process groups that the input names: Kineto shortens long
+    lists in args.
+    """
     codes, names = index.texts("name")
     sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
     args = index.events.column("args").take(rows).to_pylist()
     known = {code: _by_name(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
+    sources = index.ints("source")[rows].tolist()
+    groups = rank_groups.NamedGroups.of(index, topology)
     return [
-        _described(_members(text), known.get(code), size)
-        for text, code, size in zip(args, codes[rows].tolist(), sizes, strict=True)
+        _described(_members(text), known.get(code), size, source, groups)
+        for text, code, size, source in zip(args, codes[rows].tolist(), sizes, sources, strict=True)
     ]
 
 
@@ -136,10 +145,14 @@ def _members(text: str | None) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _described(args: dict[str, object], name: str | None, size: float | None) -> Collective:
+def _described(
+    args: dict[str, object], name: str | None, size: float | None, source: int, groups: rank_groups.NamedGroups
+) -> Collective:
     operation = args.get("Collective name")
     group = args.get("Process Group Name", args.get("group"))
     words = args.get("Process Group Description")
+    ranks = _ranks(args.get("Process Group Ranks")) or groups.ranks(source, group)
+    dimension = groups.dimension(source, group, words, ranks or _ranks(args.get("ranks")))
     if isinstance(words, str) and words not in ("", "undefined", group):
         group = f"{group} ({words})"
     count = None if size is None or size != size else int(size)
@@ -150,9 +163,10 @@ def _described(args: dict[str, object], name: str | None, size: float | None) ->
         plain(operation) if isinstance(operation, str) and operation else name,
         None if group in (None, "") else str(group)[:200],
         count,
-        _ranks(args.get("Process Group Ranks")),
+        ranks,
         number if isinstance(number, int) and 0 <= number <= grouping.INT64_MAX else -1,
-        _group_size(args),
+        _group_size(args) or (ranks.count(",") + 1 if ranks and ranks != "[]" else None),
+        dimension,
     )
 
 
@@ -167,7 +181,7 @@ def _group_size(args: dict[str, object]) -> int | None:
 
 def _ranks(member: object) -> str | None:
     text = orjson.dumps(member).decode() if isinstance(member, list) else member
-    return text if isinstance(text, str) and _RANKS.fullmatch(text) else None
+    return text.replace(" ", "") if isinstance(text, str) and _RANKS.fullmatch(text) else None
 
 
 def _bytes(args: dict[str, object]) -> int | None:

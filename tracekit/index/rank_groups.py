@@ -157,8 +157,14 @@ def _world(facts: Mapping[str, object]) -> int:
 
 def _process_groups(index: TraceIndex) -> list[tuple[str, list[int]]]:
     """Return the dimension and the ranks of each process group that an input names."""
-    found = []
-    for facts in facts_by_source(index).values():
+    return [(dimension, ranks) for dimension, ranks in _groups_of_inputs(index).values() if ranks]
+
+
+@join
+def _groups_of_inputs(index: TraceIndex) -> dict[tuple[int, str], tuple[str, list[int]]]:
+    """Return the dimension, "" for none, and the ranks of each process group by input and name."""
+    found: dict[tuple[int, str], tuple[str, list[int]]] = {}
+    for source, facts in facts_by_source(index).items():
         info = facts.facts.get("distributedInfo")
         groups = info.get("pg_config") if isinstance(info, dict) else None
         for group in groups if isinstance(groups, list) else ():
@@ -167,10 +173,52 @@ def _process_groups(index: TraceIndex) -> list[tuple[str, list[int]]]:
             words = (str(group.get(key, "")) for key in ("pg_desc", "pg_name"))
             dimension = next(filter(None, map(_topology.dimension_of, words)), "")
             ranks = group.get("ranks")
-            # torch writes no ranks for a group that has all of them.
             if isinstance(ranks, list) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
-                found.append((dimension, ranks or list(range(_world(facts.facts)))))
+                # torch writes no ranks for a group that has all of them.
+                found[source, str(group.get("pg_name"))] = dimension, ranks or list(range(_world(facts.facts)))
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedGroups:
+    """Process groups by input and name, and the dimension of parallelism by ranks: what tells whom a collective joins.
+
+    whole: the ranks of the run, "[0,1]", "" where their number is not known.
+    """
+
+    groups: Mapping[tuple[int, str], tuple[str, list[int]]]
+    by_ranks: Mapping[str, str]
+    whole: str
+
+    @classmethod
+    def of(cls, index: TraceIndex, topology: Topology | None) -> NamedGroups:
+        """Return those of a trace. Raises: UsageError for a topology of another number of ranks."""
+        by_ranks: dict[str, str] = {}
+        labels = dimensions(index, topology).labels
+        for name in (*_topology.PARALLEL, *labels):
+            if name in labels and not name.endswith("-rank") and name != HOST:
+                for ranks in _topology.members(labels[name]).values():
+                    if len(ranks) > 1:
+                        by_ranks.setdefault(_text(ranks), name)
+        world = world_size(index)
+        return cls(_groups_of_inputs(index), by_ranks, _text(list(range(world))) if world else "")
+
+    def ranks(self, source: int, name: object) -> str | None:
+        """Return the ranks of a group of an input, None where the input does not name them."""
+        found = self.groups.get((source, str(name)))
+        return _text(found[1]) if found is not None and found[1] else None
+
+    def dimension(self, source: int, name: object, words: object, ranks: str | None) -> str | None:
+        """Return the dimension of a group: of its description, else of the group with its ranks."""
+        said = _topology.dimension_of(words) if isinstance(words, str) else ""
+        said = said or self.groups.get((source, str(name)), ("", []))[0]
+        if said or ranks is None:
+            return said or None
+        return self.by_ranks.get(ranks) or ("all ranks" if ranks == self.whole else None)
+
+
+def _text(ranks: Sequence[int]) -> str:
+    return f"[{','.join(map(str, ranks))}]"
 
 
 @join

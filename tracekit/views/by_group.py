@@ -22,6 +22,7 @@ from tracekit.report import ReportTable, Section
 from tracekit.trace import Trace
 from tracekit.views.base import FINDINGS, View, ViewOptions, computed
 from tracekit.views.spread import each_group, over_groups
+from tracekit.views.tabulate import PERCENTILE_NOTE
 
 COLUMNS = rank_groups.COLUMNS
 """Columns of EVENTS that groups of ranks need."""
@@ -47,7 +48,7 @@ def sections(views: Sequence[View], index: TraceIndex, options: ViewOptions) -> 
     if options.thread_sep and not options.each:
         raise UsageError("--thread-sep: with --by only where --each shows the tables", hint="add --each")
     groups = rank_groups.find(index, options.by, options.topology)
-    own = replace(options, by="", each=False, topology=None)
+    own = replace(options, by="", each=False)
     if not options.each:
         own = replace(own, sorted_by="", top=0, op_detail=False)
     found = {view.name: _Found() for view in views if view.name not in WHOLE}
@@ -98,18 +99,23 @@ def _section(view: View, found: _Found, groups: RankGroups, options: ViewOptions
         made += shown
         notes += more
     if made and not options.each:
-        notes.append(f"median by nearest rank over the {groups.noun}s that have the row; {_those(groups)}")
-    return Section(view.name, view.title, tuple(made), notes=(*groups.notes, *notes, *_notes(found, groups)))
+        notes.append(
+            f"compared: {_those(groups)}; one that lacks a row does not count for it; medians are by nearest rank"
+        )
+    return Section(view.name, view.title, tuple(made), notes=(*groups.notes, *notes, *_notes(found, groups, options)))
 
 
 def _those(groups: RankGroups) -> str:
-    return f"there are {len(groups.labels):,}"
+    count = len(groups.labels)
+    return f"{count:,} {groups.noun}{'' if count == 1 else 's'}"
 
 
-def _notes(found: _Found, groups: RankGroups) -> list[str]:
+def _notes(found: _Found, groups: RankGroups, options: ViewOptions) -> list[str]:
     """Return the notes of the groups; of those that differ in their numbers alone, the first."""
     alike: dict[str, list[tuple[str, list[int]]]] = {}
     for note, own in found.notes.items():
+        if note == PERCENTILE_NOTE and not options.each:
+            continue
         alike.setdefault(_NUMBER.sub("#", note), []).append((note, own))
     said = []
     for several in alike.values():

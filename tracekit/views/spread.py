@@ -122,9 +122,13 @@ def each_group(tables: Sequence[ReportTable | None], labels: Sequence[str], noun
         by.extend([label] * len(table))
     made = [replace(column, values=parts[name]) for name, column in columns.items()]
     after = next((i for i, column in enumerate(made) if column.unit is Unit.TEXT), -1) + 1
-    made.insert(after, Column("by", noun.capitalize(), Unit.TEXT, by, 0, "place"))
+    made.insert(after, Column("by", _title(noun), Unit.TEXT, by, 0, "place"))
     first = found[0][1]
     return ReportTable(first.name, f"{first.title}, each {noun}", tuple(made), sum(t.omitted for _, t in found))
+
+
+def _title(noun: str) -> str:
+    return noun.capitalize() if noun.isalpha() else noun
 
 
 def _union(tables: Sequence[ReportTable]) -> dict[str, Column]:
@@ -223,7 +227,7 @@ def _table(
     medians = of.median.tolist()
     one = len(chosen) == 1
     over = [m / c if c else None for m, c in zip(of.most.tolist(), medians, strict=True)]
-    counted = f"{noun.capitalize()}s" if noun in ("rank", "host") else "Groups"
+    counted = f"{_title(noun)}s" if noun in ("rank", "host") else "Groups"
     made = [
         *(replace(columns[name], values=[every[k][i] for k in key.tolist()]) for i, name in enumerate(names)),
         Column("measure", "Measure", Unit.TEXT, [chosen[m].title for m in measure.tolist()], 9 if one and names else 0),

@@ -53,6 +53,7 @@ class _Sized:
     """Collectives with a message and a time; shape (n,). alone: how many are in one trace only."""
 
     operation: list[str]
+    dimension: list[str | None]
     ranks: I64
     message: I64
     time: I64
@@ -80,8 +81,12 @@ def table(index: TraceIndex, rows: I64, found: list[Collective], options: ViewOp
     if not sized.time.size:
         return [], ""
     groups = grouping.group_by(
-        collectives.key_of(list(sized.operation)), _numbers(sized.ranks), _numbers(sized.message)
+        collectives.key_of(list(sized.operation)),
+        _numbers(sized.ranks),
+        _numbers(sized.message),
+        collectives.key_of(sized.dimension),
     )
+    dimensions = groups.labels[3]
     operations = [str(name) for name in groups.labels[0]]
     ranks = np.array([int(n or 0) for n in groups.labels[1]], np.int64)
     message = np.array([int(n or 0) for n in groups.labels[2]], np.int64)
@@ -89,7 +94,8 @@ def table(index: TraceIndex, rows: I64, found: list[Collective], options: ViewOp
     middle, least = times.percentile(50), times.min
     factor = [bus_factor(name, n) for name, n in zip(operations, ranks.tolist(), strict=True)]
     typical, best = _bus(message, middle, factor), _bus(message, least, factor)
-    fastest = max((rate for rate in best if rate is not None), default=None)
+    fastest = {kind: max((r or 0 for r, d in zip(best, dimensions, strict=True) if d == kind)) for kind in dimensions}
+    shares = [r / most if r and (most := fastest[d]) else None for r, d in zip(typical, dimensions, strict=True)]
     columns = [
         Column("name", "Collective", Unit.TEXT, list(operations), 0),
         Column("ranks", "Ranks", Unit.COUNT, [n or None for n in ranks.tolist()], 1, "name"),
@@ -99,9 +105,12 @@ def table(index: TraceIndex, rows: I64, found: list[Collective], options: ViewOp
         Column("algorithm_bandwidth", "Algorithm", Unit.BYTES_PER_S, _rates(message, middle), 2),
         Column("bus_bandwidth", "Bus", Unit.BYTES_PER_S, list(typical), 0),
         Column("best_bandwidth", "Best bus", Unit.BYTES_PER_S, list(best), 3),
-        Column("of_best", "Of the best", Unit.RATIO, [r and fastest and r / fastest for r in typical], 1),
+        Column("of_best", "Of the best", Unit.RATIO, list(shares), 1),
     ]
-    order: list[tuple[Cell, ...]] = [(i,) for i in np.lexsort((-message, np.array(operations))).argsort().tolist()]
+    if any(dimensions):
+        columns.insert(1, Column("dimension", "Parallel", Unit.TEXT, dimensions, 1))
+    place = np.lexsort((-message, np.array([str(d or "") for d in dimensions]), np.array(operations))).argsort()
+    order: list[tuple[Cell, ...]] = [(i,) for i in place.tolist()]
     made = tabulate.finish(
         "bandwidth", "Bandwidth by message size", columns, options, own_order="", blocks=order, top_each=False
     )
@@ -124,6 +133,7 @@ def _sized(index: TraceIndex, rows: I64, found: list[Collective]) -> _Sized:
     keep = (message > 0) & (time > 0)
     return _Sized(
         [each.name or "(no name)" for each, kept in zip(known, keep.tolist(), strict=True) if kept],
+        [each.dimension for each, kept in zip(known, keep.tolist(), strict=True) if kept],
         np.array([each.members or 0 for each in known], np.int64)[keep],
         message[keep],
         time[keep],
@@ -145,8 +155,8 @@ def _numbers(values: I64) -> grouping.Key:
 
 
 def _rates(message: I64, time: I64) -> list[Cell]:
-    seconds: F64 = time / 1e9
-    return list((message / seconds).tolist())
+    rates: F64 = message * 1e9 / time
+    return list(rates.tolist())
 
 
 def _bus(message: I64, time: I64, factor: list[float | None]) -> list[float | None]:
@@ -155,6 +165,7 @@ def _bus(message: I64, time: I64, factor: list[float | None]) -> list[float | No
 
 
 SHOWS = (
+    ColumnSpec("dimension", "Parallel", Unit.TEXT, "The parallelism that the group is for, such as tp, or all ranks."),
     ColumnSpec("ranks", "Ranks", Unit.COUNT, "The number of ranks in the group, where the trace says it."),
     ColumnSpec("message", "Message", Unit.BYTES, "The size of the message, as nccl-tests counts it."),
     ColumnSpec(
@@ -162,5 +173,5 @@ SHOWS = (
     ),
     ColumnSpec("bus_bandwidth", "Bus", Unit.BYTES_PER_S, "The same for the links, by the formulas of nccl-tests."),
     ColumnSpec("best_bandwidth", "Best bus", Unit.BYTES_PER_S, "The bus bandwidth of the fastest collective."),
-    ColumnSpec("of_best", "Of the best", Unit.RATIO, "The bus bandwidth, as a share of the best one in the trace."),
+    ColumnSpec("of_best", "Of the best", Unit.RATIO, "The bus bandwidth, as a share of the best of such groups."),
 )

@@ -79,7 +79,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         notes.append("bandwidth by message size is not shown for a run that is read rank by rank")
     else:
         rows = collective_rows(index)
-        by_size, note = _bandwidth.table(index, rows, collectives.described(index, rows), options)
+        by_size, note = _bandwidth.table(index, rows, collectives.described(index, rows, options.topology), options)
         tables += by_size
         notes += [note] if note else []
     if found.negative:
