@@ -106,6 +106,25 @@ def test_durations_change_with_a_clocks_rate_alone_and_nesting_stays(tmp_path: P
     assert len(trace.to_pandas()) == len(apart.to_pandas())
 
 
+def test_a_clock_that_was_set_on_the_way_is_said_and_not_averaged(tmp_path: Path) -> None:
+    made = cluster(collectives=200, step_us=3_000.0)
+    [broken] = made.breaks
+    paths = write_kineto(made, tmp_path, wall_clock=False)
+    trace = tracekit.read(paths)
+    jumps = [each for each in clocks(trace) if "breaks" in each]
+    assert jumps
+    reference = next(number for number, each in enumerate(clocks(trace)) if each["method"] == "reference")
+    assert len(jumps) == (2 if broken.host == reference else 1)
+    for each in jumps:
+        [one] = each["breaks"]  # type: ignore[misc]
+        assert abs(abs(one["by_ns"]) - 3 * MS) < MS // 5
+        first, last = each["valid_ns"]  # type: ignore[misc]
+        assert not first < one["at_ns"] < last
+    assert "jumps on the way" in notes(trace)["clock-jumps"]
+    shown = " ".join(CliRunner().invoke(app, ["inspect", *map(str, paths)]).stdout.split())
+    assert shown.count("ns only") == len(jumps)
+
+
 def test_inputs_of_two_runs_are_not_aligned_by_chance(tmp_path: Path) -> None:
     """Both state rank 0: their collectives are not the same ones."""
     made = cluster(hosts=2)

@@ -57,6 +57,10 @@ def _clock(facts: object) -> str:
     parts.append("uncertainty not known" if sure is None else f"uncertainty {sure:,} ns")
     if "possible_ns" in facts:
         parts.append(f"certainly {_possible(*facts['possible_ns'])}")
+    if "breaks" in facts:
+        first, last = facts["valid_ns"]
+        jumps = ", ".join(f"{each['by_ns']:+,} ns at {each['at_ns']:,}" for each in facts["breaks"])
+        parts.append(f"jumps by {jumps}: right from {first:,} to {last:,} ns only")
     return "; ".join(parts)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.analysis.clocks.meetings import Relation
 from tracekit.columns import arrow
+from tracekit.columns.arrays import I64
 from tracekit.errors import TracekitError, UsageError
 from tracekit.readers.base import Opened
 from tracekit.run import alignment, joining, launches, survey
@@ -201,8 +202,27 @@ def _related(every: Sequence[_Met]) -> tuple[dict[int, Relation], int]:
     numbers = np.array([each.number for each in met], np.int64)
     origin = np.array([each.run.origin_ns or 0 for each in met], np.int64)
     clock = np.searchsorted(numbers, index.ints("source")[found.rows[rows]].astype(np.int64))
+    ranks = index.ints("rank")[found.rows[rows]].astype(np.int64) + (clock << 32)
     reference, relations = relate(
-        found.meeting[rows], clock, found.starts[rows] + origin[clock], found.ends[rows] + origin[clock], len(met)
+        found.meeting[rows],
+        clock,
+        found.starts[rows] + origin[clock],
+        found.ends[rows] + origin[clock],
+        len(met),
+        members=ranks,
+        hosts=_hosts(met),
     )
     named = {int(numbers[place]): each for place, each in enumerate(relations) if each is not None}
     return named, int(numbers[reference])
+
+
+def _hosts(met: Sequence[_Met]) -> I64:
+    """Return a number for the host of each input: the same for those that read the wall clock of one host."""
+    numbers: dict[str, int] = {}
+    found = []
+    for place, each in enumerate(met):
+        facts = each.run.sources[0].facts if each.run.sources else {}
+        host = facts.get("host") or facts.get("host_name")
+        known = isinstance(host, str) and each.run.origin_ns is not None
+        found.append(numbers.setdefault(str(host), place) if known else place)
+    return np.array(found, np.int64)

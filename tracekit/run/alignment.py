@@ -87,7 +87,8 @@ class Placed:
     line: moves its times, None: they stay; then_ns: added after that. uncertainty_ns, in_drift: limits of the errors,
     None where nothing in the files says. possible_ns: offsets that inequalities leave open, None for a side without a
     limit. count: collectives, or launches, that show it. refused: the user named a method that relates it to no other
-    input.
+    input. breaks: where its clock, or the one that it is compared with, was set: time, and ns of the jump.
+    valid: the part without a break of an input that stays where its wall clock has it.
     """
 
     number: int
@@ -101,6 +102,8 @@ class Placed:
     possible_ns: tuple[int | None, int | None] | None = None
     count: int = 0
     refused: bool = False
+    breaks: tuple[tuple[int, int], ...] = ()
+    valid: tuple[int, int] | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what the facts of the source say, in JSON types."""
@@ -111,11 +114,15 @@ class Placed:
         found["offset_ns"] = self.then_ns - (line.offset if line else 0)
         found["drift_ppm"] = round(line.drift * 1e6, 6) if line else 0.0
         found["uncertainty_ns"] = self.uncertainty_ns
+        if self.valid is not None:
+            found["valid_ns"] = list(self.valid)
         if line and line.count:
             found["drift_uncertainty_ppm"] = round(self.in_drift * 1e6, 6)
             found["valid_ns"] = [line.first, line.last]
         if self.possible_ns is not None:
             found["possible_ns"] = list(self.possible_ns)
+        if self.breaks:
+            found["breaks"] = [{"at_ns": at, "by_ns": by} for at, by in self.breaks]
         if self.count:
             found[self.method] = self.count
         return found
@@ -143,8 +150,18 @@ class Placed:
             return f"times are {moved} onto the clock of {self.against}, by {shown}: {possible}"
         return f"times are {moved} onto the clock of {self.against}, by {plural(self.count, 'collective')}{sure}"
 
+    def break_text(self) -> str:
+        """Return the sentence of a note on breaks, "" where there are none."""
+        if not self.breaks:
+            return ""
+        jumps = ", ".join(f"{by:+,} ns" for _, by in self.breaks[:3]) + (", ..." if len(self.breaks) > 3 else "")
+        where = "valid_ns of the clock has the part in which its times fit those of the others"
+        return f"its clock, or that of {self.against or 'another input'}, jumps on the way ({jumps}): {where}"
+
     def note(self, ledger: Ledger) -> None:
-        """Put the sentence into the ledger of the input. It is no fault, so `strict` does not refuse it."""
+        """Put the sentences into the ledger of the input. It is no fault, so `strict` does not refuse it."""
+        if text := self.break_text():
+            ledger.notes["clock-jumps"] = Note("clock-jumps", text, 1)
         if text := self.text():
             code = "clock-refused" if self.refused else "clock-moved"
             ledger.notes[code] = Note(code, text, 1)
@@ -193,6 +210,7 @@ def place(inputs: Sequence[Clocked], relations: Mapping[int, Relation], referenc
                 relation.in_drift,
                 (low + then, high + then),
                 relation.line.count - relation.wrong,
+                breaks=relation.breaks,
             )
         elif each.number == reference and relations and not known:
             placed[each.number] = Placed(each.number, group, REFERENCE, then_ns=then, uncertainty_ns=0)
@@ -204,7 +222,9 @@ def place(inputs: Sequence[Clocked], relations: Mapping[int, Relation], referenc
                 WALL,
                 of[reference].name if agrees else "",
                 uncertainty_ns=_agreement(relation) if relation is not None and agrees else None,
-                refused=each.choice in (COLLECTIVES, RANGES) and each.number != reference,
+                refused=each.choice in (COLLECTIVES, RANGES, LAUNCHES) and each.number != reference,
+                breaks=relation.breaks if relation is not None and agrees else (),
+                valid=_valid(relation) if agrees else None,
             )
         else:
             refused = each.choice in METHODS
@@ -235,6 +255,10 @@ def _given(each: Clocked, offset_ns: int, inputs: Sequence[Clocked], placed: Map
         return Placed(each.number, 1, OFFSET, line=line)
     base = placed[first.number]
     return Placed(each.number, base.group, OFFSET, first.name, line, first.origin_ns or 0)
+
+
+def _valid(relation: Relation | None) -> tuple[int, int] | None:
+    return (relation.line.first, relation.line.last) if relation is not None and relation.breaks else None
 
 
 def _agreement(relation: Relation) -> int:

@@ -124,6 +124,11 @@ def fit(times: I64, apart: I64, resolution: int = 1) -> Line | None:
     )
 
 
+def robust(x: F64, y: F64) -> tuple[float, float]:
+    """Return shift and slope of the line through differences y at the times x."""
+    return _huber(x, y, drifts=x.size >= LEAST_FOR_DRIFT and bool(x[-1] > x[0]))[:2]
+
+
 def _huber(x: F64, y: F64, *, drifts: bool) -> tuple[float, float, tuple[float, float, float]]:
     """Return shift and slope, and their variances: of the shift, of both, of the slope."""
     slope = _theil(x, y) if drifts else 0.0

@@ -5,23 +5,30 @@ and all leave at about the same time. So the differences of their *ends* are the
 scatter of these differences is the uncertainty. Starts do not help to find them: a rank that comes early waits. But
 starts and ends together are inequalities, which hold for sure (`bounds`).
 
+A clock that is set on the way is not one line: the part with most meetings counts, and breaks are stated (`breaks`).
+
 `align` is for tables: each clock is compared with the one that has most meetings, and its uncertainty is that of one
 end, the limit that 95 % of the differences stay within, widened by sqrt(m / (m - 2)) for the two numbers that were
 fitted. `relate` is for applying: its uncertainty is that of the clock, the line through all differences, and it also
 reaches clocks that never met the reference, over clocks that did. A rank that always leaves a little later than the
-others looks like a clock that is a little ahead. How much later, nothing in the files says but the inequalities; so the
-uncertainty has room for a habit as large as `HABIT` times the median distance of single ends from the line.
+others looks like a clock that is a little ahead. How much later, ranks on one clock say (`habits`). Without such ranks
+nothing in the files does but the inequalities; so the uncertainty has room for a habit as large as `HABIT` times the
+median distance of single ends from the line.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from tracekit.analysis.clocks import habits
 from tracekit.analysis.clocks.bounds import Bounds, solve
-from tracekit.analysis.clocks.line import LEAST, Line, fit
+from tracekit.analysis.clocks.breaks import parts
+from tracekit.analysis.clocks.line import LEAST, Line, fit, robust
 from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.columns.arrays import F64, I64, Mask, Numbers
@@ -32,8 +39,12 @@ LEAST_MEETINGS = LEAST
 """With fewer meetings there is no result: two points are always on a line."""
 MOST_WRONG = 0.05
 """Share of the meetings that may contradict the others: rows that were taken for one collective and are two."""
+LEAST_BREAK_NS = 2_000
+"""A smaller jump is no break: it is part of the uncertainty, as is a bend that leaves less than NOISE_NS."""
 NOISE_NS = 50_000
 """Times of device work are put onto the host's clock with errors of some us, so limits may contradict by this."""
+_FAR = 8.0
+"""Differences at the ends of a part that are further from its line than this many median distances are not of it."""
 HABIT = 1.5
 """A rank that always leaves later than another does so by less than this, in median distances of single ends."""
 
@@ -119,6 +130,8 @@ class Relation:
     uncertainty: ns, of a corrected time within the line's span, over all clocks in between; in_drift: of the drift.
     over: the clocks in between that the meetings lead over, 0 where the clock met the reference itself. wrong: meetings
     that contradict the line. apart: the clock's own times contradict that it and the reference are one clock.
+    breaks: where one of the two clocks was set, or slewed: time of the reference and ns of the jump; the line is that
+    of the part with most meetings, and holds within its own span alone.
     """
 
     line: Line
@@ -128,20 +141,32 @@ class Relation:
     over: int
     wrong: int
     apart: bool
+    breaks: tuple[tuple[int, int], ...] = ()
 
 
 def relate(
-    meetings: Numbers, clocks: Numbers, starts: Numbers, ends: Numbers, n_clocks: int
+    meetings: Numbers,
+    clocks: Numbers,
+    starts: Numbers,
+    ends: Numbers,
+    n_clocks: int,
+    *,
+    members: Numbers | None = None,
+    hosts: Numbers | None = None,
 ) -> tuple[int, list[Relation | None]]:
     """Return the reference, and for each clock its relation to that, None for the reference and where none is known.
 
     meetings, clocks, starts, ends: shape (n,): somebody on this clock came to this meeting and left it (ns of the
-    clock). Several may be on one clock. n_clocks: 1 or more.
+    clock). Several may be on one clock. n_clocks: 1 or more. members: who it was, shape (n,). hosts: shape (n_clocks,):
+    clocks of one number are read from one clock.
     """
     meeting, clock = as_int64(meetings, "meetings"), as_groups(clocks, n_clocks)
     start, end = as_int64(starts, "starts"), as_int64(ends, "ends")
     check_same_length(meetings=meeting, clocks=clock, starts=start, ends=end)
-    meeting, clock, start, end, leave = _one_of_each_clock(meeting, clock, start, end)
+    member = clock if members is None else as_int64(members, "members")
+    host = np.arange(n_clocks) if hosts is None else as_int64(hosts, "hosts")
+    usual = habits.find(meeting, clock, member, end, n_clocks, host)
+    meeting, clock, start, end, leave = _one_of_each_clock(meeting, clock, start, end, end - usual.late)
     reference = int(np.bincount(clock, minlength=n_clocks).argmax())
     found: list[Relation | None] = [None] * n_clocks
     resolutions = [_resolution(end[clock == number]) for number in range(n_clocks)]
@@ -170,6 +195,7 @@ def relate(
                 start[mine] - left[at],
                 end[mine] - came[at],
                 resolutions[number] + resolutions[reference],
+                partial(usual.allowance, number, reference),
                 int(hops[at].max()),
                 int(unsure[at].max()),
                 float(loose[at].max()),
@@ -182,6 +208,9 @@ def relate(
             relation = found[number]
             mine = np.flatnonzero(clock == number)
             mine = mine[~known[of[mine]]]
+            if relation is not None and relation.breaks:
+                inside = relation.line.corrected(leave[mine])
+                mine = mine[(inside >= relation.line.first) & (inside <= relation.line.last)]
             if relation is None or not mine.size:
                 continue
             at = of[mine]
@@ -192,17 +221,17 @@ def relate(
     return reference, found
 
 
-def _one_of_each_clock(meeting: I64, clock: I64, start: I64, end: I64) -> tuple[I64, I64, I64, I64, I64]:
-    """Return a row for each meeting and clock: the last start, the first end and the mean end of those on it."""
+def _one_of_each_clock(meeting: I64, clock: I64, start: I64, end: I64, leave: I64) -> tuple[I64, I64, I64, I64, I64]:
+    """Return a row for each meeting and clock: the last start, the first end and the mean of `leave` of those on it."""
     order = np.lexsort((clock, meeting))
-    meeting, clock, start, end = meeting[order], clock[order], start[order], end[order]
+    meeting, clock, start, end, leave = meeting[order], clock[order], start[order], end[order], leave[order]
     begins = np.append(True, (np.diff(meeting) != 0) | (np.diff(clock) != 0))[: meeting.size]
     first = np.flatnonzero(begins)
     if first.size == meeting.size:
-        return meeting, clock, start, end, end
+        return meeting, clock, start, end, leave
     sizes = np.diff(np.append(first, meeting.size))
-    first_end = np.minimum.reduceat(end, first)
-    mean = first_end + np.add.reduceat(end - np.repeat(first_end, sizes), first) // sizes
+    first_end, base = np.minimum.reduceat(end, first), leave[first]
+    mean = base + np.add.reduceat(leave - np.repeat(base, sizes), first) // sizes
     return meeting[first], clock[first], np.maximum.reduceat(start, first), first_end, mean
 
 
@@ -215,15 +244,33 @@ def _resolution(ends: I64) -> int:
 
 
 def _relation(
-    times: I64, apart: I64, low: I64, high: I64, resolution: int, over: int, unsure: int, loose: float
+    times: I64,
+    apart: I64,
+    low: I64,
+    high: I64,
+    resolution: int,
+    allowance: Callable[[float], float],
+    over: int,
+    unsure: int,
+    loose: float,
 ) -> Relation | None:
-    """Return the relation that differences of ends and the limits of each meeting show, None where they disagree."""
+    """Return the relation that differences of ends and the limits of each meeting show, None where they disagree.
+
+    allowance: what habits may look like, from what is assumed of them where nothing is known.
+    """
+    order = np.argsort(times, kind="stable")
+    times, apart, low, high = times[order], apart[order], low[order], high[order]
+    straight, breaks, bend = _straight(times, apart, resolution)
+    times, apart, low, high = times[straight], apart[straight], low[straight], high[straight]
     line = fit(times, apart, max(resolution // 2, 1))
     if line is None:  # pragma: no cover - there are LEAST_MEETINGS
         return None
     ahead = line.ahead(times)
-    scatter = nearest_rank(np.sort(np.abs(apart - ahead)), 50)
-    uncertainty = line.uncertainty + math.ceil(HABIT * scatter)
+    far = np.sort(np.abs(apart - ahead))
+    # Of ends with two usual delays most may be equal: half the upper quartile is the median of a bell curve's tails.
+    scatter = max(nearest_rank(far, 50), nearest_rank(far, 75) // 2)
+    habit = allowance(HABIT * scatter)
+    uncertainty = line.uncertainty + math.ceil(habit + bend)
     apart_by = resolution + unsure
     wrong = (ahead < low - uncertainty - apart_by) | (ahead > high + uncertainty + apart_by)
     bad = int(np.count_nonzero(wrong))
@@ -235,7 +282,39 @@ def _relation(
     if bounds is None:
         return None
     against = np.count_nonzero((low[right] > apart_by) | (high[right] < -apart_by))
-    # A habit may change on the way: one of several ranks of the clock stops to write.
-    in_drift = line.in_drift + HABIT / 2 * scatter / max(line.last - line.first, 1)
+    # A habit may change on the way, or a clock jump by less than its noise.
+    in_drift = line.in_drift + (habit + 4 * bend) / max(line.last - line.first, 1)
     sure = uncertainty + unsure, in_drift + loose
-    return Relation(line, bounds, *sure, over, bad, bool(against >= LEAST_MEETINGS))
+    return Relation(line, bounds, *sure, over, bad, bool(against >= LEAST_MEETINGS), breaks)
+
+
+def _straight(times: I64, apart: I64, resolution: int) -> tuple[slice, tuple[tuple[int, int], ...], float]:
+    """Return the longest part of the differences that is one line, the breaks, and what bends leave of that line.
+
+    times: in order.
+    """
+    middle, base = int(times[times.size // 2]), int(np.median(apart))
+    x, y = (times - middle).astype(np.float64), (apart - base).astype(np.float64)
+    found = parts(x, y, robust, max(resolution, 1))
+    whole = slice(0, times.size)
+    if len(found) == 1:
+        return whole, (), 0.0
+    ends = np.array([(each.first, each.last - 1) for each in found])
+    jumps = [
+        float(after.at(at) - before.at(at))
+        for before, after, at in zip(found[:-1], found[1:], (x[ends[:-1, 1]] + x[ends[1:, 0]]) / 2, strict=True)
+    ]
+    shift, slope = robust(x, y)
+    bend = max(
+        float(np.abs(each.at(x[end]) - shift - slope * x[end]).max()) for each, end in zip(found, ends, strict=True)
+    )
+    noise = float(np.median(np.abs(np.diff(y))))
+    if bend <= NOISE_NS and max(map(abs, jumps)) <= max(LEAST_BREAK_NS, 2 * noise):
+        return whole, (), bend
+    longest = max(found, key=lambda each: each.last - each.first)
+    # A short slew beside the part can be too short for a part of its own: its differences are at the end of this one.
+    left = np.abs(y[longest.first : longest.last] - longest.at(x[longest.first : longest.last]))
+    near = np.flatnonzero(left <= _FAR * max(float(np.median(left)), resolution))
+    inside = slice(longest.first + int(near[0]), longest.first + int(near[-1]) + 1)
+    breaks = tuple((int(times[after.first]), round(jump)) for after, jump in zip(found[1:], jumps, strict=True))
+    return inside, breaks, 0.0

@@ -1,0 +1,100 @@
+"""Clocks that are set on the way, and habits of ranks on one clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.clocks import UNSEEN, trial
+from benchmarks.truth.cluster import NOISES, simulate
+from tracekit.analysis.clocks.breaks import parts
+from tracekit.analysis.clocks.habits import find
+from tracekit.analysis.clocks.line import robust
+from tracekit.analysis.clocks.meetings import relate
+
+CLUSTERS = 15
+
+
+@pytest.mark.parametrize("setting", UNSEEN)
+def test_what_is_stated_holds_where_the_estimator_was_not_made_for_it(setting: str) -> None:
+    rows = np.array([row for seed in range(CLUSTERS) for row in trial(setting, seed)])
+    error, drift, _, stated, in_drift, inside, fewest, breaks = rows.T
+    assert inside.all()
+    wrong = (error > stated) | (drift > in_drift)
+    if setting == "late rank":
+        wrong = wrong[fewest > 2]  # of two, or one alone, nobody knows that it is the late one
+    assert np.count_nonzero(wrong) <= (4 if setting == "small step" else 1)
+    assert not (breaks == 3).any()  # no break is seen where there is none
+    if setting in ("step", "slew"):
+        assert (breaks == 1).any()
+        assert not (breaks == 0).any()
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_noise_of_any_kind_is_no_break(noise: str) -> None:
+    rng = np.random.default_rng(3)
+    for count in (20, 60, 400):
+        x = np.sort(rng.uniform(-30e9, 30e9, count))
+        one, other = (NOISES[noise](rng, (count, 1))[:, 0] for _ in range(2))
+        y = (one - other) * 5_000 + x * 3e-5
+        assert len(parts(x, y, robust, 1.0)) == 1
+
+
+@pytest.mark.parametrize("jump", [30_000.0, -4e6, 2e9])
+def test_a_jump_is_found_where_it_is(jump: float) -> None:
+    rng = np.random.default_rng(4)
+    x = np.sort(rng.uniform(-30e9, 30e9, 300))
+    y = rng.normal(0, 2_000, 300) + x * -2e-5 + jump * (x > 4e9)
+    first, second = parts(x, y, robust, 1.0)
+    assert abs(first.last - int(np.searchsorted(x, 4e9))) <= 2
+    assert second.first == first.last
+    assert (second.at(np.array([4e9])) - first.at(np.array([4e9])))[0] == pytest.approx(jump, abs=2_000)
+
+
+def test_a_jump_ends_the_part_in_which_the_line_holds() -> None:
+    cluster = simulate(12, hosts=2, ranks_per_host=1, collectives=300, lose=False, step_us=5_000.0)
+    [broken] = cluster.breaks
+    reference, found = relate(cluster.meeting, cluster.clock, cluster.start, cluster.end, 2)
+    [relation] = [each for each in found if each is not None]
+    [(at, by)] = relation.breaks
+    sign = 1 if broken.host != reference else -1
+    assert by == pytest.approx(sign * 5e6, rel=0.02)
+    [true] = cluster.shown(reference, np.array([broken.at_ns])).tolist()
+    assert abs(at - true) < 2_000_000_000
+    assert relation.line.last <= at or relation.line.first >= at
+
+
+def test_a_tenth_of_other_collectives_is_no_break() -> None:
+    cluster = simulate(7, hosts=2, ranks_per_host=1, collectives=400, lose=False)
+    off = np.where((cluster.clock == 1) & (cluster.meeting % 10 == 0), 3_000_000_000, 0)
+    assert relate(cluster.meeting, cluster.clock, cluster.start + off, cluster.end + off, 2)[1] == [None, None]
+
+
+def test_habits_of_ranks_on_one_clock_are_taken_out() -> None:
+    """Four ranks on two hosts of which one is 400 us late: its host's clock is not taken for 200 us ahead."""
+    cluster = simulate(9, hosts=2, ranks_per_host=3, collectives=300, jitter_us=2.0, lose=False)
+    end = cluster.end + np.where(cluster.rank == 4, 400_000, 0)
+    reference, found = relate(cluster.meeting, cluster.clock, cluster.start, end, 2, members=cluster.rank)
+    [relation] = [each for each in found if each is not None]
+    other = 1 - reference
+    middle = cluster.shown_from(reference, np.array([relation.line.middle]))
+    truth = int((cluster.shown(other, middle) - cluster.shown(reference, middle))[0])
+    assert abs(relation.line.offset - truth) < 5_000
+    assert abs(relation.line.offset - truth) <= relation.uncertainty
+
+
+def test_habits() -> None:
+    meeting = np.repeat(np.arange(20), 3)
+    member = np.tile([0, 1, 2], 20)
+    end = meeting * 1_000_000 + np.array([0, 50, 4_000])[member]
+    usual = find(meeting, np.zeros(60, np.int64), member, end, 1, np.zeros(1, np.int64))
+    assert usual.late[:3].tolist() == [-50, 0, 3_950]
+    assert (usual.members.tolist(), usual.freedom) == ([3], 2)
+    assert usual.deviation == pytest.approx(np.std([0, 50, 4_000], ddof=1))
+    alone = find(meeting, member, member, end, 3, np.arange(3))
+    assert (alone.freedom, alone.late.any()) == (0, False)
+    assert alone.allowance(0, 1, 77.0) == 77.0
+    # Clocks of one host are one clock, unless they are seconds apart.
+    assert find(meeting, member, member, end, 3, np.array([0, 0, 0])).freedom == 2
+    apart = end + member * 10**9
+    assert find(meeting, member, member, apart, 3, np.array([0, 0, 0])).freedom == 0
