@@ -91,12 +91,12 @@ def _loading_cells(facts: Facts, owner: int, ranges: I64) -> list[Evidence]:
 def _loading_of(facts: Facts, owner: int, loading: I64) -> tuple[I64, int]:
     """Return the outermost loads on the threads that take steps, and the time of these steps with the loads.
 
-    Without steps: on the threads that launch work, and the window.
+    Without steps, or where these are on no thread: on the threads that launch work; without steps, the window.
     """
     mine = facts.within(owner, loading)
     stepping = facts.steps.rows[facts.steps.owner == owner]
-    by = stepping
-    if not stepping.size:
+    by = stepping[facts.index.has("tid")[stepping]]
+    if not by.size:
         calls = np.flatnonzero(facts.kinds(*API_CALLS))
         by = calls[facts.owners.codes[calls] == owner]
     if not mine.size or not by.size:
