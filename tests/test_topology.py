@@ -126,7 +126,7 @@ def test_a_file_may_have_the_sizes(tmp_path: Path, suffix: str, text: str) -> No
         ("tp=2,ordr=tp-dp", "ordr: no such size; did you mean order"),
         ("tp=x", "tp=x is not a number of ranks"),
         ("tp=0", "tp=0 is not a number of ranks"),
-        ("tp=2,", "tp 2 = 2 does not divide the 9 ranks of the run"),
+        ("tp=2,", "tp 2 ranks do not divide the 9 of the run"),
         ("order=tp-pp", "no sizes"),
         ("tp=2,dp=2,order=tp-tp", "order=tp-tp is not an order"),
         ("tp=2,dp=2,order=tp", "order=tp has no dp"),

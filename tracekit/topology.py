@@ -278,20 +278,21 @@ def _whole(given: Topology, world: int | None) -> int:
     sizes = given.sizes
     dense = math.prod(sizes.get(key, 1) for key in ("tp", "cp", "pp"))
     factors = " x ".join(f"{key} {sizes[key]}" for key in PARALLEL if key in sizes and key != "ep")
+    factors += f" = {dense * sizes.get('dp', 1)}" if " x " in factors else ""
     if "dp" not in sizes:
         if world is None:
             said = f"--topology {given.said}: the files do not say how many ranks there are"
             raise UsageError(said, hint="name dp too: --topology tp=8,pp=4,dp=32")
         if world % dense:
-            raise UsageError(
-                f"--topology {given.said}: {factors} = {dense} does not divide the {world} ranks of the run"
-            )
+            said = f"--topology {given.said}: {factors} ranks do not divide the {world} of the run"
+            raise UsageError(said, hint="the product of the sizes, with dp, is the number of ranks")
         return world
     whole = dense * sizes["dp"]
     if whole > MOST_RANKS:
         raise UsageError(f"--topology {given.said}: more than {MOST_RANKS:,} ranks")
     if world is not None and whole != world:
-        raise UsageError(f"--topology {given.said}: {factors} = {whole} ranks, and the run has {world}")
+        said = f"--topology {given.said}: {factors} ranks, and the run has {world}"
+        raise UsageError(said, hint="the product of the sizes is the number of ranks")
     return whole
 
 

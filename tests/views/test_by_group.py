@@ -106,6 +106,25 @@ def check_spread(compared: Section, alone: dict[str, Section]) -> None:
             assert table.column("median").unit is not None
 
 
+@pytest.mark.parametrize("name", ["kernel", "overview", "api", "distributed", "ranks", "breakdown"])
+@pytest.mark.parametrize(("by", "of"), [("tp", {0: [0, 1], 1: [2, 3]}), ("dp", {0: [0, 2], 1: [1, 3]})])
+def test_the_tables_of_a_parallel_group_are_those_of_its_ranks(
+    by: str, of: dict[int, list[int]], name: str, run: dict[str, list[Path]]
+) -> None:
+    paths = run["cluster"]
+    options = ViewOptions(by=by, each=True, topology=parse("tp=2,dp=2"))
+    every = pipeline.view(whole(tuple(paths)), name, options)
+    assert every.tables
+    for group, ranks in of.items():
+        alone = pipeline.view(tracekit.read(paths, selection=Selection(ranks=frozenset(ranks))), name)
+        for table in alone.tables:
+            (found,) = [t for t in every.tables if t.name == table.name]
+            mine = [row for row in dicts(found) if row["by"] == f"{by} group {group}"]
+            wanted = dicts(table)
+            keys = [key for key in wanted[0] if key != "dimension"]
+            assert [[row[key] for key in keys] for row in mine] == [[row[key] for key in keys] for row in wanted]
+
+
 @given(
     cells=st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(-(2**62), 2**62)), min_size=1, max_size=40
@@ -213,7 +232,7 @@ def test_a_topology_that_contradicts_the_files_is_used_and_said() -> None:
         ("tp", "tp=2,dp=3", "tp 2 x dp 3 = 6 ranks, and the run has 5"),
         ("pp", "", "--by pp: the files do not say the pp groups"),
         ("hots", "", "--by hots: no such dimension; did you mean host?"),
-        ("tp", "tp=2", "tp 2 = 2 does not divide the 5 ranks of the run"),
+        ("tp", "tp=2", "tp 2 ranks do not divide the 5 of the run"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(by: str, topology: str, said: str) -> None:
@@ -236,6 +255,22 @@ def test_the_same_rank_on_two_hosts_is_two() -> None:
     same = [SourceFacts(f"{n}.json", "f", facts={"host": "a"}) for n in "ab"]
     one = dicts(table_of(trace(*rows, run=Run(origin_ns=0, sources=same)), ViewOptions(by="rank", each=True)))
     assert [(r["by"], r["total"]) for r in one] == [("rank 0", 11)]
+
+
+def test_the_figure_of_a_group_is_the_median_over_its_devices() -> None:
+    rows = [
+        {"ts_ns": 0, "dur_ns": 10 * rank + 10 * (rank == 5), "name": "k", "rank": rank, "source": rank, "device": 0}
+        for rank in range(6)
+    ]  # fmt: skip
+    rows += [{"ts_ns": 1000, "dur_ns": 0, "name": "end", "kind": "mark", "rank": r, "source": r} for r in range(6)]
+    sources = [SourceFacts(f"{r}.json", "f", facts={"host": "ab"[r // 3]}) for r in range(6)]
+    made = trace(*rows, run=Run(origin_ns=0, sources=sources))
+    section = pipeline.view(made, "breakdown", ViewOptions(by="host"))
+    (compute, *_) = dicts(section)
+    assert (compute["measure"], compute["groups"]) == ("Compute", 2)
+    assert (compute["min"], compute["min_at"], compute["max"], compute["max_at"]) == (10, "a", 40, "b")
+    said = "Breakdown of device time: of several rows (device, source) of a host the median is its figure"
+    assert said in section.notes
 
 
 def test_sort_chooses_the_figure() -> None:

@@ -94,11 +94,12 @@ def over_groups(
     keys = [_keys(table, names) for _, table in found]
     if not _apart([table for _, table in found], names):
         return [], [f"{first.title}: several rows of a {noun} have one name; --each shows the table for each {noun}"]
-    if len(found) > 1 and any(columns[name].role == "place" for name in names):
-        often = _counts(keys)
-        if max(often.values()) < 2:
-            return [], [f"{first.title}: no row occurs in two groups; --each shows the table for each {noun}"]
-    wanted, key_note = _measures(list(columns.values()), options)
+    wanted, notes = _measures(list(columns.values()), options)
+    if len(found) > 1 and any(columns[name].role == "place" for name in names) and max(_counts(keys).values()) < 2:
+        places = [columns[name].title.lower() for name in names if columns[name].role == "place"]
+        names = [name for name in names if columns[name].role != "place"]
+        keys = [_keys(table, names) for _, table in found]
+        notes = [*notes, f"{first.title}: of several rows ({', '.join(places)}) of a {noun} the median is its figure"]
     every = list(dict.fromkeys(key for own in keys for key in own))
     place = {key: i for i, key in enumerate(every)}
     codes = [np.array([place[key] for key in own], np.int64) for own in keys]
@@ -106,7 +107,7 @@ def over_groups(
     for unit in dict.fromkeys(column.unit for column in wanted):
         chosen = [column for column in wanted if column.unit is unit]
         made.append(_table(found, codes, every, (names, columns, chosen), labels, noun, options))
-    return made, key_note
+    return made, notes
 
 
 def each_group(tables: Sequence[ReportTable | None], labels: Sequence[str], noun: str) -> ReportTable:
@@ -214,14 +215,14 @@ def _table(
             rows.append(own[known] * len(chosen) + place)
             groups.append(np.full(len(known), number))
             values.append(_numbers([cells[i] for i in known], column.unit))
-    at = np.concatenate([np.zeros(0, np.int64), *rows])
-    present, dense = np.unique(at, return_inverse=True)
-    of = spread(
-        dense.reshape(-1),
-        np.concatenate([np.zeros(0, np.int64), *groups]),
-        np.concatenate(values) if values else np.zeros(0, np.int64),
-        present.size,
-    )
+    at = np.concatenate([np.zeros(0, np.int64), *rows]) * len(labels)
+    at += np.concatenate([np.zeros(0, np.int64), *groups])
+    pairs, pair = np.unique(at, return_inverse=True)
+    every_value = np.concatenate(values) if values else np.zeros(0, np.int64)
+    # A group has one row of a name, or its figure is the median of several.
+    figures = spread(pair.reshape(-1), np.zeros(at.size, np.int64), every_value, pairs.size).median
+    present, dense = np.unique(pairs // len(labels), return_inverse=True)
+    of = spread(dense.reshape(-1), pairs % len(labels), figures, present.size)
     unit = chosen[0].unit
     key, measure = present // len(chosen), present % len(chosen)
     medians = of.median.tolist()
