@@ -43,8 +43,10 @@ LEAST_BREAK_NS = 2_000
 """A smaller jump is no break: it is part of the uncertainty, as is a bend that leaves less than NOISE_NS."""
 NOISE_NS = 50_000
 """Times of device work are put onto the host's clock with errors of some us, so limits may contradict by this."""
-_FAR = 8.0
+_FAR = 3.0
 """Differences at the ends of a part that are further from its line than this many median distances are not of it."""
+_BESIDE = 2
+"""So many differences next to a break are left out, too: a slew begins slowly."""
 HABIT = 1.5
 """A rank that always leaves later than another does so by less than this, in median distances of single ends."""
 
@@ -315,6 +317,8 @@ def _straight(times: I64, apart: I64, resolution: int) -> tuple[slice, tuple[tup
     # A short slew beside the part can be too short for a part of its own: its differences are at the end of this one.
     left = np.abs(y[longest.first : longest.last] - longest.at(x[longest.first : longest.last]))
     near = np.flatnonzero(left <= _FAR * max(float(np.median(left)), resolution))
-    inside = slice(longest.first + int(near[0]), longest.first + int(near[-1]) + 1)
+    first = int(near[_BESIDE]) if longest.first else 0
+    last = int(near[-1 - _BESIDE]) if longest.last < times.size else left.size - 1
+    inside = slice(longest.first + first, longest.first + last + 1)
     breaks = tuple((int(times[after.first]), round(jump)) for after, jump in zip(found[1:], jumps, strict=True))
     return inside, breaks, 0.0

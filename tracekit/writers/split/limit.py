@@ -123,7 +123,7 @@ class _Kept:
         written.leave_out(REASON, self.gone)
         written.explained.add(REASON)
         ranges = self.gone - self.without_duration
-        share = f"{100 * self.gone_ns / self.all_ns:.2f} %" if self.all_ns else "none"
+        share = _share(self.gone_ns, self.all_ns)
         parts = []
         if self.without_duration:
             parts.append(f"{self.without_duration:,} without a duration (marks, counter values)")
@@ -132,6 +132,17 @@ class _Kept:
                 f"{ranges:,} ranges of at most {format_span(self.longest_ns)}, {share} of the summed time of all ranges"
             )
         written.notes.append(f"the longest events were kept; left out: {'; '.join(parts)}")
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a share in percent; a small one is not written as nothing.
+
+    >>> _share(1, 1_000_000)
+    'less than 0.01 %'
+    """
+    if not whole:
+        return "none"
+    return "less than 0.01 %" if 0 < part * 10_000 < whole else f"{100 * part / whole:.2f} %"
 
 
 def _rank(batch: pa.RecordBatch) -> I64:
