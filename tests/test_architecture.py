@@ -218,7 +218,7 @@ PRIVATE_IN_TESTS = {
         "analysis/test_critical_path.py", "compare/test_matching.py", "compare/test_parts.py",
         "compare/test_rules.py", "compare/test_runs.py", "compare/test_verdict.py", "profiler/test_benchmark.py",
         "profiler/test_fluid.py", "readers/test_cells.py", "readers/test_json_repair.py", "readers/test_nvprof_csv.py",
-        "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_torch_table.py",
+        "readers/test_nvprof_odd.py", "readers/test_nvprof_text.py", "readers/test_torch_table.py", "test_growth.py",
         "recorder/test_exit_summary.py",
         "recorder/test_ranges.py", "render/test_series.py", "views/test_compat_fluid.py",
         "views/test_compat_paddle.py", "views/test_step_heat.py", "writers/test_perfetto_points.py",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from tracekit.readers.nvprof._text_tables import squeezed_columns
 from tracekit.readers.printed.lines import uncoloured
@@ -74,7 +75,7 @@ class Table(StrEnum):
     UNIFIED = "unified memory"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Header:
     """The header of a table.
 
@@ -89,6 +90,11 @@ class Header:
     quoted: bool = False
     ends: tuple[int, ...] = ()
     squeezed: bool = False
+
+    @cached_property
+    def place_of(self) -> dict[str, int]:
+        """Return the first place of each column."""
+        return {column: place for place, column in reversed([*enumerate(self.columns)])}
 
     @property
     def is_text(self) -> bool:

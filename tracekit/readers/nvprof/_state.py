@@ -98,9 +98,8 @@ class OpenTable:
 
     def unit(self, column: str) -> str:
         """Return the unit of the column, "" if the table names none."""
-        if self.units is None or column not in self.header.columns:
-            return ""
-        return self.units[self.header.columns.index(column)]
+        place = self.header.place_of.get(column)
+        return "" if self.units is None or place is None else self.units[place]
 
     def matches_concurrent(self) -> bool:
         """Return whether a row means the same in this table and in the tables that may be mixed into it."""
