@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tracekit.errors import Stop
 
-UNPACKED_BYTES = 512 << 20
+UNPACKED_BYTES = 256 << 20
 EXPANSION = 250
 """A compressed input unpacks to at most so many bytes, or to so many times its size if that is more, unless a limit is
 given. Traces shrink to a tenth, regular ones to a fortieth; a bomb of gzip to a thousandth, one of zstd further."""
