@@ -263,6 +263,20 @@ def test_one_file_by_two_names_is_read_once(tmp_path: Path) -> None:
     assert len(named.run.sources) == 2
 
 
+def test_a_copy_of_a_file_counts_and_is_named(tmp_path: Path) -> None:
+    data = Path(sample("nvprof-csv/gpu-and-api-trace.csv")).read_bytes()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "c.csv").write_bytes(data.replace(b"1.190000", b"1.190001"))
+    trace = tracekit.read(tmp_path)
+    assert len(trace.run.sources) == 3
+    assert "/b.csv has the same bytes: if it is a copy, leave it out" in notes(trace)["same-bytes"]
+    assert ["same-bytes" in ledger.notes for ledger in trace.ledgers] == [True, False, False]
+    assert "same-bytes" not in notes(tracekit.read([tmp_path / "a.csv", tmp_path / "c.csv"]))
+    named = tracekit.read([f"x={tmp_path / 'a.csv'}", f"y={tmp_path / 'b.csv'}"])
+    assert "same-bytes" not in notes(named)
+
+
 @pytest.mark.viewer
 @pytest.mark.parametrize("suffix", ["json", "pftrace"])
 def test_perfetto_shows_a_joined_trace_as_the_sum_of_its_parts(tmp_path: Path, suffix: str) -> None:

@@ -62,6 +62,7 @@ class Inputs:
         self._joins: Joins | None = None
         self._met = Met()
         self._again: dict[int, list[str]] = {}
+        self._copies: dict[int, list[str]] = {}
         self.failures: list[Failure] = []
         self.formats: set[str] = set()
         """The formats of the stream; for an archive, the formats that were archived."""
@@ -181,6 +182,7 @@ class Inputs:
         """Return which logs and traces are of one process, and find what else inputs have in common."""
         if self._joins is None:
             self._items, self._again = together.without_copies(self._items)
+            self._copies = together.same_bytes(self._items) if len(self._items) > 1 else {}
             self._joins, align = Joins(), self._options.align
             if len(self._items) > 1 and self._options.same_process:
                 wanted = choices(align, [(item.name, item.label) for item in self._items])
@@ -214,6 +216,11 @@ class Inputs:
             for name in self._again.get(each.number, ()):
                 text = f"{self._shown(name)} is the same file: it is read once"
                 ledger.notes["same-file"] = Note("same-file", text, 1)
+            for name in self._copies.get(each.number, ()):
+                text = (
+                    f"{self._shown(name)} has the same bytes: if it is a copy, leave it out, since its rows count again"
+                )
+                ledger.notes["same-bytes"] = Note("same-bytes", text, len(self._copies[each.number]))
         if len(self._items) == 1:
             return {}
         names = [item.label or self._shown(item.name) for item in self._items]

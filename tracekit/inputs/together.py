@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from filecmp import cmp
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,9 @@ from tracekit.run.launches import LaunchLook
 from tracekit.run.one_process import Joins
 from tracekit.text.display import plural
 from tracekit.trace import JOINED_INTO, Ledger, Note, Run
+
+HEAD_BYTES = 1 << 12
+"""Files of one size are compared whole where these first bytes are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,29 @@ def without_copies(items: Sequence[Input]) -> tuple[list[Input], dict[int, list[
                 continue
         kept.append(item)
     return kept, again
+
+
+def same_bytes(items: Sequence[Input]) -> dict[int, list[str]]:
+    """Return the names of inputs that are copies of an earlier one, byte for byte, by the number of that one.
+
+    They count: two runs of a program that prints little may print the same. An input with a NAME is meant as it is.
+    """
+    first: dict[tuple[int, bytes], int] = {}
+    found: dict[int, list[str]] = {}
+    sizes: dict[int, list[int]] = {}
+    for number, item in enumerate(items):
+        with suppress(OSError, ValueError):
+            if not item.label and Path(item.name).is_file() and (size := Path(item.name).stat().st_size):
+                sizes.setdefault(size, []).append(number)
+    for size, numbers in sizes.items():
+        for number in numbers if len(numbers) > 1 else ():
+            with suppress(OSError):
+                with Path(items[number].name).open("rb") as file:
+                    key = size, file.read(HEAD_BYTES)
+                other = first.setdefault(key, number)
+                if other != number and cmp(items[other].name, items[number].name, shallow=False):
+                    found.setdefault(other, []).append(items[number].name)
+    return found
 
 
 def clocks(
