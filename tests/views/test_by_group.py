@@ -240,6 +240,19 @@ def test_what_does_not_fit_the_run_is_refused(by: str, topology: str, said: str)
         pipeline.view(two_hosts(), "kernel", ViewOptions(by=by, topology=parse(topology) if topology else None))
 
 
+def test_ranks_whose_group_is_not_known_are_shown_and_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.csv"
+    path.write_text("rank,tp\n0,0\n1,1\n")
+    options = ViewOptions(by="tp", topology=parse(str(path)))
+    section = pipeline.view(two_hosts(), "overview", options)
+    total = next(row for table in section.tables for row in dicts(table) if row["measure"] == "Total")
+    assert (total["groups"], total["max"], total["max_at"]) == (1, 21, "tp group 0")
+    assert "tp group 0: rank 0, 1; tp not known: rank 2, 3" in section.notes
+    assert any("compared: 1 tp group, without the rows of tp not known" in note for note in section.notes)
+    each = dicts(table_of(two_hosts(), ViewOptions(by="tp", each=True, topology=options.topology), "overview"))
+    assert {(row["by"], row["total"]) for row in each} == {("tp group 0", 21), ("tp not known", 2200)}
+
+
 def test_inputs_that_name_no_rank_are_groups_of_their_own() -> None:
     rows: list[Row] = [{"dur_ns": 5, "name": "k", "source": 0, "rank": 1}, {"dur_ns": 7, "name": "k", "source": 1}]
     made = trace(*rows, run=Run(origin_ns=0, sources=[SourceFacts("a.json", "f"), SourceFacts("b.json", "f")]))

@@ -33,7 +33,8 @@ class RankGroups:
     """Rows in groups. noun: of one group, "rank" or "tp group". labels: of each group, all different.
 
     events, totals: the group of each row of EVENTS and TOTALS. ranks: those of each group that are in the trace.
-    sources: the inputs of each group. notes: sentences on what is missing or contradictory.
+    sources: the inputs of each group. unknown: the number of the group of ranks whose group nothing says, -1 for none.
+    notes: sentences on what is missing or contradictory.
     """
 
     noun: str
@@ -42,6 +43,7 @@ class RankGroups:
     totals: I64
     ranks: tuple[tuple[int, ...], ...]
     sources: tuple[frozenset[int], ...]
+    unknown: int
     notes: tuple[str, ...]
 
 
@@ -92,13 +94,13 @@ def find(index: TraceIndex, by: str, topology: Topology | None = None) -> RankGr
         sources[at] |= own
         ranks[at] |= set() if rank is None else {rank}
     in_order = tuple(tuple(sorted(each)) for each in ranks)
-    notes = [*_absent(index, members.ranks, topology), *(known.notes if by not in (RANK,) else ())]
+    notes = [*_absent(index, members.ranks, topology), *(known.notes if by != RANK else ())]
     if by not in (RANK, HOST):
         notes += _listing(labels, in_order)
     noun = f"{by} group" if by in _topology.PARALLEL else by
-    return RankGroups(
-        noun, labels, code[members.events], code[members.totals], in_order, tuple(map(frozenset, sources)), tuple(notes)
-    )
+    unknown = number.get(f"{by} not known", -1) if by != RANK else -1
+    events, totals = code[members.events], code[members.totals]
+    return RankGroups(noun, labels, events, totals, in_order, tuple(map(frozenset, sources)), unknown, tuple(notes))
 
 
 def _named(by: str, known: Dimensions, ranks: Sequence[int | None]) -> list[str]:

@@ -95,7 +95,8 @@ def _section(view: View, found: _Found, groups: RankGroups, options: ViewOptions
         if options.each:
             made.append(each_group(tables, groups.labels, groups.noun))
             continue
-        shown, more = over_groups(tables, groups.labels, groups.noun, options)
+        known = [None if number == groups.unknown else table for number, table in enumerate(tables)]
+        shown, more = over_groups(known, groups.labels, groups.noun, options)
         made += shown
         notes += more
     if made and not options.each:
@@ -106,8 +107,9 @@ def _section(view: View, found: _Found, groups: RankGroups, options: ViewOptions
 
 
 def _those(groups: RankGroups) -> str:
-    count = len(groups.labels)
-    return f"{count:,} {groups.noun}{'' if count == 1 else 's'}"
+    count = len(groups.labels) - (groups.unknown >= 0)
+    rest = f", without the rows of {groups.labels[groups.unknown]}" if groups.unknown >= 0 else ""
+    return f"{count:,} {groups.noun}{'' if count == 1 else 's'}{rest}"
 
 
 def _notes(found: _Found, groups: RankGroups, options: ViewOptions) -> list[str]:
