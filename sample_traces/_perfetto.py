@@ -3,6 +3,7 @@
     python sample_traces/_perfetto.py [FOLDER]
 
 program.pftrace is a program with Perfetto's SDK: two processes on clocks of three kinds; some packets are compressed.
+gpu.pftrace is what drivers of GPUs write: stages of two GPUs, counters, memory.
 """
 
 from __future__ import annotations
@@ -164,9 +165,42 @@ def program() -> bytes:
     return b"".join(out)
 
 
+def gpu() -> bytes:
+    """Two GPUs, of a driver that names its queues once and of one that interns names; counters and memory."""
+    specifications = message((2, message((1, "3D"))), (2, message((1, "Copy"))), (3, message((1, "Vertex"))))
+    out = [snapshot(1, (6, BOOT_NS), (1, UNIX_NS), main=6), process(100, 4242, "game")]
+    out.append(packet((53, message((7, specifications))), (10, 2), (8, BOOT_NS)))
+    for number in range(4):
+        own = message((1, 70 + number), (2, 400_000), (3, number % 2), (4, 0), (10, 5 + number), (11, 0))
+        out.append(packet((53, own), (10, 2), (8, BOOT_NS + 500_000 * number)))
+    named = [
+        (24, message((1, 1), (2, "Compute"), (4, 2))),
+        (24, message((1, 2), (2, "gemm"), (4, 2))),
+        (23, message((1, 9), (2, 4242), (3, 4))),
+        (26, message((1, 3), (2, "gemm_f16_128x64"))),
+    ]
+    for number in range(3):
+        launch = message((1, message((1, 64), (2, 2))), (2, message((1, 256))))
+        extra = message((1, "waves"), (2, str(number)))
+        fields = [(1, 90 + number), (2, 250_000), (5, 9), (11, 1), (13, 1), (14, 2), (6, extra)]
+        if number == 2:
+            fields += [(19, 3), (21, launch)]
+        more = [(12, message(*named)), (13, 3)] if not number else [(13, 2)]
+        out.append(packet((53, message(*fields)), (10, 3), (8, BOOT_NS + 100_000 + 300_000 * number), *more))
+    specs = [(1, message((1, 1), (2, "GPU busy"))), (1, message((1, 2), (2, "Clock")))]
+    out.append(packet((52, message((1, message(*specs)), (3, 0))), (10, 4), (8, BOOT_NS)))
+    for number in range(3):
+        values = (2, message((1, 1), (3, 12.5 * number))), (2, message((1, 2), (2, 1400 + number)))
+        out.append(packet((52, message(*values, (3, 0))), (10, 4), (8, BOOT_NS + 1_000_000 * number)))
+    out.append(packet((71, message((1, 0), (2, 0), (3, 1 << 20))), (10, 5), (8, BOOT_NS + 10)))
+    out.append(packet((71, message((1, 0), (2, 4242), (3, 1 << 19))), (10, 5), (8, BOOT_NS + 20)))
+    return b"".join(out)
+
+
 def main(folder: Path) -> None:
     """Write the samples into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gpu.pftrace").write_bytes(gpu())
     (folder / "program.pftrace").write_bytes(program())
 
 

@@ -209,6 +209,84 @@ def test_our_sample_has_the_slices_counters_and_arrows_of_the_engine() -> None:
     assert drawn == sorted((row["out"], row["at"]) for row in seen["sql"][2])
 
 
+@pytest.mark.viewer
+def test_stages_of_gpus_are_those_of_the_engine() -> None:
+    path = sample("perfetto/gpu.pftrace")
+    seen = perfetto(path, ["select ts, dur, name from gpu_slice"])
+    trace = tracekit.read(path)
+    found = [row for row in rows(trace) if row["kind"] == "kernel"]
+    # The engine calls a stage by its kind, also where the kernel is named.
+    own = sorted((row["ts_ns"], row["dur_ns"], row["name"].partition("_")[0]) for row in found)
+    assert own == sorted((int(row["ts"]), row["dur"], row["name"]) for row in seen["sql"][0])
+
+
+def test_stages_of_gpus_have_lanes_and_processes() -> None:
+    trace = tracekit.read(sample("perfetto/gpu.pftrace"))
+    found = rows(trace)
+    stages = [row for row in found if row["kind"] == "kernel"]
+    lanes = Counter((row["device"], row["stream"], row["pid"], row["name"]) for row in stages)
+    assert lanes == {
+        (0, 0, None, "Vertex"): 2,
+        (0, 1, None, "Vertex"): 2,
+        (1, 1, 4242, "gemm"): 2,
+        (1, 1, 4242, "gemm_f16_128x64"): 1,
+    }
+    assert trace.run.streams == {(0, 0, 0): "3D", (0, 0, 1): "Copy", (0, 1, 1): "Compute"}
+    assert stages[-1]["args"]["submission_id"] == 8
+    (shaped,) = [row["args"] for row in stages if row["name"] == "gemm_f16_128x64"]
+    assert (shaped["grid"], shaped["block"], shaped["waves"]) == ([64, 2, 1], [256, 1, 1], "2")
+    counters = [(row["device"], row["name"], row["value"]) for row in found if row["kind"] == "counter"]
+    assert (0, "GPU busy", 25.0) in counters
+    assert (0, "Clock", 1402.0) in counters
+    assert (0, "GPU memory of process 4242", float(1 << 19)) in counters
+    assert len(counters) == 8
+
+
+@pytest.mark.corpus
+def test_counters_of_a_gpu_have_their_names() -> None:
+    trace = tracekit.read(corpus_next("perfetto/gpu_counters_android.perfetto-trace"))
+    found = [(row["ts_ns"], row["name"], row["value"], row["device"]) for row in rows(trace)]
+    assert found == [
+        (10 * at, name, float(at), 0) for at, name in zip(range(1, 10), ["bar", "counter 2", "foo"] * 3, strict=True)
+    ]
+
+
+def test_a_packet_of_two_types_is_one_packet(tmp_path: Path) -> None:
+    event = (11, message((9, INSTANT), (23, "twice")))
+    one = Sequence(3)
+    trace = read(
+        tmp_path,
+        one.event(10, INSTANT, "a"),
+        packet((8, 20), event, event, (53, b""), (1, b"")),
+        one.event(30, INSTANT),
+    )
+    assert [row["name"] for row in rows(trace)] == ["a", "twice", None]
+    assert (trace.ledgers[0].read, trace.ledgers[0].kept) == (3, 3)
+
+
+def test_lists_and_dictionaries_are_args_level_by_level(tmp_path: Path) -> None:
+    leaf = message((10, "x"), (4, -1))
+    inner = message((10, "in"), (11, leaf), (11, message((10, "x"), (5, 0.5))), (11, message((10, "y"), (12, b""))))
+    mixed = annotation((10, "mixed"), (12, message((2, 1))), (12, message((6, "t"))), (12, message((11, leaf))))
+    old = message((1, 1), (2, "k"), (3, message((5, 7))))
+    trace = read(
+        tmp_path,
+        Sequence(3).event(
+            10, INSTANT, "a", mixed, (4, message((10, "deep"), (11, inner))), annotation((10, "old"), (8, old)),
+            annotation((10, "p"), (7, 255)), annotation((10, "p"), (6, "again")),
+            annotation((10, "j"), (9, '{"q":[1]}')),
+        ),
+    )  # fmt: skip
+    assert rows(trace)[0]["args"] == {
+        "mixed": [True, "t", {"x": -1}],
+        "deep": {"in": {"x": -1, "x (2)": 0.5, "y": [None]}},
+        "old": {"k": 7},
+        "p": "0xff",
+        "p (2)": "again",
+        "j": {"q": [1]},
+    }
+
+
 def test_a_clock_in_steps_counts_on_from_its_snapshot(tmp_path: Path) -> None:
     one = Sequence(5, (58, 65), (11, message((11, 9))))
     trace = read(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tracekit.readers.protobuf import varint_at
 
 
@@ -31,6 +33,11 @@ class Message:
     def number(self, number: int) -> int:
         """Return a number as int64, 0 where the field is not there."""
         return self.optional(number) or 0
+
+    def double(self, number: int) -> float:
+        """Return a number that is stored as a double."""
+        value: float = struct.unpack("<d", struct.pack("<q", self.number(number)))[0]
+        return value
 
     def bytes(self, number: int) -> bytes:
         """Return a text or message, b"" where the field is not there."""

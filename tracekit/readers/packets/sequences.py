@@ -17,7 +17,15 @@ from tracekit.readers.packets.message import Message, signed
 from tracekit.readers.packets.texts import NONE, Texts, distinct
 from tracekit.readers.packets.wire import scan
 
-_TEXTS = (numbers.CATEGORIES, numbers.NAMES, numbers.KEYS, numbers.STRINGS, numbers.CORRELATIONS, numbers.LOG_BODIES)
+_TEXTS = (
+    numbers.CATEGORIES,
+    numbers.NAMES,
+    numbers.KEYS,
+    numbers.STRINGS,
+    numbers.CORRELATIONS,
+    numbers.LOG_BODIES,
+    numbers.KERNELS,
+)
 _RAW = (numbers.SOURCE_LOCATIONS, numbers.CONTEXTS, numbers.SPECIFICATIONS, numbers.COUNTER_DESCRIPTORS)
 _CLEARED = 1
 NEEDS_STATE = 2

@@ -69,6 +69,13 @@ class Picked:
         """Return where the bytes end."""
         return self.at + self.value.view(np.int64)
 
+    def one_each(self, taken: Mask) -> Picked:
+        """Return the last field of each message, without those of messages that are taken."""
+        _, last = np.unique(self.row[::-1], return_index=True)
+        kept = len(self.row) - 1 - last
+        kept = kept[~taken[self.row[kept]]]
+        return Picked(self.row[kept], self.value[kept], self.at[kept])
+
     def last(self, count: int, default: int = 0) -> tuple[I64, Mask]:
         """Return for each of `count` messages the last value as int64, and whether there is one."""
         values, has = np.full(count, default, np.int64), np.zeros(count, np.bool_)

@@ -1,14 +1,13 @@
 """Debug annotations of events as JSON objects, column by column.
 
-Each annotation becomes the text of one member, `"key":value`; Arrow joins those of an event. Messages within messages
-(dictionaries, lists) are decoded one by one, each distinct one once.
+Each annotation becomes the text of one member, `"key":value`; Arrow joins those of an event. Those within lists and
+dictionaries are read in the same way, level by level.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ BOOL, UINT, INT, DOUBLE, STRING, POINTER, NESTED = 2, 3, 4, 5, 6, 7, 8
 JSON, DICT, LIST, PROTO, INTERNED = 9, 11, 12, 14, 17
 _DEPTH = 16
 _WIRES = {BOOL: 0, UINT: 0, INT: 0, DOUBLE: 1, STRING: 2, POINTER: 0, JSON: 2, INTERNED: 0}
-_DEEP = (NESTED, DICT, LIST, PROTO)
 
 
 class Members:
@@ -89,28 +87,67 @@ class Members:
 
 def read_annotations(block: Block, stated: Stated, texts: Texts, found: Picked, packets: I64, members: Members) -> None:
     """Add the annotations of events. found: row of the event and bytes. packets: the packet of each event."""
-    if not len(found):
-        return
+    if len(found):
+        keys, values = _read(block, stated, texts, found, packets[found.row], 0)
+        members.add(found.row, keys, values)
+
+
+def _read(block: Block, stated: Stated, texts: Texts, found: Picked, owner: I64, depth: int) -> tuple[I32, Column]:
+    """Return the key of each annotation, and its value as JSON. owner: the packet of each."""
+    count = len(found)
     inner = scan(block.view, found.at, found.ends)
-    owner = packets[found.row]
     keys = _keys(block, stated, texts, inner, owner)
-    bad = np.zeros(len(found), np.bool_)
-    bad[inner.bad] = True
+    rows: list[I64] = [np.arange(count)]
+    values: list[Column] = [arrow.array(["null"] * count, pa.string())]
     for kind, wire in _WIRES.items():
         picked = inner.of(kind, wire)
+        if len(picked):
+            rows.append(picked.row)
+            values.append(_values(kind, block, stated, texts, picked, owner[picked.row]))
+    for kind in (LIST, DICT):
+        picked = inner.of(kind, 2)
         if not len(picked):
             continue
-        values = _values(kind, block, stated, texts, picked, owner[picked.row])
-        members.add(found.row[picked.row], keys[picked.row], values)
-        bad[picked.row] = False
-    deep = np.unique(np.concatenate([inner.of(kind, 2).row for kind in _DEEP]))
-    if len(deep):
-        members.add(found.row[deep], keys[deep], _deep(block, stated, texts, found, owner, deep))
-    bad[deep] = False
-    known = np.zeros(len(found), np.bool_)
-    known[inner.row[np.isin(inner.number, (*_WIRES, *_DEEP))]] = True
-    nothing = np.flatnonzero(~known | bad)
-    members.add(found.row[nothing], keys[nothing], arrow.array(["null"] * len(nothing), pa.string()))
+        parents, place = distinct(picked.row)
+        if depth >= _DEPTH:
+            shown: Column = arrow.array(['"..."'] * len(parents), pa.string())
+        else:
+            own, each = _read(block, stated, texts, picked, owner[picked.row], depth + 1)
+            shown = (
+                _lists(place, each, len(parents)) if kind == LIST else _objects(texts, place, own, each, len(parents))
+            )
+        rows.append(parents)
+        values.append(shown)
+    for kind in (NESTED, PROTO):
+        picked = inner.of(kind, 2)
+        if len(picked):
+            encoded = arrow.encoded(slices(block.data, picked))
+            convert = _nested_json if kind == NESTED else _hex
+            shown = arrow.array([convert(each) for each in arrow.binaries(encoded.dictionary)], pa.string())
+            rows.append(picked.row)
+            values.append(arrow.take(shown, encoded.indices.to_numpy()))
+    if len(rows) == 2 and len(rows[1]) == count and bool((rows[1] == rows[0]).all()):
+        return keys, values[1]
+    place = np.empty(count, np.int64)
+    every = np.concatenate(rows)
+    place[every] = np.arange(len(every))
+    return keys, arrow.take(pa.concat_arrays(values), place)
+
+
+def _lists(parents: I64, values: Column, count: int) -> Column:
+    """Return JSON lists. parents: shape (n,), the list of each value."""
+    order = np.argsort(parents, kind="stable")
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(parents, minlength=count), out=offsets[1:])
+    untyped: Any = arrow.array(offsets)
+    lists: Column = pa.ListArray.from_arrays(untyped, arrow.take(values, order))
+    return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+
+
+def _objects(texts: Texts, parents: I64, keys: I32, values: Column, count: int) -> Column:
+    members = Members(texts)
+    members.add(parents, keys, values)
+    return members.column(count)
 
 
 def _keys(block: Block, stated: Stated, texts: Texts, inner: Fields, owner: I64) -> I32:
@@ -166,22 +203,6 @@ def _json_text(data: bytes) -> str:
         return _json_string(data)
 
 
-def _deep(block: Block, stated: Stated, texts: Texts, found: Picked, owner: I64, rows: I64) -> Column:
-    """Return the JSON of the annotations of some rows that hold others."""
-    shown = []
-    known: dict[tuple[int, bytes], str] = {}
-    for row in rows.tolist():
-        start = int(found.at[row])
-        raw = block.data[start : start + int(found.value[row])].tobytes()
-        interned = stated.states[stated.state[owner[row]]].interned
-        key = id(interned), raw
-        text = known.get(key)
-        if text is None:
-            text = known[key] = json_of(_Deep(interned.texts, texts.all).value(Message(raw), 0))
-        shown.append(text)
-    return arrow.array(shown, pa.string())
-
-
 def json_of(value: object) -> str:
     """Return a value as JSON; a number that is not finite as text."""
     try:
@@ -190,72 +211,32 @@ def json_of(value: object) -> str:
         return orjson.dumps(repr(value)).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Deep:
-    """Reads an annotation with all within it. interned: of its sequence."""
+def _nested_json(data: bytes) -> str:
+    return json_of(_nested(Message(data), 0))
 
-    interned: dict[tuple[int, int], int]
-    texts: list[str]
 
-    def _text(self, kind: int, iid: int) -> str:
-        code = self.interned.get((kind, iid & (1 << 64) - 1))
-        return "" if code is None else self.texts[code]
+def _hex(data: bytes) -> str:
+    return f'"{data.hex()}"'
 
-    def value(self, found: Message, depth: int) -> object:
-        """Return the value of an annotation."""
-        if depth > _DEPTH:
-            return "..."
-        if DICT in found:
-            return self._object([Message(each) for each in found.each(DICT)], depth)
-        if LIST in found:
-            return [self.value(Message(each), depth + 1) for each in found.each(LIST)]
-        if NESTED in found:
-            return self._nested(Message(found.bytes(NESTED)), depth)
-        if BOOL in found:
-            return found.number(BOOL) != 0
-        if UINT in found:
-            return found.number(UINT) & (1 << 64) - 1
-        if INT in found:
-            return found.number(INT)
-        if DOUBLE in found:
-            return _double(found.number(DOUBLE))
-        if STRING in found:
-            return found.text(STRING)
-        if INTERNED in found:
-            return self._text(STRINGS, found.number(INTERNED))
-        if POINTER in found:
-            return f"0x{found.number(POINTER) & (1 << 64) - 1:x}"
-        if JSON in found:
-            return orjson.loads(_json_text(found.bytes(JSON)))
-        return found.bytes(PROTO).hex() if PROTO in found else None
 
-    def _object(self, entries: list[Message], depth: int) -> dict[str, object]:
-        out: dict[str, object] = {}
-        for each in entries:
-            name = each.text(10) if 10 in each else self._text(KEYS, each.number(1))
-            while name in out:
-                name += "'"
-            out[name] = self.value(each, depth + 1)
-        return out
-
-    def _nested(self, found: Message, depth: int) -> object:
-        """Return a NestedValue: of older producers."""
-        if depth > _DEPTH:
-            return "..."
-        kind = found.number(1)
-        if kind == 1 or 2 in found or 3 in found:
-            values = [self._nested(Message(each), depth + 1) for each in found.each(3)]
-            names = [each.decode("utf-8", "replace") for each in found.each(2)]
-            return dict(zip(names, values, strict=False))
-        if kind == 2 or 4 in found:
-            return [self._nested(Message(each), depth + 1) for each in found.each(4)]
-        if 5 in found:
-            return found.number(5)
-        if 6 in found:
-            return _double(found.number(6))
-        if 7 in found:
-            return found.number(7) != 0
-        return found.text(8) if 8 in found else None
+def _nested(found: Message, depth: int) -> object:
+    """Return a NestedValue: of older producers."""
+    if depth > _DEPTH:
+        return "..."
+    kind = found.number(1)
+    if kind == 1 or 2 in found or 3 in found:
+        values = [_nested(Message(each), depth + 1) for each in found.each(3)]
+        names = [each.decode("utf-8", "replace") for each in found.each(2)]
+        return dict(zip(names, values, strict=False))
+    if kind == 2 or 4 in found:
+        return [_nested(Message(each), depth + 1) for each in found.each(4)]
+    if 5 in found:
+        return found.number(5)
+    if 6 in found:
+        return _double(found.number(6))
+    if 7 in found:
+        return found.number(7) != 0
+    return found.text(8) if 8 in found else None
 
 
 def _double(bits: int) -> float | str:

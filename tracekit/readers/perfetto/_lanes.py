@@ -16,6 +16,7 @@ from tracekit.readers.builder import IdTable, Values, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.packets.texts import Texts, distinct
 from tracekit.readers.perfetto._kinds import DEVICE_CATEGORIES, slice_kind
+from tracekit.readers.perfetto._own import Own
 from tracekit.readers.perfetto._rows import BEGIN, COUNTER, FINISH, LAST, MARK, PLAIN, START, STEP, WHOLE
 from tracekit.readers.perfetto._tracks import Lane, Tracks
 from tracekit.schema import Kind
@@ -30,9 +31,10 @@ _CORRELATION = r'"corr_id":(?P<correlation>[0-9]{1,18})[,}]'
 class Lanes:
     """Makes batches of our schema. All descriptors of the file are known by now."""
 
-    def __init__(self, tracks: Tracks, texts: Texts, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(self, tracks: Tracks, texts: Texts, options: ReadOptions, ledger: Ledger, own: Own | None) -> None:
         self._tracks, self._texts, self._options, self._ledger = tracks, texts, options, ledger
         self._names = Demangler(ledger, enabled=options.demangle)
+        self._own = own
         self._flows = IdTable(tracks.run, "correlation", options.source)
         self._lanes: dict[int, Lane] = {}
         self.empty = texts.code("")
@@ -48,9 +50,11 @@ class Lanes:
             lane = self._lanes[track] = self._tracks.lane(track)
         return lane
 
-    def name_run(self, run: object) -> None:
+    def name_run(self) -> None:
         """Give the run the names of what has rows."""
-        del run
+        if self._own is not None:
+            self._own.name_run()
+            return
         self._tracks.name_run(list(self._lanes.values()))
 
     def batch(self, rows: pa.Table, dur: I64, args: Column) -> pa.RecordBatch:
@@ -61,10 +65,16 @@ class Lanes:
         name, category = (arrow.ints(rows.column(each)) for each in ("name", "category"))
         tracks, place = distinct(track)
         name = self._counter_names(name, what, track)
-        places = self._places([self._lane(each) for each in tracks.tolist()], place)
-        kind, copy, device_work = self._kinds(what, name, category)
+        lanes = [self._lane(each) for each in tracks.tolist()]
+        places = self._places(lanes, place)
+        of_gpu = np.array([lane.work for lane in lanes], np.bool_)[place]
+        kind, copy, device_work = self._kinds(what, name, category, of_gpu)
+        if any(lane.device is not None for lane in lanes):
+            devices = arrow.array([lane.device for lane in lanes], pa.int32())
+            streams = arrow.array([lane.stream if lane.work else None for lane in lanes], pa.int64())
+            places |= {"device": arrow.take(devices, place), "stream": arrow.take(streams, place)}
         if device_work.any():
-            places |= self._device(places, args, device_work, [self._lane(each) for each in tracks.tolist()], place)
+            places |= self._device(places, args, device_work, lanes, place)
         columns: dict[str, Values] = {**places, "kind": kind, "copy_kind": copy}
         columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
         columns |= {"ts_ns": rows.column("ts").combine_chunks(), "event_id": rows.column("packet").combine_chunks()}
@@ -74,8 +84,18 @@ class Lanes:
             columns["tid"] = pc.if_else(arrow.array(counters), pa.scalar(None, pa.int64()), places["tid"])
             columns["value"] = arrow.array(arrow.floats(rows.column("value")), mask=~counters)
         columns["args"] = self._with_category(args, category)
+        columns["source"] = self._options.source
+        if self._own is not None:
+            values = columns.get("value")
+            no_values = arrow.nulls(count, pa.float64())
+            shown = self._texts_of(name)
+            keys = [self._tracks.keys[each] for each in tracks.tolist()]
+            texts = ["" if code < 0 else self._texts.all[code] for code in category.tolist()]
+            of_row = arrow.array(dur, mask=dur < 0), values if isinstance(values, pa.Array) else no_values
+            columns |= {"name": shown, "raw_name": None, **self._own.columns(keys, place, texts, args, *of_row)}
+            columns["ts_ns"] = arrow.array(arrow.ints(rows.column("ts")) + self._own.shift)
         self._ledger.events_out += count
-        return event_batch(count, {**columns, "source": self._options.source})
+        return event_batch(count, columns)
 
     def _counter_names(self, name: I64, what: I64, track: I64) -> I64:
         """Return the names of rows; a counter has that of its track."""
@@ -103,7 +123,7 @@ class Lanes:
             out[column] = arrow.take(arrow.array(values, pa.int64()), place)
         return out
 
-    def _kinds(self, what: I64, name: I64, category: I64) -> tuple[DictColumn, Column, Mask]:
+    def _kinds(self, what: I64, name: I64, category: I64, of_gpu: Mask) -> tuple[DictColumn, Column, Mask]:
         """Return kind and direction of each row, and whether it is work of a device by its category."""
         groups, group = distinct(category)
         texts = ["" if code < 0 else self._texts.all[code] for code in groups.tolist()]
@@ -111,6 +131,7 @@ class Lanes:
         device = np.array([text in DEVICE_CATEGORIES for text in texts], np.bool_)[group]
         slices = (what == BEGIN) | (what == WHOLE)
         kinds = np.array([_KINDS.index(slice_kind(text, "")[0]) for text in texts], np.int32)[group]
+        kinds[of_gpu] = _KINDS.index(Kind.KERNEL)
         kinds[what == MARK] = _KINDS.index(Kind.MARK)
         kinds[what == COUNTER] = _KINDS.index(Kind.COUNTER)
         copy: list[str | None] = [None] * len(what) if not copies.any() else self._directions(name, copies & slices)
@@ -156,7 +177,8 @@ class Lanes:
         before: pa.Table | None = None
         going = False
         for table in tables:
-            for piece in table.to_batches(max_chunksize=1 << 16):
+            kept = table if self._own is None else table.filter(arrow.array(self._own.is_arrow(table)))
+            for piece in kept.to_batches(max_chunksize=1 << 16):
                 if before is not None:
                     batch, going = self._points(before, going, piece)
                     yield batch
@@ -193,6 +215,12 @@ class Lanes:
             "args": self._with_category(args, arrow.ints(table.column("category"))),
             "source": self._options.source,
         }
+        if self._own is not None:
+            nothing = arrow.nulls(count, pa.int64()), arrow.nulls(count, pa.float64())
+            keys = [self._tracks.keys[each] for each in tracks.tolist()]
+            columns |= self._own.columns(keys, at, [str(Kind.FLOW)] * count, args, *nothing)
+            columns["ts_ns"] = arrow.array(arrow.ints(table.column("ts")) + self._own.shift)
+            columns["correlation"] = arrow.array(self._own.arrow_ids(number))
         primary = arrow.bools(table.column("primary"))
         self._ledger.kept += int(np.count_nonzero(primary))
         self._ledger.events_out += count
@@ -208,10 +236,15 @@ def merged_args(own: Chunked, every: Chunked, end: I64) -> Column:
     both = np.flatnonzero(arrow.valid(theirs) & (end >= 0))
     if not len(both):
         return begin
-    out = arrow.optional_texts(begin)
-    for row, text in zip(both.tolist(), arrow.optional_texts(arrow.take(theirs, both)), strict=True):
-        out[row] = _two(out[row], text)
-    return arrow.array(out, pa.string())
+    first, second = (arrow.encoded(arrow.take(column, both)) for column in (begin, theirs))
+    ones, twos = ([*arrow.optional_texts(each.dictionary), None] for each in (first, second))
+    codes = arrow.codes(first).astype(np.int64) * len(twos) + arrow.codes(second)
+    pairs, place = distinct(codes)
+    shown = [_two(ones[pair // len(twos)], twos[pair % len(twos)]) for pair in pairs.tolist()]
+    merged = arrow.take(arrow.array(shown, pa.string()), place)
+    mask = np.zeros(len(begin), np.bool_)
+    mask[both] = True
+    return pc.replace_with_mask(begin, arrow.array(mask), merged)
 
 
 def in_one(column: Chunked) -> Column:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.columns import arrow
-from tracekit.columns.arrays import I64
+from tracekit.columns.arrays import I64, Mask
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block, Packets
@@ -17,7 +17,10 @@ from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import Texts
 from tracekit.readers.packets.times import BAD, Times
+from tracekit.readers.packets.wire import Picked
+from tracekit.readers.perfetto._gpu import Gpu
 from tracekit.readers.perfetto._lanes import Lanes
+from tracekit.readers.perfetto._own import Facts, Own, facts_of
 from tracekit.readers.perfetto._rows import FLOW, SCHEMA
 from tracekit.readers.perfetto._slices import Slices
 from tracekit.readers.perfetto._track_events import TrackEvents
@@ -50,11 +53,11 @@ class _Reading:
         self.sequences = Sequences(self.texts)
         self.times = Times()
         self.events = TrackEvents(self.texts, self.tracks, ledger)
-        self._rows = self._first = 0
+        self.gpu = Gpu(self.texts, self.tracks, ledger)
+        self._rows = 0
+        self._own_facts: Facts | None = None
         self._first_ns: int | None = None
-        self._with_clock = False
         self._unread: dict[int, int] = {}
-        self._late: list[pa.Table] = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
@@ -68,29 +71,38 @@ class _Reading:
             for table in waiting.tables():
                 self._sort(self._converted(table), slices, arrows, None)
             self._describe()
-            lanes = Lanes(self.tracks, self.texts, self.options, self.ledger)
+            facts = self._own_facts
+            own = None if facts is None else Own(facts, self.tracks, self.run, self.options.source)
+            lanes = Lanes(self.tracks, self.texts, self.options, self.ledger, own)
             try:
                 yield from Slices(lanes, self.ledger).batches(slices.tables())
                 yield from lanes.arrows(arrows.tables())
             finally:
                 lanes.close()
-            lanes.name_run(self.run)
+            lanes.name_run()
 
     def _tables(self, block: Block) -> list[pa.Table]:
         stated = self.sequences.read(block)
         timed = self.times.read(block, stated)
         self._take_facts(block)
         fields = block.fields
-        events = fields.of(numbers.TRACK_EVENT, 2)
-        self._count_others(block, events.row)
-        if len(fields.bad):
-            bad = np.unique(fields.bad)
-            good = ~np.isin(events.row, bad)
-            events = type(events)(events.row[good], events.value[good], events.at[good])
-        return self.events.tables(block, stated, timed, events) if len(events) else []
+        taken = np.zeros(block.count, np.bool_)
+        bad = np.unique(fields.bad)
+        if len(bad):
+            taken[bad] = True
+            text = "dropped: packets that are no protobuf messages"
+            self.ledger.drop("damaged", len(bad), where=f"packet {block.number + int(bad[0])}", text=text)
+        # A packet has one type. The last one counts where a file says otherwise, as in protobuf.
+        events = fields.of(numbers.TRACK_EVENT, 2).one_each(taken)
+        taken[events.row] = True
+        tables = self.gpu.tables(block, stated, timed, taken)
+        self._count_others(block, taken)
+        return tables + (self.events.tables(block, stated, timed, events) if len(events) else [])
 
     def _take_facts(self, block: Block) -> None:
         fields = block.fields
+        for at, end in zip(*(each.tolist() for each in _bounds(fields.of(numbers.CHROME_EVENTS, 2))), strict=True):
+            self._own_facts = facts_of(block.data[at:end].tobytes()) or self._own_facts
         for kind, take in (
             (numbers.DESCRIPTOR, self.tracks.describe),
             (numbers.PROCESS_TREE, self.tracks.name_tree),
@@ -101,17 +113,11 @@ class _Reading:
             for at, end in zip(found.at.tolist(), found.ends.tolist(), strict=True):
                 take(block.data[at:end].tobytes())
 
-    def _count_others(self, block: Block, events: I64) -> None:
-        """Count the packets that are no track events, by type."""
+    def _count_others(self, block: Block, counted: Mask) -> None:
+        """Count the packets of other types."""
         fields, ledger = block.fields, self.ledger
-        counted = np.zeros(block.count, np.bool_)
-        bad = np.unique(fields.bad)
-        counted[bad] = True
-        if len(bad):
-            text = "dropped: packets that are no protobuf messages"
-            ledger.drop("damaged", len(bad), where=f"packet {block.number + int(bad[0])}", text=text)
-        counted[events] = True
-        own = ~np.isin(fields.number, list(numbers.BESIDE)) & ~counted[fields.row]
+        own = np.flatnonzero(~counted[fields.row])
+        own = own[~np.isin(fields.number[own], list(numbers.BESIDE))]
         rows, first = np.unique(fields.row[own], return_index=True)
         kinds = fields.number[own][first]
         counted[rows] = True
@@ -194,6 +200,10 @@ class _Reading:
             shown = ", ".join(f"{number} ({count:,})" for number, count in sorted(self.events.unread.items()))
             text = f"fields of track events that tracekit does not read, by number: {shown[:200]}"
             ledger.note("fields-not-read", text, sum(self.events.unread.values()))
+
+
+def _bounds(found: Picked) -> tuple[I64, I64]:
+    return found.at, found.ends
 
 
 def _type(number: int) -> str:

@@ -12,7 +12,7 @@ from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import Block
 from tracekit.readers.packets.message import Message
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, Texts, distinct
+from tracekit.readers.packets.texts import NONE, Texts, distinct, slices
 from tracekit.readers.packets.times import Timed
 from tracekit.readers.packets.wire import Fields, Picked, scan
 from tracekit.readers.perfetto._args import Members, read_annotations
@@ -142,13 +142,17 @@ class TrackEvents:
         if often is None:
             often = np.bincount(row, minlength=len(packets)) > 1
         if often.any():
-            several: dict[int, list[str]] = {}
+            several: dict[int, tuple[int, ...]] = {}
             mine = often[row]
             for at, each in zip(row[mine].tolist(), code[mine].tolist(), strict=True):
-                if each != NONE:
-                    several.setdefault(at, []).append(self.texts.all[each])
-            for at, texts in several.items():
-                out[at] = self.texts.code(",".join(texts))
+                several[at] = (*several.get(at, ()), each)
+            known: dict[tuple[int, ...], int] = {}
+            for at, codes_of_row in several.items():
+                joined = known.get(codes_of_row)
+                if joined is None:
+                    texts = [self.texts.all[each] for each in codes_of_row if each != NONE]
+                    joined = known[codes_of_row] = self.texts.code(",".join(texts))
+                out[at] = joined
         return out
 
     def _counters(self, fields: Fields, stated: Stated, columns: Columns, packets: I64) -> list[pa.Table]:
@@ -225,7 +229,7 @@ class TrackEvents:
 
     def _others(self, block: Block, fields: Fields, stated: Stated, packets: I64, members: Members) -> None:
         """Add correlation ids, source locations and log messages, and count what is not read."""
-        seen = np.unique(fields.number)
+        seen = distinct(fields.number.astype(np.int64))[0]
         for number in seen.tolist():
             if number not in _READ:
                 self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
@@ -245,8 +249,9 @@ class TrackEvents:
             self._locations(stated, fields.of(34, 0), packets, "source_location", members)
         if 33 in found:
             inline = fields.of(33, 2)
-            shown = [_location(block.data[at:end].tobytes()) for at, end in zip(inline.at, inline.ends, strict=True)]
-            members.add_same(inline.row, "source_location", arrow.array(shown, pa.string()))
+            encoded = arrow.encoded(slices(block.data, inline))
+            shown = arrow.array([_location(each) for each in arrow.binaries(encoded.dictionary)], pa.string())
+            members.add_same(inline.row, "source_location", arrow.take(shown, encoded.indices.to_numpy()))
         if 5 in found:
             tasks = fields.of(5, 2)
             inner = scan(block.view, tasks.at, tasks.ends).of(1, 0)

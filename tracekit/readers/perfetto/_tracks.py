@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tracekit.readers.builder import IdTable
+from tracekit.readers.builder import FIRST_TEXT_ID, IdTable
 from tracekit.readers.packets.message import Message
+from tracekit.readers.protobuf import INT32_MAX
 from tracekit.trace import Run
 
 Key = tuple[str, int, int, str]
 """Kind of a track, and what identifies it: uuid; thread (pid, tid); process (pid); async (pid, id, scope)."""
 _MOST_PARENTS = 64
+_MOST_SEEN = 1 << 14
 _UNITS = {1: "ns", 2: "count", 3: "bytes"}
 _STREAM = re.compile(r"STREAM \[[\" ]*([0-9]{1,9})[\" ]*\]|.*\bQUEUE \[([0-9]{1,9})\]", re.ASCII)
 
@@ -48,6 +50,9 @@ class Lane:
     thread: bool = False
     name: str = ""
     stream: int | None = None
+    device: int | None = None
+    work: bool = False
+    """Whether all slices are work of the device."""
 
 
 @dataclass(slots=True)
@@ -62,11 +67,17 @@ class Tracks:
     threads: dict[tuple[int, int], str] = field(default_factory=dict)
     async_process: dict[Key, int] = field(default_factory=dict)
     """The process in which the first event of an asynchronous id was."""
+    queues: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    """Process and name of hardware queues."""
+    _seen: set[bytes] = field(default_factory=set)
+    _last: dict[int, bytes] = field(default_factory=dict)
     _known: dict[Key, int] = field(default_factory=dict)
     _tids: IdTable = field(init=False)
+    _streams: IdTable = field(init=False)
 
     def __post_init__(self) -> None:
         self._tids = IdTable(self.run, "tid", self.source)
+        self._streams = IdTable(self.run, "stream", self.source)
 
     def code(self, key: Key) -> int:
         """Return the number of a track."""
@@ -82,7 +93,15 @@ class Tracks:
 
     def describe(self, data: bytes) -> None:
         """Take a TrackDescriptor: what it does not state stays as it was."""
+        if data in self._seen:
+            return
         found = Message(data)
+        self._seen.discard(self._last.get(found.number(1), b""))
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+            self._last.clear()
+        self._seen.add(data)
+        self._last[found.number(1)] = data
         track = self.described.setdefault(found.number(1), Described())
         for number in (13, 10, 2):
             if number in found:
@@ -143,6 +162,16 @@ class Tracks:
         self.async_process.setdefault(key, process)
         return self.code(key)
 
+    def gpu(self, gpu: int, queue: int, name: str, process: int) -> int:
+        """Return the number of the track of a hardware queue. process: -1 for not known."""
+        key = "gpu", gpu, queue, f"{process} {name}"
+        self.queues.setdefault(key, (process, name))
+        return self.code(key)
+
+    def gpu_counter(self, gpu: int, name: str) -> int:
+        """Return the number of the track of a GPU's counter."""
+        return self.code(("gpu counter", gpu, 0, name))
+
     def counter(self, track: int) -> Described:
         """Return what is known about the counter of a track."""
         key = self.keys[track]
@@ -157,6 +186,13 @@ class Tracks:
     def lane(self, track: int) -> Lane:
         """Return the lane of a track. Ask when all descriptors were read."""
         kind, one, two, name = self.keys[track]
+        if kind == "gpu":
+            process, shown = self.queues[self.keys[track]]
+            own_stream = two if 0 <= two < FIRST_TEXT_ID else self._streams.number(f"queue {two & (1 << 64) - 1}")
+            device = one if 0 <= one <= INT32_MAX else None
+            return Lane(process if process >= 0 else None, name=shown, stream=own_stream, device=device, work=True)
+        if kind == "gpu counter":
+            return Lane(device=one if 0 <= one <= INT32_MAX else None)
         if kind == "thread":
             return Lane(one, two, True, self.threads.get((one, two), ""))
         if kind == "async":
@@ -197,5 +233,8 @@ class Tracks:
         for (pid, tid), name in self.threads.items():
             self.run.threads[self.source, pid, tid] = name
         for lane in lanes:
-            if lane.name and lane.tid is not None and not lane.thread:
+            if lane.work:
+                if lane.name:
+                    self.run.streams[self.source, lane.device, lane.stream] = lane.name
+            elif lane.name and lane.tid is not None and not lane.thread:
                 self.run.threads[self.source, lane.pid, lane.tid] = lane.name

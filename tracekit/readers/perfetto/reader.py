@@ -18,14 +18,20 @@ kernel, memory_copy memcpy, with device, stream and correlation. The category is
 annotations, source location and log message. A thread is a lane by pid and tid; each other track has a `tid` of its
 own, which its name stands for. Values of counters are in the unit of their descriptor.
 
+Stages of a GPU (gpu_render_stage_event) are kernel, with device, stream (the hardware queue) and the process of their
+context; ids, launch shape and extra data are in `args`. gpu_counter_event and gpu_mem_total_event are counters.
+
 An end closes the innermost open slice of its track with its name and category; one without them, or with an empty
 name, closes the innermost one. Slices within a slice that ends, end with it. Chrome's phases B, E, X, b, e, S, F are
 slices, C counters, s, t, f arrows, M names; all others are moments. Asynchronous ones (b, e, n, S, T, p, F) have no
 tid, and their id in `args`.
 
+A trace that tracekit wrote comes back with its lanes, kinds, columns and clock. No field of Perfetto holds the thread of
+a counter; empty lists, empty objects and whole numbers beyond int64 within `args` come back as text.
+
 Unlike Perfetto's engine (v52): N, O and D of objects are moments; an end with an empty name (Chrome's navigations) does
-end a slice.
-Not supported: ftrace, samples, and all else that is no track event.
+end a slice; a value of a GPU's counter has the time at which it was read, not that of the value before it.
+Not supported: ftrace, samples, and all else; vulkan_api_event, graphics_frame_event.
 Sources: protos/perfetto/trace and src/trace_processor/importers/proto of google/perfetto; files of rocprofv3, Chrome
 and the Rust crate tracing-perfetto.
 """

@@ -1,0 +1,228 @@
+"""Perfetto traces that tracekit wrote (see writers/perfetto): rows come back to their lanes, on their clock.
+
+The last packet has the facts of the file, with the lane of each track. Categories are kinds, and annotations hold the
+columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tracekit.columns import arrow
+from tracekit.columns.arrays import I64, Mask
+from tracekit.columns.arrow import Column, pc
+from tracekit.readers.builder import Values
+from tracekit.readers.packets.message import Message
+from tracekit.readers.perfetto._rows import LAST
+from tracekit.readers.perfetto._tracks import Key, Tracks
+from tracekit.readers.protobuf import INT32_MAX, INT64_MAX
+from tracekit.schema import KINDS, Kind
+from tracekit.trace import Run, SourceFacts
+from tracekit.units import MAX_NS
+
+_SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y", "block_z")}
+_SMALL = ("device", "step", "registers", *_SHAPES["grid"], *_SHAPES["block"])
+_WIDE = ("context", "stream", "tid", "correlation", "bytes", "static_smem_bytes", "dynamic_smem_bytes", "dur_ns")
+_NARROW = ("source", "rank", "device")
+_MOST_NARROW = 1 << 30
+_INPUT = 1 << 48
+"""Ids on slices from here on are arrows of the input."""
+_TEXTS = ("raw_name", "copy_kind")
+_DEVICE = re.compile(r"(?:rank -?\d+ · )?(?:.* · )?GPU (?P<name>.*?)(?: \(process [^()]*\))?", re.DOTALL)
+_NAMED = re.compile(r"(?P<name>.*) \((?:process|thread) [^()]*\)", re.DOTALL)
+Facts = dict[str, object]
+
+
+def facts_of(data: bytes) -> Facts | None:
+    """Return our facts out of a ChromeEventBundle, None for another one."""
+    for each in map(Message, Message(data).each(2)):
+        if each.text(1) == "tracekit":
+            try:
+                found = orjson.loads(each.bytes(2))
+            except orjson.JSONDecodeError:
+                return None
+            lanes = found.get("lanes") if isinstance(found, dict) else None
+            good = isinstance(lanes, list) and all(isinstance(lane, dict) for lane in lanes)
+            times = [found.get("base_ns"), found.get("origin_ns") or 0] if good else []
+            return found if good and all(isinstance(time, int) and abs(time) < MAX_NS // 2 for time in times) else None
+    return None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INT64_MAX else None
+
+
+def _fitting(value: object, *, small: bool) -> int | None:
+    number = _whole(value)
+    return None if number is None or (small and abs(number) > _MOST_NARROW) else number
+
+
+class Own:
+    """The lanes and the clock of a file of our own."""
+
+    def __init__(self, facts: Facts, tracks: Tracks, run: Run, source: int) -> None:
+        self._tracks, self._run, self._source = tracks, run, source
+        stored = facts["lanes"]
+        self._lanes: dict[int, Mapping[str, object]] = {}
+        self._processes: dict[int, Mapping[str, object]] = {}
+        for lane in stored if isinstance(stored, list) else ():
+            self._lanes.setdefault(_whole(lane.get("tid")) or 0, lane)
+            self._processes.setdefault(_whole(lane.get("pid")) or 0, lane)
+        origin = _whole(facts.get("origin_ns"))
+        run.origin_ns = origin
+        self.shift = (_whole(facts["base_ns"]) or 0) - (origin or 0)
+        self._take_sources(facts)
+
+    def _take_sources(self, facts: Facts) -> None:
+        stored = facts.get("sources")
+        taken = []
+        for one in stored if isinstance(stored, list) else ():
+            if isinstance(one, dict) and isinstance(one.get("path"), str) and isinstance(one.get("facts", {}), dict):
+                known = {key: one[key] for key in SourceFacts.__dataclass_fields__ if key in one}
+                taken.append(SourceFacts(**{"format": "perfetto"} | known))
+        if taken:
+            self._run.sources[:] = taken
+        first = self._run.sources[0]
+        first.facts = first.facts | {"archived_ledgers": facts.get("ledger", [])}
+
+    def lane(self, key: Key) -> Mapping[str, object]:
+        """Return the facts of the lane of a track; of a counter those of its process."""
+        found = self._lanes.get(key[1]) if key[0] == "uuid" else None
+        if found is not None:
+            return found
+        described = self._tracks.described.get(key[1])
+        process = self._processes.get(described.parent or 0, {}) if described is not None else {}
+        return {**process, "context": None, "stream": None, "thread": None}
+
+    def columns(
+        self, keys: list[Key], place: I64, category: list[str], args: Column, durations: Column, values: Column
+    ) -> dict[str, Values]:
+        """Return lanes, kinds, and the columns that arguments hold.
+
+        place: the track of each row among `keys`. durations, values: of the rows, which arguments overrule.
+        """
+        lanes = [self.lane(key) for key in keys]
+        device = np.array([lane.get("side") == "device" for lane in lanes], np.bool_)[place]
+        out: dict[str, Values] = {}
+        encoded = arrow.encoded(args)
+        texts = [_split(text) for text in arrow.optional_texts(encoded.dictionary)]
+        texts.append(({}, None))
+        codes = arrow.codes(encoded).astype(np.int64)
+        codes[codes < 0] = len(texts) - 1
+        for column in (*_SMALL, *_WIDE):
+            kind = pa.int32() if column in _SMALL else pa.int64()
+            stored = arrow.array([found.get(column) for found, _ in texts], kind)
+            if stored.null_count < len(stored):
+                out[column] = arrow.take(stored, codes)
+        for column in _TEXTS:
+            shown = arrow.array([found.get(column) for found, _ in texts], pa.string())
+            if shown.null_count < len(shown):
+                out[column] = arrow.take(shown, codes)
+        value = arrow.array([found.get("value") for found, _ in texts], pa.float64())
+        if value.null_count < len(value):
+            out["value"] = pc.coalesce(arrow.take(value, codes), values)
+        if isinstance(stated := out.get("dur_ns"), pa.Array):
+            out["dur_ns"] = pc.coalesce(stated, durations)
+        out["args"] = arrow.take(arrow.array([rest for _, rest in texts], pa.string()), codes)
+        for column, key, kind in (
+            ("source", "source", pa.int32()),
+            ("rank", "rank", pa.int32()),
+            ("pid", "process", pa.int64()),
+            ("device", "device", pa.int32()),
+            ("context", "context", pa.int64()),
+            ("stream", "stream", pa.int64()),
+            ("tid", "thread", pa.int64()),
+        ):
+            of_lane = arrow.take(
+                arrow.array([_fitting(lane.get(key), small=column in _NARROW) for lane in lanes], kind), place
+            )
+            if column == "source":
+                of_lane = arrow.array((arrow.ints(of_lane) + self._source).astype(np.int32))
+            own = out.get(column)
+            if column in ("device", "context", "stream"):
+                out[column] = _either(device, of_lane, own)
+            elif column == "tid":
+                out[column] = _either(~device, of_lane, own)
+            else:
+                out[column] = of_lane
+        out["kind"] = arrow.array([text if text in KINDS else str(Kind.OTHER) for text in category], pa.string())
+        return out
+
+    @staticmethod
+    def is_arrow(table: pa.Table) -> Mask:
+        """Return which points are those of arrows of the input: the others were made from launches."""
+        number, value = arrow.ints(table.column("number")), arrow.floats(table.column("value"))
+        return (number >= _INPUT) | (value > LAST)
+
+    @staticmethod
+    def arrow_ids(number: I64) -> I64:
+        """Return the ids of arrows as they were in the input."""
+        return np.where(number >= _INPUT, number - _INPUT, number)
+
+    def name_run(self) -> None:
+        """Give the run the names of its lanes."""
+        run, tracks = self._run, self._tracks
+        for number, lane in self._lanes.items():
+            source = self._source + (_whole(lane.get("source")) or 0)
+            shown = tracks.processes.get(_whole(lane.get("pid")) or 0, "")
+            described = tracks.described.get(number)
+            text = described.name if described is not None else ""
+            if described is not None and described.tid is not None:
+                text = tracks.threads.get((described.pid or 0, described.tid), "")
+            if lane.get("side") == "device":
+                device, stream = _whole(lane.get("device")), _whole(lane.get("stream"))
+                found = _DEVICE.fullmatch(shown)
+                if device is not None and found and (name := found["name"].removeprefix(str(device)).strip()):
+                    run.devices[source, device] = name
+                named = re.fullmatch(rf"stream {stream} (?P<name>.+?)(?:, context \S+)?", text, re.DOTALL)
+                if named:
+                    run.streams[source, device, stream] = named["name"]
+                continue
+            process = re.sub(r"^rank -?\d+ · ", "", shown)
+            owner = _whole(lane.get("process"))
+            if found := _NAMED.fullmatch(process):
+                run.processes[source, owner] = found["name"]
+            if found := _NAMED.fullmatch(text):
+                run.threads[source, owner, _whole(lane.get("thread"))] = found["name"]
+
+
+def _either(first: np.ndarray, one: Column, other: Values) -> Column:
+    """Return `one` in the rows of `first`, and `other` in the others."""
+    second = other if isinstance(other, pa.Array) else arrow.nulls(len(one), one.type)
+    return pc.if_else(arrow.array(first), one, second)
+
+
+def _split(text: str | None) -> tuple[dict[str, object], str | None]:
+    """Return the columns that an object of args holds, and what is left of it."""
+    if text is None:
+        return {}, None
+    members = orjson.loads(text)
+    found: dict[str, object] = {}
+    for key, columns in _SHAPES.items():
+        sizes = members.get(key)
+        if isinstance(sizes, list) and len(sizes) == 3 and all(_fits(size, small=True) for size in sizes):
+            found |= dict(zip(columns, sizes, strict=True))
+            del members[key]
+    for column in (*_SMALL, *_WIDE):
+        if _fits(members.get(column), small=column in _SMALL):
+            found[column] = members.pop(column)
+    for column in _TEXTS:
+        if isinstance(members.get(column), str):
+            found[column] = members.pop(column)
+    if isinstance(members.get("value"), float):
+        found["value"] = members.pop("value")
+    if isinstance(members.get("args_text"), str):
+        return found, members["args_text"]
+    if isinstance(members.get("args"), dict):
+        return found, orjson.dumps(members["args"]).decode()
+    return found, orjson.dumps(members).decode() if members else None
+
+
+def _fits(value: object, *, small: bool) -> bool:
+    most = INT32_MAX if small else INT64_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= most
