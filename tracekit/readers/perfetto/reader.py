@@ -26,8 +26,8 @@ name, closes the innermost one. Slices within a slice that ends, end with it. Ch
 slices, C counters, s, t, f arrows, M names; all others are moments. Asynchronous ones (b, e, n, S, T, p, F) have no
 tid, and their id in `args`.
 
-A trace that tracekit wrote comes back with its lanes, kinds, columns and clock. No field of Perfetto holds the thread of
-a counter; empty lists, empty objects and whole numbers beyond int64 within `args` come back as text.
+A trace that tracekit wrote comes back with its lanes, kinds, columns and clock. No field of Perfetto holds the thread
+of a counter; empty lists, empty objects and whole numbers beyond int64 within `args` come back as text.
 
 Unlike Perfetto's engine (v52): N, O and D of objects are moments; an end with an empty name (Chrome's navigations) does
 end a slice; a value of a GPU's counter has the time at which it was read, not that of the value before it.
