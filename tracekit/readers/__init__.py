@@ -42,6 +42,7 @@ _MODULES = {
     "rpd": "amd.rpd",
     "singa": "singa.reader",
     "theano": "theano.reader",
+    "timemory": "timemory.reader",
     "torch-memory": "torch.memory",
     "torch-table": "torch.table",
     "perfetto": "perfetto.reader",
