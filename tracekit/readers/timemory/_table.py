@@ -124,7 +124,7 @@ def _row(table: _Table, text: str, line: TextLine, rows: TotalRows, ledger: Ledg
     try:
         more = _numbers(cells, args)
     except ValueError:
-        ledger.drop("bad-row", where=line.where, text="dropped: a row of a table with a cell that is no number")
+        ledger.drop("bad-row", where=line.where, text="dropped: a row of a table with a cell that is not a number")
         return
     metric = cells["METRIC"] or "metric"
     kind = rocm.call_kind(name) or (Kind.OTHER if metric.startswith("sampling") else Kind.USER_RANGE)
