@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import corpus, sample
+from support import SAMPLES, corpus, sample, sure_readers
 
 import tracekit
 from tracekit.api import inspect
@@ -415,3 +416,36 @@ def test_a_short_key_in_the_place_of_a_long_one_at_the_end_of_the_log_is_read(tm
     )
     trace = tracekit.read(path, format="cuda-profile")
     assert trace.events.column("dur_ns").to_pylist() == [1500, 2500]
+
+
+COPIES: dict[str, Callable[[int, str], str]] = {
+    "cat -n": lambda number, line: f"{number:6d}\t{line}",
+    "grep -n": lambda number, line: f"{number}:{line}",
+    "an editor": lambda number, line: f"{number:3d} {line}",
+    "a mail": lambda _, line: f"> {line}",
+    "a diff": lambda _, line: f"+{line}",
+    "quotation marks": lambda _, line: '"' + line.replace('"', '""') + '"' if line else line,
+    "Excel": lambda _, line: f'"{line}"' if "," in line else line,
+    "numbers and quotation marks": lambda number, line: f'{number}: "{line}"',
+    "a logger": lambda number, line: f"2024-03-01 10:00:{number % 60:02d},{number:03d} INFO train: {line}",
+    "docker": lambda _, line: f"gpu_1  | {line}",
+    "glog": lambda number, line: f"I0803 16:17:01.{number:06d}  4515 a.cc:{number}] {line}",
+}
+
+
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("path", sorted((SAMPLES / "cuda-profile").iterdir()), ids=lambda path: path.stem)
+def test_a_copied_log_is_the_same_log(path: Path, copy: str, tmp_path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    made = tmp_path / "x"
+    made.write_text("".join(COPIES[copy](at, line) + "\n" for at, line in enumerate(lines, 1)), "utf-8")
+    assert sure_readers(made) == ["cuda-profile"]
+    trace, whole = tracekit.read(made), tracekit.read(path)
+    assert trace.events.equals(whole.events)
+    assert trace.ledgers[0].read == whole.ledgers[0].read
+
+
+def test_the_title_of_a_log_in_a_sentence_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("The log begins with # CUDA_PROFILE_LOG_VERSION 2.0\nand has rows.\n")
+    assert sure_readers(path) == []

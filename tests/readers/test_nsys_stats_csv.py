@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import sample
+from support import run_command, sample, sure_readers
 
 import tracekit
 from tracekit.api import inspect
@@ -560,3 +560,38 @@ def test_rows_of_two_processes_go_to_the_tables_that_they_belong_to(tmp_path: Pa
         ("cuda_gpu_kern_sum", "kernel"), ("cuda_api_sum", "runtime"), ("cuda_api_sum", "runtime"),
     ]  # fmt: skip
     assert trace.ledgers[0].notes["tables-mixed"].count == 2
+
+
+NVTX, CUDA = (f"r.sqlite does not contain {what} data.\n" for what in ("NV Tools Extension (NVTX)", "CUDA kernel"))
+EMPTY_LOGS = {
+    "of 2026": f"SKIPPED: {NVTX}\nSKIPPED: {CUDA}",
+    "with --stats": f"[3/8] Executing 'nvtx_sum' stats report\nSKIPPED: /a/{NVTX}"
+    f"[4/8] Executing 'cuda_api_sum' stats report\nSKIPPED: /a/{CUDA}Generated:\n    /a/r.nsys-rep\n",
+    "of 2022": f"Using r.sqlite for SQL queries.\nRunning [/x/cudaapisum.py r.sqlite]... SKIPPED: {CUDA}\n"
+    f"Running [/x/nvtxsum.py r.sqlite]... SKIPPED: {NVTX}",
+    "of 2020": f"Exporting [/x/cudaapisum r.sqlite] to console...\n\n{CUDA}\n"
+    f"Exporting [/x/gpukernsum r.sqlite] to console...\n\n{CUDA}",
+    "in quotes": f'"SKIPPED: {CUDA[:-1]}"\n"SKIPPED: {NVTX[:-1]}"\n',
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_LOGS)
+def test_a_log_in_which_all_reports_were_skipped_is_empty(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text(EMPTY_LOGS[name])
+    assert sure_readers(path) == ["nsys-stats-csv"]
+    trace = tracekit.read(path)
+    assert trace.events.num_rows == trace.totals.num_rows == 0
+    assert str(trace.ledgers[0].notes["skipped"]).endswith("2 times")
+    assert "the profile has no data for them" in run_command("inspect", path, width=200).stdout
+
+
+def test_other_text_about_what_a_file_does_not_contain_is_no_log_of_nsys(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for text in (
+        "The archive does not contain CUDA data.\n",
+        "x.sqlite: SKIPPED: no\n",
+        "SKIPPED: 3 tests contain data\n",
+    ):
+        path.write_text(text)
+        assert sure_readers(path) == []

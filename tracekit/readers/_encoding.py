@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 
 from tracekit.trace import Ledger
+
+_GROUP_OF_WINDOWS = re.compile(rb"(?<=\d)[\xa0\x92](?=\d{3})")
+_MICRO_OF_WINDOWS = re.compile(rb"(?<=[\d ;,\t(\"])\xb5(?=s\b)")
+
+
+def of_windows(data: bytes) -> bytes:
+    r"""Return the same bytes with the signs of numbers in Windows-1252 as UTF-8, where nothing else can be meant.
+
+    >>> of_windows(b"1\xa0234 us, 12 \xb5s").decode()
+    "1'234 us, 12 µs"
+    """
+    return _MICRO_OF_WINDOWS.sub("\N{MICRO SIGN}".encode(), _GROUP_OF_WINDOWS.sub(b"'", data))
 
 
 def encoding_of(head: bytes) -> str:
@@ -63,7 +76,11 @@ def cleaned(data: bytes, offset: int, ledger: Ledger) -> bytes:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as err:
+        data = of_windows(data)
         text = data.decode("utf-8", "replace")
+        if "\ufffd" not in text:
+            ledger.note("windows-1252", "numbers have signs of Windows-1252", where=f"byte {offset + err.start}")
+            return data
         ledger.note("not-utf-8", "bytes that are not UTF-8 were replaced by U+FFFD", where=f"byte {offset + err.start}")
         return text.encode("utf-8")
     return data

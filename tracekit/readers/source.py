@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import numpy as np
 
 from tracekit.errors import InputError, LimitError, MissingExtraError, ParseError, ScratchError, Stop, TracekitError
-from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text
+from tracekit.readers._encoding import as_utf8, cleaned, encoding_of, is_text, of_windows
 from tracekit.readers._remote import cannot_open
 from tracekit.readers._streams import (
     BLOCK_BYTES,
@@ -126,6 +126,8 @@ class Source:
             encoding = encoding_of(data)
             if encoding:
                 data = data[: len(data) & ~1].decode(encoding, "replace").lstrip("\ufeff").encode()
+            elif b"\0" not in data and (b"\xa0" in data or b"\x92" in data):
+                data = of_windows(data)
             complete = len(data) <= HEAD_BYTES
             data = data[:HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
             tables = self._sqlite_tables() if data.startswith(SQLITE_MAGIC) else frozenset()

@@ -22,6 +22,7 @@ from tracekit.readers.amd._cells import WHOLE, Counters, agent, integers, number
 from tracekit.readers.amd._forms import COUNTED, FORMS, Cells, Form, kernel_names
 from tracekit.readers.base import Opened, ReadOptions
 from tracekit.readers.builder import RowBuilder, Values, event_batch
+from tracekit.readers.printed.locale import as_csv, delimiter_of
 from tracekit.readers.source import LineBlock, Source
 from tracekit.schema import Kind
 from tracekit.trace import Ledger, Run, SourceFacts
@@ -40,7 +41,7 @@ def header_of(data: bytes) -> Header | None:
     """Return the header in the first line with text, None if it is no such table."""
     line = data.lstrip(b"\xef\xbb\xbf \r\n")[:16384].partition(b"\n")[0].decode("utf-8", "replace").strip()
     try:
-        columns = tuple(cell.strip() for cell in next(csv.reader([line]), []))
+        columns = tuple(cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(data)), []))
     except csv.Error:  # a line end of old Macs in the middle
         return None
     if len(set(columns)) < len(columns):
@@ -58,6 +59,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         raise ParseError(source.name, "line 1", "not the header of a table of rocprof or rocprofv3")
     facts: dict[str, object] = {"tool": header.form.tool, "table": header.form.name}
     run = Run(sources=[SourceFacts(source.name, "rocprof-csv", facts=facts)])
+    source = as_csv(source, options)
     reading = _Reading(header, options, ledger)
     return Opened(run, reading.batches(source), False, (ledger,))
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -57,6 +58,7 @@ READER = Reader(
     sniff=sniff,
     read=read,
     gives="both",
+    options=(DECIMAL,),
     marks=Marks(
         words=("start_timestamp", "counter_value", "kernelname", "totaldurationns", "roctx_id", "exec_mask", "gpu_id")
     ),

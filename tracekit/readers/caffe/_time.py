@@ -11,6 +11,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import Logged, logged
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -316,9 +317,13 @@ class _Reading:
         )
 
 
+_CELLS = NumberCells(re.compile(rf"[ \t]{LOCAL_NUMBER} ?(?:ms|milli ?seconds|us)\b"))
+
+
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when there was no benchmark."""
     run = Run(sources=[SourceFacts(source.name, "caffe-time", facts={"tool": "Caffe", "command": "caffe time"})])
+    source = as_printed(source, options, _CELLS)
     return Opened(run, _batches(source, _Reading(options, ledger, run)), True, (ledger,))
 
 

@@ -17,12 +17,20 @@ from tracekit.readers.builder import Values, event_batch, map_texts
 from tracekit.readers.cuda_profile._cells import PAD, Text
 from tracekit.readers.cuda_profile._columns import INTEGERS, MEMSET, Block, args_of, copy_kind
 from tracekit.readers.cuda_profile._log import NOT_ROWS, Log, is_column_line, other_lines
+from tracekit.readers.cuda_profile._pasted import as_written, prefix_of
 from tracekit.readers.cuda_profile._rows import comma_shapes, key_value_shapes, one_line
 from tracekit.readers.names import Demangler
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_csv, as_printed, delimiter_of
 from tracekit.readers.source import LineBlock, Source
 from tracekit.schema import EVENTS, Kind
 from tracekit.trace import Ledger, Run, SourceFacts
 from tracekit.units import MAX_NS
+
+_DECIMALS = ("gputime=[ ", "cputime=[ ", "occupancy=[ ")
+_CELLS = NumberCells(
+    re.compile(rf"=\[ {LOCAL_NUMBER} \]"),
+    fraction=re.compile("|".join(rf"(?<={re.escape(key)}){LOCAL_NUMBER}" for key in _DECIMALS)),
+)
 
 _HEADER = re.compile(rb"^([ \t]*)# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION", re.M)
 
@@ -31,7 +39,7 @@ def sniff(head: Head) -> Confidence:
     """Return YES for the version line, or for the column line followed by rows if the header was cut away."""
     if not head.text:
         return Confidence.NO
-    if _HEADER.search(head.data):
+    if _HEADER.search(head.data) or prefix_of(head.data) is not None:
         return Confidence.YES
     lines = [line for line in head.lines()[:50] if line.strip() and not line.startswith(NOT_ROWS)]
     if not lines:
@@ -45,6 +53,9 @@ def sniff(head: Head) -> Confidence:
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the events. Raises: ParseError for a file without a column line before its rows, or without durations."""
     run = Run(sources=[SourceFacts(source.name, "cuda-profile")])
+    source = as_written(source)
+    in_cells = b"_PROFILE_CSV 1" in source.head().data or delimiter_of(source.head().data) != ","
+    source = as_csv(source, options) if in_cells else as_printed(source, options, _CELLS)
     log = Log(ledger, source, options, run, Demangler(ledger, enabled=options.demangle))
     head = source.head().data
     log.indent = match[1] if (match := _HEADER.search(head)) else b""

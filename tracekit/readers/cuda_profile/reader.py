@@ -8,8 +8,9 @@
 A record is a line. Read are LOG_VERSION 1.x and 2.0, key-value and CSV (both have the line of columns), CUDA_ and
 OPENCL_ words, and several logs appended to one file. Warnings of the driver (NV_Warning) become notes. gputime, cputime
 and timestamp are us; gpustarttimestamp and gpuendtimestamp are hexadecimal ns since the Unix epoch. A CSV row may end
-early. Mangled names become readable, and `raw_name` keeps the spelling of the log. `stream` is streamid, `context` and
-`device` come from the header. `args` has the columns without a place in the schema, and cputime_ns.
+early. Lines may be behind line numbers or the prefix of a logger, or in quotation marks. Mangled names become readable,
+and `raw_name` keeps the spelling of the log. `stream` is streamid, `context` and `device` come from the header. `args`
+has the columns without a place in the schema, and cputime_ns.
 
 Rows of a log without time stamps are laid end to end, for each context, and for each stream if there is a streamid
 column: such times are synthetic, and a note says so. `timestamp` (version 1) is the time of the host's call, on a clock
@@ -25,6 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -51,6 +53,7 @@ READER = Reader(
     suffixes=(".log", ".kvp"),
     sniff=sniff,
     read=read,
+    options=(DECIMAL,),
     marks=Marks(words=("_profile_log_version", "gputime", "gpustarttimestamp")),
     record="line",
 )

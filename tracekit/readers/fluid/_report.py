@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -9,6 +10,7 @@ from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.fluid import _patterns as patterns
 from tracekit.readers.fluid._kinds import host_kind
 from tracekit.readers.printed.lines import TextLine, first_lines, printed
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -300,6 +302,11 @@ class _Reading:
         return True
 
 
+_CELLS = NumberCells(
+    re.compile(rf"\S[ \t]{{2,}}{LOCAL_NUMBER}(?:[ \t]|$)|\b(?:time|Total|Calls|Ratio): +{LOCAL_NUMBER}"), padded=True
+)
+
+
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no report was found."""
     layouts: list[dict[str, object]] = []
@@ -309,5 +316,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     def begin(rows: RankRows, runs: Iterator[int]) -> _Reading:
         return _Reading(rows, ledger, runs, layouts)
 
+    source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, patterns.MARK, "Profiling Report of fluid.profiler", begin)
     return Opened(run, batches, True, (ledger,))

@@ -25,6 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -52,6 +53,7 @@ READER = Reader(
     sniff,
     read,
     gives="totals",
+    options=(DECIMAL,),
     marks=Marks(
         in_logs=True,
         words=(

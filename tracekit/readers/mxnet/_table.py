@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import NUMBER, TextLine, TotalRows, first_lines, printed
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, closes, read_reports
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -303,6 +304,9 @@ def _other_output(text: str, ledger: Ledger) -> None:
     ledger.ignore("other output", lines)
 
 
+_CELLS = NumberCells(re.compile(rf"\S[ \t]+{LOCAL_NUMBER}(?:[ \t]+{LOCAL_NUMBER})+[ \t\r]*$"), padded=True)
+
+
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no table was found."""
     form, sure = _form(source.head())
@@ -319,5 +323,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
         rows = TotalRows(options.source, ledger)
         batches = _json(source, rows, begin(RankRows(rows, None), count()))
     else:
+        source = as_printed(source, options, _CELLS)
         batches = read_reports(source, options, ledger, _MARK, "statistics of MXNet's profiler", begin)
     return Opened(run, batches, True, (ledger,))

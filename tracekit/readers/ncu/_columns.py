@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 HEAD = re.compile(r'"?(?:ID"?[,;\t]"?)?Process ID"?[,;\t]"?Process Name')
 _DIMENSIONS = re.compile(r"\((\d{1,10}), ?(\d{1,10}), ?(\d{1,10})\)", re.ASCII)
@@ -16,6 +18,13 @@ _SHAPES = {"Block Size": "block", "Grid Size": "grid"}
 _OTHERS = ("Kernel Name", "Device", "Invocations", "Section Name", "Metric Name", "Metric Unit", "Metric Value")
 _IDENTITY = frozenset((*_PLACES, *_TEXTS, *_SHAPES, *_OTHERS))
 _VALUES = (("Metric Value",), ("Minimum", "Maximum", "Average"))
+OF_METRIC = frozenset(
+    (
+        *("Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average"),
+        *("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Invocations"),
+    )
+)
+"""Columns that differ within a launch."""
 ATTRIBUTE = "device__attribute_"
 
 
@@ -40,6 +49,21 @@ class Columns:
             for place, title in enumerate(self.titles)
             if title and title not in _IDENTITY and not is_range(title)
         )
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Return the place of each column."""
+        return {title: place for place, title in enumerate(self.titles)}
+
+    @cached_property
+    def value_places(self) -> tuple[int, ...]:
+        """Return the places of the columns `values`."""
+        return tuple(self.places[title] for title in self.values)
+
+    @cached_property
+    def of_launch(self) -> Callable[[list[str]], tuple[str, ...]]:
+        """Return a function of the cells of a row that gives those which are the same for all metrics of a launch."""
+        return itemgetter(*(place for title, place in self.places.items() if title not in OF_METRIC))
 
     @property
     def by_launch(self) -> bool:
@@ -80,7 +104,7 @@ def columns_of(text: str) -> Columns | None:
     titles = tuple(title.strip() for title in split(text, delimiter))
     wide = "Metric Name" not in titles and any("__" in title for title in titles)
     columns = Columns(titles, delimiter, wide)
-    if "Kernel Name" not in titles or len(set(titles)) < len(titles):
+    if not {"Kernel Name", "Process ID"} <= set(titles) or len(set(titles)) < len(titles):
         return None
     return columns if wide or ("Metric Name" in titles and columns.values) else None
 

@@ -24,6 +24,7 @@ from tracekit.schema import Kind
 from tracekit.trace import Ledger
 from tracekit.units import MAX_NS
 
+_KERNEL = str(Kind.KERNEL)
 _MOST_HELD = 20_000
 """Cells that are held until they show the style of the file's numbers."""
 REPLAYED = (
@@ -172,7 +173,8 @@ class _Emitted:
         launch = self.launch
         unit, exponent = base_unit(metric.unit)
         args: dict[str, object] = {"metric": metric.name}
-        args |= {key: launch.args[key] for key in ("id",) if key in launch.args}
+        if "id" in launch.args:
+            args["id"] = launch.args["id"]
         if metric.section:
             args["section"] = metric.section
         values = [None if self.style is None else value_of(cell, self.style) for cell in metric.cells]
@@ -194,7 +196,6 @@ class _Emitted:
                 self.ledger.note("ambiguous-number", why)
         if unit:
             columns["unit"] = unit
-        kind = str(Kind.KERNEL)
         self.rows.add(
-            launch.run, "metrics", launch.name, kind, args, device=launch.device, calls=launch.calls, **columns
+            launch.run, "metrics", launch.name, _KERNEL, args, device=launch.device, calls=launch.calls, **columns
         )

@@ -19,6 +19,7 @@ _MOST_PARTS = 100
 _MOST_OPEN = 1000
 _MOST_MESSAGES = 3
 _MOST_DEVICES = 64
+_UNIT_AND_SECTION = ("Metric Unit", "Section Name")
 
 
 class Lines:
@@ -45,6 +46,9 @@ class Lines:
     def line(self, line: TextLine) -> None:
         """Take a line, which the ledger has counted as read."""
         text = line.text.strip("\ufeff\r")
+        if self.columns is not None and not self.parts and _STARTS.match(text) and not text.count('"') % 2:
+            self._content(self.columns, text, line)
+            return
         if self.parts and self._is_row(text):
             self._drop(len(self.parts), line, "a quotation mark is missing")
             self.parts = []
@@ -112,7 +116,7 @@ class Lines:
 
     def _content(self, columns: Columns, text: str, line: TextLine) -> None:
         cells = split(text, columns.delimiter)
-        if not self.units and columns.is_units(cells):
+        if columns.wide and not self.units and columns.is_units(cells):
             self.units = cells
             self.ledger.ignore("units")
         elif columns.is_row(cells):
@@ -122,7 +126,7 @@ class Lines:
             if columns.wide:
                 self._wide(columns, cells)
             else:
-                self._long(columns, [cell.strip() for cell in cells])
+                self._long(columns, cells)
         elif line.torn and _STARTS.match(text):
             self.ledger.drop("torn-row", where=line.where, text="dropped: the last line was cut")
         elif _STARTS.match(text) and len(cells) > 2:
@@ -153,22 +157,24 @@ class Lines:
 
     def _long(self, columns: Columns, cells: list[str]) -> None:
         """Read a row of a table with a line for each metric."""
-        named = dict(zip(columns.titles, cells, strict=True))
-        name = named["Metric Name"]
-        values = tuple(named[title] for title in columns.values)
+        places = columns.places
+        name = cells[places["Metric Name"]].strip()
         if not name:
             self.ledger.ignore("advice of rules")
             return
-        same = tuple(cell for title, cell in named.items() if title not in _OF_METRIC)
-        process = named["Process ID"]
+        same = columns.of_launch(cells)
+        process = cells[places["Process ID"]]
         known = self.open.get(process)
         if known is None or known[0] != same:
             if known is not None:
                 self.launches.add(known[1])
             elif len(self.open) >= _MOST_OPEN:
                 self._end()
+            named = dict(zip(columns.titles, map(str.strip, cells), strict=True))
             known = self.open[process] = same, self._launch(named)
-        if known[1].add(Metric(name, named.get("Metric Unit", ""), named.get("Section Name", ""), values)):
+        values = tuple([cells[place].strip() for place in columns.value_places])
+        unit, section = (cells[places[title]].strip() if title in places else "" for title in _UNIT_AND_SECTION)
+        if known[1].add(Metric(name, unit, section, values)):
             self.ledger.kept += 1
         else:
             self.ledger.merged += 1
@@ -177,12 +183,3 @@ class Lines:
         calls = integer(named.get("Invocations"), 1 << 40)
         device = integer(named.get("Device"))
         return Launch(self.run, named["Kernel Name"], place_of(named), device, 1 if calls is None else calls)
-
-
-_OF_METRIC = frozenset(
-    (
-        *("Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average"),
-        *("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Invocations"),
-    )
-)
-"""Columns that differ within a launch."""

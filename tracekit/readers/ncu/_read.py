@@ -20,6 +20,7 @@ from tracekit.trace import Ledger, Run, SourceFacts
 
 _MARK = re.compile(rf"(?:{HEAD.pattern}|==(?:PROF|WARNING|ERROR)== ).*")
 
+_WORDS = ("Process ID", "==")
 _PROGRESS = re.compile(
     r"==PROF== (?:Connected to|Disconnected from|Profiling|Attempting|Report|Target|Waiting|Creating) ?"
 )
@@ -30,7 +31,7 @@ def sniff(head: Head) -> Confidence:
     """Return YES for the head of a table, the line of a kernel, or a message of ncu."""
     if head.tables or not head.text:
         return Confidence.NO
-    plain = Plain(_MARK)
+    plain = Plain(_MARK, _WORDS)
     for line in first_lines(head.data):
         text = plain.of(line)[1]
         if _PROGRESS.match(text.lstrip()):
@@ -56,7 +57,7 @@ def _batches(
         return Lines(rows, ledger, runs, options.value(DECIMAL), facts, errors)
 
     try:
-        yield from read_reports(source, options, ledger, _MARK, "kernel that Nsight Compute profiled", begin)
+        yield from read_reports(source, options, ledger, _MARK, "kernel that Nsight Compute profiled", begin, _WORDS)
     except ParseError as err:
         if not errors:
             raise

@@ -16,8 +16,11 @@ _RULE = re.compile(_BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")
 REPORT = re.compile(
     _BEFORE
     + r"(?:\*\* .*\((\w+)(?::[^()]*)?\):\s*$|Processing \[[^\]]*\] with \[(?:.*[/\\])?(\w+?)(?:\.py)?(?::[^\]/\\]*)?\]"
-    r"|\[\d+/\d+\] Executing '(\w+)(?::[^']*)?' stats report)"
+    r"|\[\d+/\d+\] Executing '(\w+)(?::[^']*)?' stats report"
+    r"|(?:Running|Exporting) \[(?:[^\]]*[/\\])?(\w+?)(?:\.py)?(?: [^\]]*)?\](?:\.\.\.| to ).*)"
 )
+EMPTY = re.compile(_BEFORE + r"\"?(?:SKIPPED: )?\S.* (?:does not|could not|doesn't) contain .*\bdata\b\.?\"?\s*$")
+"""A report that has no rows: `SKIPPED: run.sqlite does not contain CUDA kernel data.`, before 2022 without the word."""
 MESSAGE = re.compile(
     _BEFORE
     + r"(?:Generating |Generated|NOTICE|SKIPPED|WARNING|ERROR|Exporting |Exported |Processed |Processing \[|Using "

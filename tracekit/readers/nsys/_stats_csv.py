@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
-from tracekit.readers.nsys._layout import MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
+from tracekit.readers.nsys._layout import EMPTY, MESSAGE, REPORT, Places, Title, boxed, cut, places, row, split, title
 from tracekit.readers.nsys._rows import Rows, section_of
 from tracekit.readers.nsys._tables import (
     NAMES,
@@ -34,6 +34,9 @@ _NUMBERED = re.compile(r"\s*[\d.]+\s*[,;\t]")
 _ROW = re.compile(r"^\s*\d{1,3}[.,]\d\s+[\d,.]+\s+[\d,.]+\s+[\d,.]+\s")
 
 
+_REPORTS = (b"Processing [", b"Executing '", b"Running [", b"Exporting [")
+
+
 def sniff(head: Head) -> Confidence:
     """Return YES for a header of such a table, or for the line that names a report."""
     if not head.text:
@@ -49,7 +52,9 @@ def sniff(head: Head) -> Confidence:
             return Confidence.YES
         if b"--" in raw and (columns := places(line)) is not None and header_of(cut(before, columns), unit) is not None:
             return Confidence.YES
-        if unread(line) or ((b"Processing [" in raw or b"Executing '" in raw) and REPORT.match(line)):
+        if unread(line) or (any(word in raw for word in _REPORTS) and REPORT.match(line)):
+            named = True
+        if b" contain " in raw and (b"SKIPPED: " in raw or b".sqlite " in raw) and EMPTY.match(line):
             named = True
         if b"Statistics" in raw and (heading := title(line)) is not None:
             unit = heading.unit
@@ -195,6 +200,7 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
         state.report, state.title = next(g for g in match.groups() if g), Title()
+        state.skipped += EMPTY.match(line) is not None
         state.header, state.places, state.unread, state.closed = None, None, False, None
         return
     if "Statistics" in line and (named := title(line)) is not None:
@@ -299,11 +305,15 @@ def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
         text = "rows without the header of their table were skipped: is the text cut?"
         state.ledger.note("no-header", text, where=f"line {number}")
         return
+    if " contain " in line and EMPTY.match(line):
+        state.skipped += 1
+        state.report, state.unread = "", False
+        state.ledger.ignore("message")
+        return
     name = state.report
     if not state.unread and (report := unread(line)):
         name = state.report = name or report
     if MESSAGE.match(line) or not name:
-        state.skipped += "SKIPPED: " in line
         state.ledger.ignore("message")
         return
     state.ledger.ignore(f"table {name}")

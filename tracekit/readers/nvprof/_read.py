@@ -23,15 +23,23 @@ from tracekit.readers.nvprof._lines import (
 )
 from tracekit.readers.nvprof._session import Session
 from tracekit.readers.nvprof._state import State
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import LINE_TAG
 from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 from tracekit.trace import Ledger
 
+_VALUE = rf"[ \t]{LOCAL_NUMBER}(?:%|[mun]?s|[KMG]?B)[ \t]"
+_CELLS = NumberCells(
+    re.compile(rf"(?:^{_VALUE[5:]}|{_VALUE}).*{_VALUE}"), fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|[mu]s)")
+)
+"""Rows of text tables; those of CSV show their decimal separator themselves."""
 _ROW_STARTS = frozenset(b"0123456789")
 
 
 def read_nvprof(source: Source, options: ReadOptions, ledger: Ledger, reader: str) -> Opened:
     """Return the events and totals of nvprof's output; tables of both forms, in any order."""
+    if reader == "nvprof-text":
+        source = as_printed(source, options, _CELLS)
     state = State(source.name, options, ledger, reader)
     tagged = _is_tagged(_plain_lines(source.head().data))
     if tagged is None and (end := source.end()) is not None:

@@ -59,6 +59,7 @@ _POINT_GROUPS = re.compile(
     rf"((?:,\d*)?{_UNITS})$",
     re.ASCII,
 )
+_WHOLE_GROUPS = tuple(re.compile(rf"^\d{{1,3}}(?:{one}\d{{3}})+$", re.ASCII) for one in (",", r"\."))
 _SEPARATORS = re.compile(rf"[{_BLANKS},.]")
 
 
@@ -119,8 +120,10 @@ def integer(cell: str, decimal: str, limit: int) -> int:
     """Return a whole number below the limit. Raises: RowError."""
     if cell.isascii() and cell.isdigit() and len(cell) < 10:
         return int(cell)
+    whole = _WHOLE_GROUPS[decimal == ","]
     try:
-        number, unit = split_quantity(plain_number(cell, decimal))
+        # A whole number has no decimals: its one separator is that of thousands.
+        number, unit = split_quantity(_SEPARATORS.sub("", cell) if whole.match(cell) else plain_number(cell, decimal))
     except ValueError:
         unit = "?"
     if not unit and abs(number) < limit and number == number.to_integral_value():

@@ -268,6 +268,7 @@ class Session:
         run = self.awaiting.pop(0) if self.awaiting else self.run
         run = run or self._begin(None, None)
         table = OpenTable(header, run, self.section, number, run.pid, dict(self.nvtx), device=self.device)
+        table.decimal = "" if header.is_text else self.state.decimal
         if header.table is Table.TRACE:
             table.concurrent = tuple(
                 t for t in self.traces if t.run.pid != run.pid and t.may_continue_beside(run.pid, self.processes)

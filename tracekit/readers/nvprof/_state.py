@@ -12,6 +12,7 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, RowBuilder
 from tracekit.readers.names import Demangler
 from tracekit.readers.nvprof._lines import ORDINAL, Header
+from tracekit.readers.printed.numbers import DECIMAL
 from tracekit.trace import Ledger, Run, SourceFacts
 
 MIXED = (
@@ -127,6 +128,8 @@ class State:
 
     def __init__(self, path: str, options: ReadOptions, ledger: Ledger, reader: str) -> None:
         self.path, self.source, self.ledger = path, options.source, ledger
+        self.decimal = options.value(DECIMAL)
+        """The decimal separator of CSV that the user named, "" where the tables decide."""
         self.facts: dict[str, object] = {"tool": "nvprof"}
         self.run = Run(sources=[SourceFacts(path, reader, facts=self.facts)])
         self.streams = IdTable(self.run, "stream", self.source)

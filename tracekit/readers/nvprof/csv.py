@@ -29,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -56,5 +57,13 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
 
 
 READER = Reader(
-    "nvprof-csv", "nvprof CSV", (".csv", ".log"), sniff, read, gives="both", marks=Marks(words=WORDS), record="line"
+    "nvprof-csv",
+    "nvprof CSV",
+    (".csv", ".log"),
+    sniff,
+    read,
+    gives="both",
+    options=(DECIMAL,),
+    marks=Marks(words=WORDS),
+    record="line",
 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
 from tracekit.readers.nvprof.csv import WORDS
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -44,6 +45,7 @@ READER = Reader(
     sniff,
     read,
     gives="both",
+    options=(DECIMAL,),
     marks=Marks(in_logs=True, words=WORDS),
     record="line",
 )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.paddle._tables import MARK, Tables, is_report_line
 from tracekit.readers.printed.lines import first_lines
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
 from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
+
+_ROWS = (
+    rf"\S[ \t]{{2,}}{LOCAL_NUMBER}(?:[ \t]|$)",
+    rf"(?:batch_cost|reader_cost|ips|Ratio|Memory): {LOCAL_NUMBER}",
+    r"^\|.*\|",
+)
+_CELLS = NumberCells(re.compile("|".join(_ROWS)), padded=True)
 
 
 def sniff(head: Head) -> Confidence:
@@ -30,5 +39,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
         return Tables(rows, ledger, runs)
 
+    source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, MARK, "summary of paddle.profiler", begin)
     return Opened(run, batches, True, (ledger,))

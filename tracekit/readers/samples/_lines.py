@@ -31,7 +31,8 @@ def sniff(head: Head) -> Confidence:
     if semicolons >= 0.5 * len(stacks) and (semicolons > 1 or len(lines) == 1):
         return Confidence.YES
     calls = sum(
-        re.search(_CALL, stack) is not None and "." not in match[2] for stack, match in zip(stacks, found, strict=True)
+        re.search(_CALL, stack) is not None and "." not in match[2] and "\t" not in stack
+        for stack, match in zip(stacks, found, strict=True)
     )
     distinct = len(stacks) > 2 and len(set(stacks)) == len(stacks)
     return Confidence.YES if distinct and calls >= _MOST_CALLS * len(stacks) else Confidence.NO

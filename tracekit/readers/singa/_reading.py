@@ -11,6 +11,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import ANY_NUMBER, TextLine, TotalRows, first_lines, printed, text_lines
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.prefix import unquoted_line
 from tracekit.readers.source import Source
 from tracekit.schema import Kind
@@ -69,6 +70,9 @@ def _words(text: str) -> tuple[str, int | None]:
     return text, rank
 
 
+_LOCAL = re.compile(rf": {LOCAL_NUMBER} sec\b")
+
+
 def sniff(head: Head) -> Confidence:
     """Return YES for a line of the profile; MAYBE for the heading alone, as verbosity 0 prints it."""
     if head.tables or not head.text:
@@ -76,7 +80,7 @@ def sniff(head: Head) -> Confidence:
     heading = False
     for text in first_lines(head.data):
         if "sec" in text:
-            line, _ = _words(text)
+            line, _ = _words(_LOCAL.sub(r": 1 sec", text))
             if _OPERATOR.fullmatch(line) or _PASS.fullmatch(line):
                 return Confidence.YES
         heading = heading or text.rstrip().endswith(HEADING)
@@ -251,9 +255,13 @@ class _Reading:
         ledger.kept += 1
 
 
+_CELLS = NumberCells(_LOCAL)
+
+
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when no line of a profile was found."""
     run = Run(sources=[SourceFacts(source.name, "singa", facts={"tool": "SINGA"})])
+    source = as_printed(source, options, _CELLS)
     return Opened(run, _batches(source, _Reading(options, ledger)), True, (ledger,))
 
 

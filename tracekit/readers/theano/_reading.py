@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import TotalRows, first_lines, text_lines
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows
 from tracekit.readers.source import Source
 from tracekit.readers.theano import _patterns as patterns
@@ -47,9 +48,15 @@ def sniff(head: Head) -> Confidence:
     return Confidence.MAYBE if heading or warned else Confidence.NO
 
 
+_CELLS = NumberCells(
+    re.compile(rf"(?:^|[ \t(]){LOCAL_NUMBER}(?:%%?|s)(?:[ \t\r):\\]|$)"), fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|s)")
+)
+
+
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     """Return the totals. Raises: ParseError, at the end, when there was no profile."""
     run = Run(sources=[SourceFacts(source.name, "theano")])
+    source = as_printed(source, options, _CELLS)
     return Opened(run, _batches(source, options, ledger, run), True, (ledger,))
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tracekit.readers.base import Confidence, Head, Opened, ReadOptions
 from tracekit.readers.printed.lines import first_lines
+from tracekit.readers.printed.locale import LOCAL_NUMBER, NumberCells, as_printed
 from tracekit.readers.printed.pasted import Plain, RankRows, read_reports
 from tracekit.readers.source import Source
 from tracekit.readers.torch._columns import RULE, columns_of
 from tracekit.readers.torch._tables import Tables
 from tracekit.trace import Ledger, Run, SourceFacts
+
+_CELLS = NumberCells(
+    re.compile(rf"[ \t]{LOCAL_NUMBER}(?:%|[mun]?s)(?:[ \t\r\\]|$)"),
+    padded=True,
+    fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|[mu]?s)"),
+)
 
 
 def sniff(head: Head) -> Confidence:
@@ -33,5 +41,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:
     def begin(rows: RankRows, runs: Iterator[int]) -> Tables:
         return Tables(rows, ledger, runs, layouts)
 
+    source = as_printed(source, options, _CELLS)
     batches = read_reports(source, options, ledger, RULE, "table of PyTorch's profiler", begin)
     return Opened(run, batches, True, (ledger,))

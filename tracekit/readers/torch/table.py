@@ -33,6 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.readers.base import Confidence, Head, Marks, Opened, Reader, ReadOptions
+from tracekit.readers.printed.numbers import DECIMAL
 
 if TYPE_CHECKING:
     from tracekit.readers.source import Source
@@ -60,5 +61,6 @@ READER = Reader(
     sniff,
     read,
     gives="totals",
+    options=(DECIMAL,),
     marks=Marks(in_logs=True, words=("name ",)),
 )
