@@ -18,7 +18,7 @@ from tracekit.trace import Ledger
 
 _BLOCK_BYTES = 2 << 20
 _TITLE = re.compile(rb"^(?P<prefix>[^\n]{0,100}?)# ?(?:CUDA|OPENCL)_PROFILE_LOG_VERSION[ \t]+[\d.]+[ \t\r\"]*$", re.M)
-_ROW = re.compile(rb"method=\[ |\b(?:method|gputime)\b[\w, ]*,[ \t]*(?:gputime|cputime|method)\b")
+_ROW = re.compile(rb"method=\[ |\b(?:method|gputime)\b[\w, ]{0,400},[ \t]*(?:gputime|cputime|method)\b")
 
 
 def prefix_of(data: bytes) -> re.Pattern[bytes] | None:

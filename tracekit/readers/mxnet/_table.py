@@ -304,7 +304,7 @@ def _other_output(text: str, ledger: Ledger) -> None:
     ledger.ignore("other output", lines)
 
 
-_CELLS = NumberCells(re.compile(rf"\S[ \t]+{LOCAL_NUMBER}(?:[ \t]+{LOCAL_NUMBER})+[ \t\r]*$"), padded=True)
+_CELLS = NumberCells(re.compile(rf"\S[ \t]+{LOCAL_NUMBER}[ \t]+{LOCAL_NUMBER}(?:[ \t\r]|$)"), padded=True)
 
 
 def read(source: Source, options: ReadOptions, ledger: Ledger) -> Opened:

@@ -28,6 +28,8 @@ from tracekit.readers.source import Source
 from tracekit.trace import Ledger, Run, SourceFacts
 
 QUOTED_LINES = 100
+_LONGEST = 1000
+"""Characters of a message at most."""
 _LOG_TAG = re.compile(rb"\[[^]\[{}\"\s]{1,60}\](?:[\s<:]|$)")
 """`[3/8] `, `[1,0]<stdout>:`, `[INFO] `: no JSON, though it begins as JSON may."""
 _NUMBERED = re.compile(r"\s*[\d.]+\s*[,;\t]")
@@ -54,7 +56,12 @@ def sniff(head: Head) -> Confidence:
             return Confidence.YES
         if unread(line) or (any(word in raw for word in _REPORTS) and REPORT.match(line)):
             named = True
-        if b" contain " in raw and (b"SKIPPED: " in raw or b".sqlite " in raw) and EMPTY.match(line):
+        if (
+            b" contain " in raw
+            and len(raw) < _LONGEST
+            and (b"SKIPPED: " in raw or b".sqlite " in raw)
+            and EMPTY.match(line)
+        ):
             named = True
         if b"Statistics" in raw and (heading := title(line)) is not None:
             unit = heading.unit
@@ -200,7 +207,7 @@ def _line(state: _State, line: str, number: int, *, torn: bool) -> None:
     if (match := REPORT.match(line)) is not None:
         ledger.ignore("message")
         state.report, state.title = next(g for g in match.groups() if g), Title()
-        state.skipped += EMPTY.match(line) is not None
+        state.skipped += len(line) < _LONGEST and EMPTY.match(line) is not None
         state.header, state.places, state.unread, state.closed = None, None, False, None
         return
     if "Statistics" in line and (named := title(line)) is not None:
@@ -305,7 +312,7 @@ def _outside(state: _State, line: str, cells: list[str], number: int) -> None:
         text = "rows without the header of their table were skipped: is the text cut?"
         state.ledger.note("no-header", text, where=f"line {number}")
         return
-    if " contain " in line and EMPTY.match(line):
+    if " contain " in line and len(line) < _LONGEST and EMPTY.match(line):
         state.skipped += 1
         state.report, state.unread = "", False
         state.ledger.ignore("message")

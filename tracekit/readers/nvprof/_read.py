@@ -30,7 +30,7 @@ from tracekit.trace import Ledger
 
 _VALUE = rf"[ \t]{LOCAL_NUMBER}(?:%|[mun]?s|[KMG]?B)[ \t]"
 _CELLS = NumberCells(
-    re.compile(rf"(?:^{_VALUE[5:]}|{_VALUE}).*{_VALUE}"), fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|[mu]s)")
+    re.compile(rf"(?:^{_VALUE[5:]}|{_VALUE}).{{0,300}}{_VALUE}"), fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|[mu]s)")
 )
 """Rows of text tables; those of CSV show their decimal separator themselves."""
 _ROW_STARTS = frozenset(b"0123456789")

@@ -29,6 +29,8 @@ _NUMBER = rf"[+-]?\d+(?:[.,{_BLANKS}]\d+)*(?:[eE][+-]?\d{{1,3}})?"
 _RARE = tuple(blank.encode() for blank in "\u2019\u00a0\u2009\u202f")
 _MOST_TOKENS = 100_000
 _BLOCK_BYTES = 2 << 20
+_LONGEST_ROW = 1 << 14
+"""No row is longer. Patterns are not tried on longer lines, where a hostile one could take its length squared."""
 _DELIMITERS = ",;\t"
 
 
@@ -48,6 +50,10 @@ class NumberCells:
         """Return a pattern of a number with its separators, up to its unit."""
         before = re.escape(self.opens)
         return re.compile(rf"(?<![^ \t\r{before}]){_NUMBER}(?=[%A-Za-zµμ]{{0,8}}(?:/s)?(?:[ \t\r)|;\\\]]|$))", re.ASCII)
+
+    def is_row(self, line: str) -> bool:
+        """Return whether a line has numbers of a table."""
+        return len(line) <= _LONGEST_ROW and self.row.search(line) is not None
 
     def has_fraction(self, line: str, match: re.Match[str]) -> bool:
         """Return whether the number that was found in a line must have decimals."""
@@ -125,7 +131,7 @@ def _tokens(source: Source, cells: NumberCells) -> list[_Token]:
     pattern, found = cells.pattern(), dict[tuple[str, bool], int]()
     for block in source.line_blocks(Ledger()):
         for number, line in enumerate(block.data.decode("utf-8", "replace").split("\n"), block.line):
-            if len(found) < _MOST_TOKENS and cells.row.search(line):
+            if len(found) < _MOST_TOKENS and cells.is_row(line):
                 for match in pattern.finditer(line):
                     if not match[0].isdecimal():
                         found.setdefault((match[0], cells.has_fraction(line, match)), number)
@@ -134,7 +140,7 @@ def _tokens(source: Source, cells: NumberCells) -> list[_Token]:
 
 def _quoted(source: Source, delimiter: str) -> list[_Token]:
     found: dict[str, int] = {}
-    for block in source.line_blocks(Ledger(), BLOCK_BYTES):
+    for block in source.line_blocks(Ledger()):
         if delimiter == "," and not any(mark in block.data for mark in (b'"', *_RARE)) and b"'" not in block.data:
             continue
         text = block.data.decode("utf-8", "replace")
@@ -209,7 +215,7 @@ class _Restyled(Source):
             yield replace(block, data="\n".join(map(self._line, lines)).encode())
 
     def _line(self, line: str) -> str:
-        return self._number.sub(self._restyled, line) if self._cells.row.search(line) else line
+        return self._number.sub(self._restyled, line) if self._cells.is_row(line) else line
 
     def _restyled(self, match: re.Match[str]) -> str:
         fraction = self._cells.has_fraction(match.string, match)
