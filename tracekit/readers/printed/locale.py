@@ -36,8 +36,8 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class NumberCells:
-    """Where the tables of a format have numbers. row: found in each line with numbers, in any locale. opens: characters
-    that may stand before a number, besides blanks. padded: a number keeps its width, since columns are cut by place.
+    """The places of numbers in the tables of a format. row: found in each line with numbers, in any locale. opens: characters
+    that may be before a number, besides blanks. padded: a number keeps its width, since columns are cut by place.
     fraction: matches at numbers that the program always prints with decimals; `1,234us` is then 1.234 us.
     """
 
@@ -96,7 +96,7 @@ def delimiter_of(data: bytes) -> str:
 
 
 def _has_separators(data: bytes) -> bool:
-    """Return whether a comma or an apostrophe stands between digits, or a rare blank somewhere."""
+    """Return whether a comma or an apostrophe is between digits, or a rare blank somewhere."""
     if any(blank in data for blank in _RARE):
         return True
     raw = np.frombuffer(data, np.uint8)
