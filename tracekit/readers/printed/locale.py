@@ -36,8 +36,10 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class NumberCells:
-    """The places of numbers in the tables of a format. row: found in each line with numbers, in any locale. opens: characters
-    that may be before a number, besides blanks. padded: a number keeps its width, since columns are cut by place.
+    """The places of numbers in the tables of a format.
+
+    row: found in each line with numbers, in any locale. opens: characters that may be before a number, besides blanks.
+    padded: a number keeps its width, since columns are cut by place.
     fraction: matches at numbers that the program always prints with decimals; `1,234us` is then 1.234 us.
     """
 
